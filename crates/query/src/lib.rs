@@ -1,1 +1,3 @@
-//! placeholder
+//! Questions: LogsQL text to rows.
+
+pub mod source;

@@ -1,1 +1,13 @@
-//! placeholder
+//! Lines, frames and records: everything between bytes as they arrive and fields as they are asked for.
+//!
+//! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
+//! - [`batch`]: the records of one frame after parsing: rows of fields that point into the frame.
+//!
+//! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the bytes of a
+//! line are never changed, so the raw line can always be given back as it was sent.
+
+pub mod batch;
+pub mod frame;
+
+pub use batch::{Batch, BatchBuilder, FieldId, Row};
+pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};

@@ -1,0 +1,34 @@
+//! The seam between collecting and storing: a finished frame is handed to whatever keeps it.
+
+use record::Frame;
+
+/// Why a frame was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeliverError {
+    /// The disk of the store is full. What waits should be pushed back or refused, not dropped.
+    #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
+    DiskFull,
+    /// The store is shutting down.
+    #[error("the server is shutting down")]
+    Closed,
+    /// Writing failed for another reason; the text names file and cause.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Called once when the frame is durable, or when it is certain that it will not be.
+pub type OnDurable = Box<dyn FnOnce(Result<(), DeliverError>) + Send>;
+
+/// Takes frames: the store in this process, later a store node over TCP or Kafka.
+pub trait Deliver: Send + Sync {
+    /// Numbers the next frame: this node's id and a sequence number that was never given before.
+    fn next_sequence(&self) -> (u32, u64);
+
+    /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is pushed
+    /// back to its sender. `on_durable` is called exactly once, from the writer's thread or from here, also when
+    /// an error is returned.
+    fn deliver(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), DeliverError>;
+
+    /// Whether lines would be refused at present, and why: asked before a request body is read.
+    fn refusal(&self) -> Option<DeliverError>;
+}

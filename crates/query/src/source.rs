@@ -1,0 +1,66 @@
+//! What a query reads: frames of records, found by time. Implemented by the server over the store, and by
+//! tests over a vector of records.
+
+use std::sync::Arc;
+
+use record::{Batch, LineId};
+
+/// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// First instant inside.
+    pub start_ns: i64,
+    /// First instant outside.
+    pub end_ns: i64,
+}
+
+impl TimeRange {
+    /// All times.
+    pub const ALL: TimeRange = TimeRange { start_ns: i64::MIN, end_ns: i64::MAX };
+
+    /// Whether an instant is inside. The last representable instant is inside a range without end.
+    pub fn contains(&self, time_ns: i64) -> bool {
+        self.start_ns <= time_ns && (time_ns < self.end_ns || self.end_ns == i64::MAX)
+    }
+
+    /// Whether any instant from `min_ns` to `max_ns`, both inclusive, is inside.
+    pub fn overlaps(&self, min_ns: i64, max_ns: i64) -> bool {
+        self.start_ns <= max_ns && (min_ns < self.end_ns || self.end_ns == i64::MAX)
+    }
+
+    /// The instants in both.
+    pub fn intersect(&self, other: TimeRange) -> TimeRange {
+        TimeRange {
+            start_ns: self.start_ns.max(other.start_ns),
+            end_ns: self.end_ns.min(other.end_ns),
+        }
+    }
+}
+
+/// Why records could not be read. The text names file and place; it is shown to the user.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// Where records come from. A query takes one snapshot of the units at its start and sees nothing newer.
+pub trait Source: Send + Sync {
+    /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`] (units
+    /// with unknown range first).
+    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
+
+    /// The records of the frame that holds a line, if it is there.
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
+}
+
+/// A piece of the store that is read as a whole: today a frame.
+pub trait ScanUnit: Send + Sync {
+    /// Earliest and latest event time, both inclusive, when known without reading.
+    fn time_range_ns(&self) -> Option<(i64, i64)>;
+    /// Lines in it.
+    fn lines(&self) -> u64;
+    /// Bytes of its raw lines, for progress and cost.
+    fn bytes(&self) -> u64;
+    /// Its records; parsed on the fly when they are not in memory. None when it was deleted meanwhile by
+    /// retention.
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
+}

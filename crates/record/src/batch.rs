@@ -1,0 +1,437 @@
+//! A batch: the records of one frame, parsed once and read by live queries, summaries and, later, sealing.
+//!
+//! A record is a row of fields. A field's value is a place in the frame's bytes or, where the parser had to
+//! make it (an unescaped JSON string, a derived level), in the batch's arena; the lines are not copied. Field
+//! names are numbered per batch, so that a query resolves a name once a batch and then compares numbers.
+//!
+//! Invariants: row `i` is line `i` of the frame; every field lies in the frame or the arena; a name occurs at
+//! most once a row; each row has a `type`. Left out: which fields there are (see the parsers), and types of
+//! values: a value is bytes, as in the line.
+//!
+//! Names that begin with an underscore are made by Loginson: `_msg`, `_note` (why a line was not fully
+//! parsed) are stored as fields; `_time`, `_received`, `_raw`, `_id`, `_stream` are computed from the row.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::frame::{Frame, LineId};
+
+/// Number of a field name in one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FieldId(pub u16);
+
+/// Fields of one row. Keys of a line beyond that become no fields; the line is kept and gets a `_note`.
+pub const ROW_FIELDS_MAX: usize = 1_000;
+/// Different field names of one batch. Beyond that as for [`ROW_FIELDS_MAX`].
+pub const BATCH_NAMES_MAX: usize = 20_000;
+
+/// Fields that name the stream of a line when nothing else was asked for.
+pub const STREAM_FIELDS: [&str; 3] = ["type", "hostname", "app_name"];
+
+const IN_ARENA: u32 = 1 << 31;
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    name: FieldId,
+    /// Offset in the frame, or in the arena with [`IN_ARENA`] set.
+    at: u32,
+    length: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RowHead {
+    time_ns: i64,
+    received_ns: i64,
+    line_at: u32,
+    line_length: u32,
+    fields_at: u32,
+    fields: u16,
+    origin: u16,
+}
+
+/// The records of one frame.
+#[derive(Debug)]
+pub struct Batch {
+    frame: Arc<Frame>,
+    rows: Vec<RowHead>,
+    fields: Vec<Field>,
+    arena: Vec<u8>,
+    names: Vec<Arc<str>>,
+    places: HashMap<Arc<str>, FieldId, foldhash::fast::RandomState>,
+    time_min_ns: i64,
+    time_max_ns: i64,
+}
+
+impl Batch {
+    /// The frame that the rows point into.
+    pub fn frame(&self) -> &Arc<Frame> {
+        &self.frame
+    }
+
+    /// Number of rows, equal to the lines of the frame.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Earliest and latest event time of the rows, nanoseconds since 1970 UTC.
+    pub fn time_range_ns(&self) -> (i64, i64) {
+        (self.time_min_ns, self.time_max_ns)
+    }
+
+    /// The number of a field name, if any row has that field.
+    pub fn field_id(&self, name: &str) -> Option<FieldId> {
+        self.places.get(name).copied()
+    }
+
+    /// All field names of the batch, by number.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    /// The name with that number.
+    pub fn name(&self, id: FieldId) -> &str {
+        &self.names[id.0 as usize]
+    }
+
+    /// Row `index`.
+    pub fn row(&self, index: usize) -> Row<'_> {
+        Row { batch: self, head: &self.rows[index], index: index as u32 }
+    }
+
+    /// All rows, in order of the lines.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row<'_>> + ExactSizeIterator {
+        self.rows.iter().enumerate().map(|(i, head)| Row { batch: self, head, index: i as u32 })
+    }
+
+    /// Memory held, with the frame, in bytes. What a cache counts.
+    pub fn memory_bytes(&self) -> usize {
+        self.frame.bytes().len()
+            + self.rows.capacity() * size_of::<RowHead>()
+            + self.fields.capacity() * size_of::<Field>()
+            + self.arena.capacity()
+            + self.names.iter().map(|n| 2 * n.len() + 64).sum::<usize>()
+            + size_of::<Self>()
+    }
+}
+
+/// One record of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    batch: &'a Batch,
+    head: &'a RowHead,
+    index: u32,
+}
+
+impl<'a> Row<'a> {
+    /// Place in the batch, and of the line in the frame.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The name of the line.
+    pub fn id(&self) -> LineId {
+        LineId { sequence: self.batch.frame.header().sequence, line: self.index }
+    }
+
+    /// Event time, nanoseconds since 1970 UTC.
+    pub fn time_ns(&self) -> i64 {
+        self.head.time_ns
+    }
+
+    /// Arrival, nanoseconds since 1970 UTC.
+    pub fn received_ns(&self) -> i64 {
+        self.head.received_ns
+    }
+
+    /// The line as it was sent.
+    pub fn raw(&self) -> &'a [u8] {
+        let at = self.head.line_at as usize;
+        &self.batch.frame.bytes()[at..at + self.head.line_length as usize]
+    }
+
+    /// The value of a field, or none. A field may be there and empty.
+    pub fn get(&self, name: FieldId) -> Option<&'a [u8]> {
+        let field = self.stored().iter().find(|f| f.name == name)?;
+        Some(self.batch.value(field))
+    }
+
+    /// The value of a field by name: for single rows; loops resolve the name once with [`Batch::field_id`].
+    pub fn get_by_name(&self, name: &str) -> Option<&'a [u8]> {
+        self.get(self.batch.field_id(name)?)
+    }
+
+    /// All stored fields in the order they were parsed.
+    pub fn fields(&self) -> impl Iterator<Item = (FieldId, &'a [u8])> + use<'a> {
+        let batch = self.batch;
+        self.stored().iter().map(|f| (f.name, batch.value(f)))
+    }
+
+    /// The names of the fields that make up the row's stream.
+    pub fn stream_fields(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let own = &self.batch.frame.origins()[self.head.origin as usize].hints.stream_fields;
+        let common: &[&str] = if own.is_empty() { &STREAM_FIELDS } else { &[] };
+        common.iter().copied().chain(own.iter().map(String::as_str))
+    }
+
+    /// The stream as text, `{app_name="sshd",hostname="web1",type="syslog"}`, names in order; appended to `out`.
+    pub fn write_stream(&self, out: &mut String) {
+        let mut tags: Vec<(&str, &[u8])> =
+            self.stream_fields().filter_map(|n| Some((n, self.get_by_name(n)?))).collect();
+        tags.retain(|(_, value)| !value.is_empty());
+        tags.sort_unstable();
+        tags.dedup();
+        out.push('{');
+        for (i, (name, value)) in tags.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            out.push_str(name);
+            out.push('=');
+            // Quotes and escapes as a Rust or Go string literal has them.
+            out.push_str(&format!("{:?}", String::from_utf8_lossy(value)));
+        }
+        out.push('}');
+    }
+
+    fn stored(&self) -> &'a [Field] {
+        let at = self.head.fields_at as usize;
+        &self.batch.fields[at..at + self.head.fields as usize]
+    }
+}
+
+impl Batch {
+    #[inline]
+    fn value(&self, field: &Field) -> &[u8] {
+        let length = field.length as usize;
+        if field.at & IN_ARENA == 0 {
+            &self.frame.bytes()[field.at as usize..][..length]
+        } else {
+            &self.arena[(field.at & !IN_ARENA) as usize..][..length]
+        }
+    }
+}
+
+/// Builds a batch row by row; used by the parsers.
+///
+/// For each line of the frame in order: [`begin_row`](Self::begin_row), any number of `push_*`, then
+/// [`end_row`](Self::end_row).
+pub struct BatchBuilder {
+    batch: Batch,
+    /// Row being built.
+    head: RowHead,
+    overflowed: bool,
+    statics: HashMap<&'static str, u32, foldhash::fast::RandomState>,
+}
+
+impl BatchBuilder {
+    /// A batch over `frame`, without rows yet.
+    pub fn new(frame: Arc<Frame>) -> Self {
+        let lines = frame.header().lines as usize;
+        let head = RowHead {
+            time_ns: 0,
+            received_ns: 0,
+            line_at: 0,
+            line_length: 0,
+            fields_at: 0,
+            fields: 0,
+            origin: 0,
+        };
+        let batch = Batch {
+            frame,
+            rows: Vec::with_capacity(lines),
+            fields: Vec::with_capacity(lines * 10),
+            arena: Vec::new(),
+            names: Vec::new(),
+            places: HashMap::default(),
+            time_min_ns: i64::MAX,
+            time_max_ns: i64::MIN,
+        };
+        BatchBuilder { batch, head, overflowed: false, statics: HashMap::default() }
+    }
+
+    /// The number of `name`, given on first use. None when there are [`BATCH_NAMES_MAX`] already.
+    pub fn field_id(&mut self, name: &str) -> Option<FieldId> {
+        if let Some(&id) = self.batch.places.get(name) {
+            return Some(id);
+        }
+        if self.batch.names.len() >= BATCH_NAMES_MAX {
+            return None;
+        }
+        let id = FieldId(self.batch.names.len() as u16);
+        let name: Arc<str> = name.into();
+        self.batch.names.push(name.clone());
+        self.batch.places.insert(name, id);
+        Some(id)
+    }
+
+    /// Begins the row of the next line: where it stands in the frame, when it arrived, and its origin's place.
+    pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
+        debug_assert_eq!(line.index as usize, self.batch.rows.len());
+        self.overflowed = false;
+        self.head = RowHead {
+            time_ns: line.received_ns,
+            received_ns: line.received_ns,
+            line_at: line.offset,
+            line_length: line.bytes.len() as u32,
+            fields_at: self.batch.fields.len() as u32,
+            fields: 0,
+            origin: line.origin_index,
+        };
+    }
+
+    /// Sets the event time, nanoseconds since 1970 UTC; without it the arrival is taken.
+    pub fn set_time(&mut self, time_ns: i64) {
+        self.head.time_ns = time_ns;
+    }
+
+    /// Event time of the row being built.
+    pub fn time_ns(&self) -> i64 {
+        self.head.time_ns
+    }
+
+    /// Adds a field whose value stands in the line, as `offset..offset + length` of the line.
+    pub fn push_slice(&mut self, name: FieldId, offset: usize, length: usize) {
+        assert!(offset + length <= self.head.line_length as usize, "a field lies in its line");
+        self.push(name, self.head.line_at + offset as u32, length as u32);
+    }
+
+    /// Adds a field with a value that is made, not in the line. Copied.
+    pub fn push_made(&mut self, name: FieldId, value: &[u8]) {
+        let at = self.batch.arena.len() as u32;
+        self.batch.arena.extend_from_slice(value);
+        self.push(name, at | IN_ARENA, value.len() as u32);
+    }
+
+    /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a batch.
+    pub fn push_static(&mut self, name: FieldId, value: &'static str) {
+        let at = match self.statics.get(value) {
+            Some(&at) => at,
+            None => {
+                let at = self.batch.arena.len() as u32 | IN_ARENA;
+                self.batch.arena.extend_from_slice(value.as_bytes());
+                self.statics.insert(value, at);
+                at
+            }
+        };
+        self.push(name, at, value.len() as u32);
+    }
+
+    /// The value of a field of the row being built.
+    pub fn get(&self, name: FieldId) -> Option<&[u8]> {
+        let fields = &self.batch.fields[self.head.fields_at as usize..];
+        fields.iter().find(|f| f.name == name).map(|f| self.batch.value(f))
+    }
+
+    /// Whether a field was left out of the row being built because of [`ROW_FIELDS_MAX`].
+    pub fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// Takes the fields of the row being built back, to parse the line in another way.
+    pub fn clear_fields(&mut self) {
+        self.batch.fields.truncate(self.head.fields_at as usize);
+        self.head.time_ns = self.head.received_ns;
+        self.overflowed = false;
+    }
+
+    /// Closes the row.
+    pub fn end_row(&mut self) {
+        self.head.fields = (self.batch.fields.len() - self.head.fields_at as usize) as u16;
+        self.batch.time_min_ns = self.batch.time_min_ns.min(self.head.time_ns);
+        self.batch.time_max_ns = self.batch.time_max_ns.max(self.head.time_ns);
+        self.batch.rows.push(self.head);
+    }
+
+    /// The batch, once each line of the frame has a row.
+    ///
+    /// # Panics
+    /// When rows are missing.
+    pub fn finish(mut self) -> Batch {
+        assert_eq!(
+            self.batch.rows.len(),
+            self.batch.frame.header().lines as usize,
+            "a row for each line"
+        );
+        self.batch.fields.shrink_to_fit();
+        self.batch.arena.shrink_to_fit();
+        self.batch
+    }
+
+    /// Adds or replaces a field of the row being built: the last value of a repeated key counts.
+    fn push(&mut self, name: FieldId, at: u32, length: u32) {
+        let begin = self.head.fields_at as usize;
+        if let Some(field) = self.batch.fields[begin..].iter_mut().find(|f| f.name == name) {
+            (field.at, field.length) = (at, length);
+            return;
+        }
+        if self.batch.fields.len() - begin >= ROW_FIELDS_MAX {
+            self.overflowed = true;
+            return;
+        }
+        self.batch.fields.push(Field { name, at, length });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Format, FrameBuilder, Origin, Transport};
+
+    fn batch(lines: &[u8], fill: impl Fn(&mut BatchBuilder, &[u8])) -> Batch {
+        let mut frame = FrameBuilder::new();
+        frame.push_lines(&Origin::new(Transport::Http, Format::Auto, None), 7, lines);
+        let frame = Arc::new(frame.finish(1, 5).unwrap());
+        let mut builder = BatchBuilder::new(frame.clone());
+        for line in frame.lines() {
+            builder.begin_row(&line);
+            fill(&mut builder, line.bytes);
+            builder.end_row();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn fields_point_into_line_and_arena() {
+        let batch = batch(b"k=v\nk=w\n", |b, line| {
+            let (k, t, h) = (
+                b.field_id("k").unwrap(),
+                b.field_id("type").unwrap(),
+                b.field_id("hostname").unwrap(),
+            );
+            b.push_slice(k, 2, 1);
+            b.push_static(t, "plain");
+            b.push_made(h, format!("h\"{}", line[2] as char).as_bytes());
+            b.set_time(line[2] as i64);
+        });
+        assert_eq!(batch.len(), 2);
+        assert_eq!(batch.time_range_ns(), (i64::from(b'v'), i64::from(b'w')));
+        let row = batch.row(1);
+        assert_eq!(row.raw(), b"k=w");
+        assert_eq!(row.get_by_name("k"), Some(&b"w"[..]));
+        assert_eq!(row.get_by_name("absent"), None);
+        assert_eq!(row.id().to_string(), "5-1");
+        let mut stream = String::new();
+        row.write_stream(&mut stream);
+        assert_eq!(stream, r#"{hostname="h\"w",type="plain"}"#);
+    }
+
+    #[test]
+    fn a_repeated_name_keeps_the_last_value_and_too_many_are_noted() {
+        let batch = batch(b"x\n", |b, _| {
+            for i in 0..ROW_FIELDS_MAX + 1 {
+                let id = b.field_id(&i.to_string()).unwrap();
+                b.push_made(id, b"1");
+            }
+            assert!(b.overflowed());
+            let id = b.field_id("0").unwrap();
+            b.push_made(id, b"2");
+        });
+        assert_eq!(batch.row(0).fields().count(), ROW_FIELDS_MAX);
+        assert_eq!(batch.row(0).get_by_name("0"), Some(&b"2"[..]));
+    }
+}

@@ -1,0 +1,824 @@
+//! A frame: up to about 1 MiB of lines, with where and when they arrived, as one checksummed piece.
+//!
+//! The same bytes are appended to a hot segment, sent to another node, or kept in memory. Layout
+//! (little-endian; `docs/format/frame.md` draws it):
+//!
+//! ```text
+//! header 64 B | payload, padded to 8 B | runs, 24 B each | origins, padded to 8 B
+//! ```
+//!
+//! The tables stand behind the payload so that a receiver can read lines straight into the place where they
+//! stay, and learn the origins as it goes.
+//!
+//! A *run* is a stretch of lines that arrived together from one origin. Its lines are separated by newlines,
+//! one behind each line. A run whose lines may contain newlines (octet-counted framing, datagrams) has
+//! [`RUN_LENGTHS`] set and begins with a table of one `u32` length a line; a newline still follows each line,
+//! so that a scan over the payload sees lines apart.
+//!
+//! An *origin* is what a run's lines have in common: transport, sender address, format, and hints that came
+//! with them (a type, names of time and message fields, extra fields). It is stored once a frame.
+//!
+//! Invariants: a decoded [`Frame`] has passed both checksums and every bound, so its accessors cannot fail;
+//! lines come back byte for byte. Left out: compression, and parsing of the lines (see [`crate::batch`]).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// First bytes of every frame.
+pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
+/// Version of the layout that this code writes, and the only one it reads.
+pub const FRAME_VERSION: u16 = 1;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 64;
+/// Bytes of one entry of the table of runs.
+pub const RUN_BYTES: usize = 24;
+/// The payload at which a builder says it is full. A longer line makes one larger frame of its own.
+pub const PAYLOAD_BYTES_TARGET: usize = 1 << 20;
+/// The longest line that is kept. A longer one is cut there by its source, which counts it as `oversized`.
+pub const LINE_BYTES_MAX: usize = 8 << 20;
+/// The largest frame that is read. Anything that claims more is damaged.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Origins of one frame. A frame that needs more is closed and the next one begun.
+pub const ORIGINS_MAX: usize = u16::MAX as usize;
+/// Run flag: the run begins with a table of line lengths.
+pub const RUN_LENGTHS: u16 = 1;
+/// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
+pub const RUN_CUT: u16 = 2;
+
+/// How lines came in. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Transport {
+    /// Made by Loginson itself: summary rows.
+    Internal = 0,
+    /// Syslog datagrams (RFC 5426).
+    SyslogUdp = 1,
+    /// Syslog over TCP (RFC 6587).
+    SyslogTcp = 2,
+    /// Syslog over TLS (RFC 5425).
+    SyslogTls = 3,
+    /// An HTTP request.
+    Http = 4,
+    /// A file read by `loginson import` or followed.
+    File = 5,
+}
+
+/// What a source knows of the format of its lines. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Format {
+    /// Nothing: the parser looks at each line.
+    Auto = 0,
+    /// Syslog, RFC 5424 or 3164 or what devices make of them.
+    Syslog = 1,
+    /// JSON objects.
+    Json = 2,
+}
+
+/// What came with the lines and is needed to parse them; stored in the origin as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hints {
+    /// The type of the lines; matching rules are then not asked.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub log_type: Option<String>,
+    /// JSON keys that may hold the time, in order of preference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub time_fields: Vec<String>,
+    /// JSON keys that may hold the message, in order of preference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub msg_fields: Vec<String>,
+    /// Fields that name the stream of a line, instead of host and application.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stream_fields: Vec<String>,
+    /// JSON keys that become no fields.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore_fields: Vec<String>,
+    /// Fields that each line gets in addition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra_fields: Vec<(String, String)>,
+    /// The file the lines were read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// On summary rows: the last frame whose lines are counted in rows up to here (see crate `summary`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summarised_through: Option<u64>,
+}
+
+/// What the lines of a run have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// How they came.
+    pub transport: Transport,
+    /// What is known of their format.
+    pub format: Format,
+    /// Who sent them; none for files and our own.
+    pub sender: Option<SocketAddr>,
+    /// What came with them; shared, because every run of a request has the same.
+    pub hints: Arc<Hints>,
+}
+
+impl Origin {
+    /// An origin without hints.
+    pub fn new(transport: Transport, format: Format, sender: Option<SocketAddr>) -> Self {
+        Origin { transport, format, sender, hints: Arc::default() }
+    }
+}
+
+/// Names one line for good: the frame's sequence number on its node, and the line's place in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LineId {
+    /// Sequence number of the frame.
+    pub sequence: u64,
+    /// Place of the line in the frame, from 0.
+    pub line: u32,
+}
+
+impl std::fmt::Display for LineId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.sequence, self.line)
+    }
+}
+
+impl std::str::FromStr for LineId {
+    type Err = FrameError;
+    fn from_str(s: &str) -> Result<Self, FrameError> {
+        let parsed = s.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let (sequence, line) = parsed.ok_or_else(|| FrameError::LineId(s.to_owned()))?;
+        Ok(LineId { sequence, line })
+    }
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FrameError {
+    /// Fewer bytes than the frame needs; `needed` is what is known to be needed so far.
+    #[error("frame is cut off: {needed} bytes needed, {found} found")]
+    Short {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes there.
+        found: usize,
+    },
+    /// The first bytes are not those of a frame.
+    #[error("no frame here: expected magic {FRAME_MAGIC:02x?}, found {0:02x?}")]
+    Magic([u8; 4]),
+    /// Written by another version of Loginson.
+    #[error("frame version {0} is not known; this program reads version {FRAME_VERSION}")]
+    Version(u16),
+    /// The bytes are not those that were written.
+    #[error("checksum of the frame's {part} is {found:08x}, expected {expected:08x}")]
+    Checksum {
+        /// Which part.
+        part: &'static str,
+        /// As stored.
+        expected: u32,
+        /// As computed.
+        found: u32,
+    },
+    /// The checksums agree but the content makes no sense: a fault of the writer.
+    #[error("frame is not well formed: {0}")]
+    Malformed(&'static str),
+    /// Not the name of a line.
+    #[error("'{0}' is not a line id; expected SEQUENCE-LINE, for example 17-42")]
+    LineId(String),
+}
+
+/// The fixed fields of a frame, as in its first 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Node that built the frame.
+    pub node: u32,
+    /// Number of the frame on its node; grows by one each frame.
+    pub sequence: u64,
+    /// Earliest arrival, nanoseconds since 1970 UTC.
+    pub received_min_ns: i64,
+    /// Latest arrival, nanoseconds since 1970 UTC.
+    pub received_max_ns: i64,
+    /// Lines in the frame.
+    pub lines: u32,
+    /// Bytes of the payload, without padding.
+    pub payload_bytes: u32,
+    /// Entries of the table of runs.
+    pub runs: u32,
+    /// Bytes of the table of origins, without padding.
+    pub origins_bytes: u32,
+    /// CRC32C of everything behind the header.
+    pub body_crc: u32,
+}
+
+impl FrameHeader {
+    /// Reads and checks a header. Needs [`HEADER_BYTES`]; does not look at the body.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(FrameError::Short { needed: HEADER_BYTES, found: bytes.len() });
+        }
+        let magic: [u8; 4] = array(bytes, 0);
+        if magic != FRAME_MAGIC {
+            return Err(FrameError::Magic(magic));
+        }
+        let expected = u32::from_le_bytes(array(bytes, 60));
+        let found = crc32c::crc32c(&bytes[..60]);
+        if expected != found {
+            return Err(FrameError::Checksum { part: "header", expected, found });
+        }
+        let version = u16::from_le_bytes(array(bytes, 4));
+        if version != FRAME_VERSION {
+            return Err(FrameError::Version(version));
+        }
+        let header = FrameHeader {
+            node: u32::from_le_bytes(array(bytes, 8)),
+            sequence: u64::from_le_bytes(array(bytes, 16)),
+            received_min_ns: i64::from_le_bytes(array(bytes, 24)),
+            received_max_ns: i64::from_le_bytes(array(bytes, 32)),
+            lines: u32::from_le_bytes(array(bytes, 40)),
+            payload_bytes: u32::from_le_bytes(array(bytes, 44)),
+            runs: u32::from_le_bytes(array(bytes, 48)),
+            origins_bytes: u32::from_le_bytes(array(bytes, 52)),
+            body_crc: u32::from_le_bytes(array(bytes, 56)),
+        };
+        let body = u64::from(header.payload_bytes)
+            + u64::from(header.runs) * RUN_BYTES as u64
+            + u64::from(header.origins_bytes);
+        if body > FRAME_BYTES_MAX as u64 {
+            return Err(FrameError::Malformed("larger than a frame may be"));
+        }
+        Ok(header)
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0u8; HEADER_BYTES];
+        out[0..4].copy_from_slice(&FRAME_MAGIC);
+        out[4..6].copy_from_slice(&FRAME_VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.node.to_le_bytes());
+        out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        out[24..32].copy_from_slice(&self.received_min_ns.to_le_bytes());
+        out[32..40].copy_from_slice(&self.received_max_ns.to_le_bytes());
+        out[40..44].copy_from_slice(&self.lines.to_le_bytes());
+        out[44..48].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        out[48..52].copy_from_slice(&self.runs.to_le_bytes());
+        out[52..56].copy_from_slice(&self.origins_bytes.to_le_bytes());
+        out[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..64].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Bytes of the whole frame with header and padding; a multiple of 8.
+    pub fn frame_bytes(&self) -> usize {
+        self.origins_offset() + padded(self.origins_bytes as usize)
+    }
+
+    fn runs_offset(&self) -> usize {
+        HEADER_BYTES + padded(self.payload_bytes as usize)
+    }
+
+    fn origins_offset(&self) -> usize {
+        self.runs_offset() + self.runs as usize * RUN_BYTES
+    }
+}
+
+/// A stretch of lines that arrived together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Arrival, nanoseconds since 1970 UTC.
+    pub received_ns: i64,
+    /// Bytes of the payload that belong to it, with length table and newlines.
+    pub bytes: u32,
+    /// Lines in it.
+    pub lines: u32,
+    /// Place in [`Frame::origins`].
+    pub origin: u16,
+    /// [`RUN_LENGTHS`], [`RUN_CUT`].
+    pub flags: u16,
+}
+
+/// A checked frame, its tables decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    header: FrameHeader,
+    bytes: Vec<u8>,
+    origins: Vec<Origin>,
+    runs: Vec<Run>,
+}
+
+/// One line and what is known of it before parsing.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// Place in the frame, from 0.
+    pub index: u32,
+    /// Where the line begins, counted from the frame's first byte.
+    pub offset: u32,
+    /// The line as it was sent, without the newline that ended it.
+    pub bytes: &'a [u8],
+    /// Arrival, nanoseconds since 1970 UTC.
+    pub received_ns: i64,
+    /// Where it came from.
+    pub origin: &'a Origin,
+    /// Place of the origin in [`Frame::origins`].
+    pub origin_index: u16,
+    /// Whether it was cut at [`LINE_BYTES_MAX`].
+    pub cut: bool,
+}
+
+impl Frame {
+    /// Reads one frame from the start of `bytes` and takes it over; `bytes` may be longer than the frame.
+    pub fn decode(mut bytes: Vec<u8>) -> Result<Self, FrameError> {
+        let header = FrameHeader::decode(&bytes)?;
+        let needed = header.frame_bytes();
+        if bytes.len() < needed {
+            return Err(FrameError::Short { needed, found: bytes.len() });
+        }
+        bytes.truncate(needed);
+        let found = crc32c::crc32c(&bytes[HEADER_BYTES..]);
+        if found != header.body_crc {
+            return Err(FrameError::Checksum { part: "body", expected: header.body_crc, found });
+        }
+        let origins_end = header.origins_offset() + header.origins_bytes as usize;
+        let origins = decode_origins(&bytes[header.origins_offset()..origins_end])?;
+        let payload = &bytes[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
+        let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
+        check_runs(&runs, payload, origins.len(), header.lines)?;
+        Ok(Frame { header, bytes, origins, runs })
+    }
+
+    /// The fixed fields.
+    pub fn header(&self) -> &FrameHeader {
+        &self.header
+    }
+
+    /// The whole frame as it is stored and sent.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The lines with their newlines (and length tables of the runs that have one).
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..HEADER_BYTES + self.header.payload_bytes as usize]
+    }
+
+    /// The origins that runs refer to.
+    pub fn origins(&self) -> &[Origin] {
+        &self.origins
+    }
+
+    /// The runs, in order of the payload.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The lines, in order.
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { frame: self, run: 0, left_in_run: 0, offset: HEADER_BYTES, lengths: None, index: 0 }
+    }
+}
+
+/// Iterator over the lines of a frame; made by [`Frame::lines`].
+pub struct Lines<'a> {
+    frame: &'a Frame,
+    run: usize,
+    left_in_run: u32,
+    offset: usize,
+    lengths: Option<usize>,
+    index: u32,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        while self.left_in_run == 0 {
+            let run = self.frame.runs.get(self.run)?;
+            self.left_in_run = run.lines;
+            self.lengths = None;
+            if run.flags & RUN_LENGTHS != 0 {
+                self.lengths = Some(self.offset);
+                self.offset += 4 * run.lines as usize;
+            }
+            self.run += 1;
+        }
+        let run = &self.frame.runs[self.run - 1];
+        let bytes = &self.frame.bytes;
+        let length = match &mut self.lengths {
+            Some(at) => {
+                let length = u32::from_le_bytes(array(bytes, *at)) as usize;
+                *at += 4;
+                length
+            }
+            None => memchr::memchr(b'\n', &bytes[self.offset..]).expect("checked by decode"),
+        };
+        self.left_in_run -= 1;
+        let line = Line {
+            index: self.index,
+            offset: self.offset as u32,
+            bytes: &bytes[self.offset..self.offset + length],
+            received_ns: run.received_ns,
+            origin: &self.frame.origins[run.origin as usize],
+            origin_index: run.origin,
+            cut: run.flags & RUN_CUT != 0 && self.left_in_run == 0,
+        };
+        self.index += 1;
+        self.offset += length + 1;
+        Some(line)
+    }
+}
+
+/// Builds a frame while lines arrive. One a collector thread; no locks.
+pub struct FrameBuilder {
+    /// Room for the header, then the payload.
+    buffer: Vec<u8>,
+    runs: Vec<Run>,
+    origins: Vec<Origin>,
+    origin_places: HashMap<Origin, u16, foldhash::fast::RandomState>,
+    lines: u32,
+}
+
+impl Default for FrameBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FrameBuilder {
+    /// An empty frame. Allocates [`PAYLOAD_BYTES_TARGET`] once the first line comes.
+    pub fn new() -> Self {
+        FrameBuilder {
+            buffer: Vec::new(),
+            runs: Vec::new(),
+            origins: Vec::new(),
+            origin_places: HashMap::default(),
+            lines: 0,
+        }
+    }
+
+    /// Lines so far.
+    pub fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// Whether no line is in it.
+    pub fn is_empty(&self) -> bool {
+        self.lines == 0
+    }
+
+    /// Bytes of payload so far.
+    pub fn payload_bytes(&self) -> usize {
+        self.buffer.len().saturating_sub(HEADER_BYTES)
+    }
+
+    /// Whether the frame should be finished before more is added: the payload has reached
+    /// [`PAYLOAD_BYTES_TARGET`], or no further origin fits.
+    pub fn is_full(&self) -> bool {
+        self.payload_bytes() >= PAYLOAD_BYTES_TARGET || self.origins.len() >= ORIGINS_MAX
+    }
+
+    /// Adds whole lines that contain no newline but the one behind each; `bytes` ends in a newline.
+    /// One copy for all of them.
+    ///
+    /// # Panics
+    /// When `bytes` does not end in a newline, or the frame would pass [`FRAME_BYTES_MAX`].
+    pub fn push_lines(&mut self, origin: &Origin, received_ns: i64, bytes: &[u8]) {
+        assert_eq!(bytes.last(), Some(&b'\n'), "lines end in a newline");
+        let lines = memchr::memchr_iter(b'\n', bytes).count() as u32;
+        self.reserve(bytes.len());
+        self.buffer.extend_from_slice(bytes);
+        self.push_run(origin, received_ns, bytes.len(), lines, 0);
+    }
+
+    /// Adds one line that may contain anything, newlines included. `cut` says that its source cut it at
+    /// [`LINE_BYTES_MAX`].
+    ///
+    /// # Panics
+    /// When the line is longer than [`LINE_BYTES_MAX`], or the frame would pass [`FRAME_BYTES_MAX`].
+    pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
+        assert!(line.len() <= LINE_BYTES_MAX, "a source cuts lines that are too long");
+        let mut flags = if cut { RUN_CUT } else { 0 };
+        let mut bytes = line.len() + 1;
+        self.reserve(bytes + 4);
+        if memchr::memchr(b'\n', line).is_some() {
+            flags |= RUN_LENGTHS;
+            self.buffer.extend_from_slice(&(line.len() as u32).to_le_bytes());
+            bytes += 4;
+        }
+        self.buffer.extend_from_slice(line);
+        self.buffer.push(b'\n');
+        self.push_run(origin, received_ns, bytes, 1, flags);
+    }
+
+    /// Closes the frame and leaves the builder empty. None when no line came.
+    pub fn finish(&mut self, node: u32, sequence: u64) -> Option<Frame> {
+        if self.lines == 0 {
+            return None;
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        let runs = std::mem::take(&mut self.runs);
+        let origins = std::mem::take(&mut self.origins);
+        self.origin_places.clear();
+        let payload_bytes = (bytes.len() - HEADER_BYTES) as u32;
+        bytes.resize(HEADER_BYTES + padded(payload_bytes as usize), 0);
+        for run in &runs {
+            bytes.extend_from_slice(&run.received_ns.to_le_bytes());
+            bytes.extend_from_slice(&run.bytes.to_le_bytes());
+            bytes.extend_from_slice(&run.lines.to_le_bytes());
+            bytes.extend_from_slice(&run.origin.to_le_bytes());
+            bytes.extend_from_slice(&run.flags.to_le_bytes());
+            bytes.extend_from_slice(&[0; 4]);
+        }
+        let origins_start = bytes.len();
+        for origin in &origins {
+            encode_origin(origin, &mut bytes);
+        }
+        let origins_bytes = (bytes.len() - origins_start) as u32;
+        bytes.resize(origins_start + padded(origins_bytes as usize), 0);
+        let header = FrameHeader {
+            node,
+            sequence,
+            received_min_ns: runs.iter().map(|r| r.received_ns).min().expect("there are lines"),
+            received_max_ns: runs.iter().map(|r| r.received_ns).max().expect("there are lines"),
+            lines: std::mem::take(&mut self.lines),
+            payload_bytes,
+            runs: runs.len() as u32,
+            origins_bytes,
+            body_crc: crc32c::crc32c(&bytes[HEADER_BYTES..]),
+        };
+        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+        Some(Frame { header, bytes, origins, runs })
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        if self.buffer.is_empty() {
+            self.buffer.reserve(HEADER_BYTES + PAYLOAD_BYTES_TARGET / 4);
+            self.buffer.resize(HEADER_BYTES, 0);
+        }
+        assert!(self.buffer.len() + bytes <= FRAME_BYTES_MAX / 2, "a full frame is finished first");
+    }
+
+    fn push_run(
+        &mut self,
+        origin: &Origin,
+        received_ns: i64,
+        bytes: usize,
+        lines: u32,
+        flags: u16,
+    ) {
+        self.lines += lines;
+        let place = self.origin_place(origin);
+        if let Some(last) = self.runs.last_mut()
+            && (last.origin, last.received_ns, last.flags, flags) == (place, received_ns, 0, 0)
+        {
+            last.bytes += bytes as u32;
+            last.lines += lines;
+            return;
+        }
+        self.runs.push(Run { received_ns, bytes: bytes as u32, lines, origin: place, flags });
+    }
+
+    fn origin_place(&mut self, origin: &Origin) -> u16 {
+        // Nearly always the sender of the line before.
+        if let Some(last) = self.runs.last()
+            && self.origins[last.origin as usize] == *origin
+        {
+            return last.origin;
+        }
+        if let Some(&place) = self.origin_places.get(origin) {
+            return place;
+        }
+        assert!(self.origins.len() < ORIGINS_MAX, "a full frame is finished first");
+        let place = self.origins.len() as u16;
+        self.origins.push(origin.clone());
+        self.origin_places.insert(origin.clone(), place);
+        place
+    }
+}
+
+const ORIGIN_FIXED_BYTES: usize = 26;
+
+fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
+    let (family, address, port) = match origin.sender {
+        None => (0u8, [0; 16], 0),
+        Some(sender) => match sender.ip() {
+            IpAddr::V4(v4) => (4, v4.to_ipv6_mapped().octets(), sender.port()),
+            IpAddr::V6(v6) => (6, v6.octets(), sender.port()),
+        },
+    };
+    let hints = if *origin.hints == Hints::default() {
+        Vec::new()
+    } else {
+        serde_json::to_vec(&*origin.hints).expect("strings and numbers only")
+    };
+    out.extend_from_slice(&[origin.transport as u8, origin.format as u8, family, 0]);
+    out.extend_from_slice(&port.to_le_bytes());
+    out.extend_from_slice(&address);
+    out.extend_from_slice(&(hints.len() as u32).to_le_bytes());
+    out.extend_from_slice(&hints);
+}
+
+fn decode_origins(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
+    let mut origins = Vec::new();
+    while !bytes.is_empty() {
+        if bytes.len() < ORIGIN_FIXED_BYTES {
+            return Err(FrameError::Malformed("an origin is cut off"));
+        }
+        let transport = match bytes[0] {
+            0 => Transport::Internal,
+            1 => Transport::SyslogUdp,
+            2 => Transport::SyslogTcp,
+            3 => Transport::SyslogTls,
+            4 => Transport::Http,
+            5 => Transport::File,
+            _ => return Err(FrameError::Malformed("unknown transport")),
+        };
+        let format = match bytes[1] {
+            0 => Format::Auto,
+            1 => Format::Syslog,
+            2 => Format::Json,
+            _ => return Err(FrameError::Malformed("unknown format")),
+        };
+        let address = Ipv6Addr::from(array::<16>(bytes, 6));
+        let port = u16::from_le_bytes(array(bytes, 4));
+        let sender = match bytes[2] {
+            0 => None,
+            4 => address.to_ipv4_mapped().map(|v4| SocketAddr::from((v4, port))),
+            6 => Some(SocketAddr::from((address, port))),
+            _ => return Err(FrameError::Malformed("unknown address family")),
+        };
+        let hints_bytes = u32::from_le_bytes(array(bytes, 22)) as usize;
+        bytes = &bytes[ORIGIN_FIXED_BYTES..];
+        if bytes.len() < hints_bytes {
+            return Err(FrameError::Malformed("the hints of an origin are cut off"));
+        }
+        let (hints, rest) = bytes.split_at(hints_bytes);
+        let hints = if hints.is_empty() {
+            Arc::default()
+        } else {
+            let hints = serde_json::from_slice(hints);
+            Arc::new(hints.map_err(|_| FrameError::Malformed("unreadable hints"))?)
+        };
+        origins.push(Origin { transport, format, sender, hints });
+        bytes = rest;
+    }
+    Ok(origins)
+}
+
+fn decode_runs(bytes: &[u8]) -> Vec<Run> {
+    let decode = |run: &[u8]| Run {
+        received_ns: i64::from_le_bytes(array(run, 0)),
+        bytes: u32::from_le_bytes(array(run, 8)),
+        lines: u32::from_le_bytes(array(run, 12)),
+        origin: u16::from_le_bytes(array(run, 16)),
+        flags: u16::from_le_bytes(array(run, 18)),
+    };
+    bytes.chunks_exact(RUN_BYTES).map(decode).collect()
+}
+
+/// Checks that every line of every run is where its run says, so that [`Lines`] cannot fail.
+fn check_runs(runs: &[Run], payload: &[u8], origins: usize, lines: u32) -> Result<(), FrameError> {
+    let mut rest = payload;
+    let mut lines_found = 0u64;
+    for run in runs {
+        if run.origin as usize >= origins {
+            return Err(FrameError::Malformed("a run refers to an origin that is not there"));
+        }
+        if rest.len() < run.bytes as usize {
+            return Err(FrameError::Malformed("runs are longer than the payload"));
+        }
+        let (body, behind) = rest.split_at(run.bytes as usize);
+        if run.flags & RUN_LENGTHS != 0 {
+            check_lengths(body, run.lines as usize)?;
+        } else if memchr::memchr_iter(b'\n', body).count() != run.lines as usize
+            || body.last().is_some_and(|&b| b != b'\n')
+        {
+            return Err(FrameError::Malformed("a run has another number of lines than it says"));
+        }
+        lines_found += u64::from(run.lines);
+        rest = behind;
+    }
+    if !rest.is_empty() || lines_found != u64::from(lines) {
+        return Err(FrameError::Malformed("runs and payload do not agree"));
+    }
+    Ok(())
+}
+
+fn check_lengths(body: &[u8], lines: usize) -> Result<(), FrameError> {
+    let error = FrameError::Malformed("a run's line lengths do not fit it");
+    if body.len() / 4 < lines {
+        return Err(error);
+    }
+    let mut offset = 4 * lines;
+    for line in 0..lines {
+        offset += u32::from_le_bytes(array(body, 4 * line)) as usize;
+        if body.get(offset) != Some(&b'\n') {
+            return Err(error);
+        }
+        offset += 1;
+    }
+    if offset != body.len() {
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// `bytes` rounded up to a multiple of 8.
+const fn padded(bytes: usize) -> usize {
+    bytes.div_ceil(8) * 8
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("the length is N")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn origin(port: u16) -> Origin {
+        Origin::new(
+            Transport::SyslogTcp,
+            Format::Syslog,
+            Some(SocketAddr::from(([10, 0, 0, 1], port))),
+        )
+    }
+
+    fn lines_of(frame: &Frame) -> Vec<(Vec<u8>, i64, Origin, bool)> {
+        frame.lines().map(|l| (l.bytes.to_vec(), l.received_ns, l.origin.clone(), l.cut)).collect()
+    }
+
+    fn sample() -> Frame {
+        let mut builder = FrameBuilder::new();
+        builder.push_lines(&origin(1), 10, b"one\n\nthree\r\n");
+        builder.push_line(&origin(2), 11, b"four\nstill four", false);
+        builder.push_line(&origin(2), 11, b"", true);
+        let hints = Hints { log_type: Some("access".into()), ..Hints::default() };
+        let http =
+            Origin { hints: Arc::new(hints), ..Origin::new(Transport::Http, Format::Auto, None) };
+        builder.push_lines(&http, 9, b"\xff\x00\n");
+        builder.finish(3, 42).expect("has lines")
+    }
+
+    #[test]
+    fn lines_come_back_as_they_were_sent() {
+        let frame = sample();
+        let decoded = Frame::decode(frame.bytes().to_vec()).unwrap();
+        assert_eq!(decoded, frame);
+        let lines = lines_of(&decoded);
+        let texts: Vec<&[u8]> = lines.iter().map(|l| l.0.as_slice()).collect();
+        let expected: [&[u8]; 6] = [b"one", b"", b"three\r", b"four\nstill four", b"", b"\xff\x00"];
+        assert_eq!(texts, expected);
+        assert_eq!(lines.iter().map(|l| l.1).collect::<Vec<_>>(), [10, 10, 10, 11, 11, 9]);
+        assert_eq!(
+            lines.iter().map(|l| l.3).collect::<Vec<_>>(),
+            [false, false, false, false, true, false]
+        );
+        assert_eq!(lines[5].2.hints.log_type.as_deref(), Some("access"));
+        let header = decoded.header();
+        assert_eq!((header.node, header.sequence, header.lines), (3, 42, 6));
+        assert_eq!((header.received_min_ns, header.received_max_ns), (9, 11));
+    }
+
+    #[test]
+    fn each_flipped_byte_and_each_cut_is_an_error() {
+        let bytes = sample().bytes().to_vec();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            assert!(Frame::decode(damaged).is_err(), "byte {at} flipped");
+            assert!(Frame::decode(bytes[..at].to_vec()).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn runs_of_one_arrival_are_joined() {
+        let mut builder = FrameBuilder::new();
+        for _ in 0..3 {
+            builder.push_line(&origin(1), 5, b"x", false);
+        }
+        let frame = builder.finish(0, 1).unwrap();
+        assert_eq!(frame.runs().len(), 1);
+        assert!(builder.finish(0, 2).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_lines_round_trip(
+            lines in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), 0u16..3, 0i64..3), 1..50),
+        ) {
+            let mut builder = FrameBuilder::new();
+            for (line, port, received) in &lines {
+                builder.push_line(&origin(*port), *received, line, false);
+            }
+            let frame = Frame::decode(builder.finish(1, 1).unwrap().bytes().to_vec()).unwrap();
+            let found: Vec<_> = lines_of(&frame).into_iter().map(|l| (l.0, l.1, l.2)).collect();
+            let expected: Vec<_> = lines.into_iter().map(|(l, p, r)| (l, r, origin(p))).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Frame::decode(bytes);
+        }
+    }
+}
