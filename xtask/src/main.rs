@@ -1,1 +1,36 @@
-fn main() {}
+//! Checks of the project on itself: which crate may use which, and what every file must keep to.
+//!
+//! `cargo run -p xtask` prints what is wrong; the tests below run the same checks.
+
+mod edges;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+
+fn main() -> anyhow::Result<()> {
+    let root = root();
+    let mut faults = edges::faults(&root)?;
+    faults.extend(tidy::faults(&root)?);
+    for fault in &faults {
+        eprintln!("{fault}");
+    }
+    anyhow::ensure!(faults.is_empty(), "{} faults", faults.len());
+    Ok(())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn crates_use_only_what_they_may() {
+        assert_eq!(super::edges::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn files_are_tidy() {
+        assert_eq!(super::tidy::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+}

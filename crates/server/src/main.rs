@@ -1,1 +1,3 @@
+//! The binary `loginson`.
+
 fn main() {}

@@ -1,0 +1,65 @@
+# Loginson's tasks. `make` alone lists them.
+#
+# What is built by cargo goes to one directory outside the checkout, so that fresh clones start warm.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/loginson/target
+# Tests and the demo never ask for a newer toolchain than the one that is there.
+export CARGO_TERM_COLOR ?= auto
+
+BIN := $(CARGO_TARGET_DIR)/release/loginson
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build web check fmt lint unit browser deny audit test-deps tools clean-demo
+
+help: ## List the tasks
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+demo: build ## Build what is missing, start Loginson with a demo generator, print the address of the page
+	@LOGINSON_BIN="$(BIN)" scripts/demo.sh
+
+build: tools web/dist/index.html ## Build the release binary, the page inside
+	cargo build --release --locked -p loginson
+
+web: web/dist/index.html ## Build the page
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	npm --prefix web ci --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	npm --prefix web run build
+	@touch $@
+
+test: tools test-deps web check unit browser ## Run every test, the browser test included
+	@echo "All tests passed."
+
+check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
+
+fmt:
+	cargo fmt --all --check
+
+lint: web
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	npm --prefix web run check
+
+unit: web ## Unit, property and black-box tests
+	npm --prefix web run test
+	cargo test --workspace --locked
+
+browser: build ## The tour in a real browser
+	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+
+deny: ## Licences, duplicate and banned crates, sources
+	scripts/cargo-deny.sh check licenses bans sources
+
+audit: ## Known advisories; needs the network for the advisory database
+	scripts/cargo-deny.sh check advisories
+
+tools: ## Check that Rust and Node are there
+	@scripts/tools.sh
+
+test-deps: ## Install what the tests need beyond Rust and Node (or name the command)
+	@scripts/test-deps.sh
+
+clean-demo: ## Remove the demo's data
+	rm -rf demo-data

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs cargo-deny, building it first where it is missing. Pinned: its configuration format changes.
+set -euo pipefail
+version=0.20.2
+if ! cargo deny --version 2>/dev/null | grep -qF "$version"; then
+  echo "Building cargo-deny $version once (a few minutes)"
+  cargo install --quiet --locked --no-default-features "cargo-deny@$version"
+fi
+exec cargo deny --locked --offline "$@"

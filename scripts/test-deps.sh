@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The programs that the tests drive: real senders and a real browser. Installs what is missing where it may
+# (root on a Debian-like system), otherwise names the command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=()
+need() { # need COMMAND PACKAGE
+  PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null || packages+=("$2")
+}
+need logger bsdutils
+need rsyslogd rsyslog
+need curl curl
+need zstd zstd
+need gzip gzip
+need sqlite3 sqlite3
+if [ -z "${CHROMIUM:-}" ]; then need chromium chromium; fi
+
+if [ ${#packages[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing for the tests: ${packages[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  else
+    echo "The tests need these packages; install them first:" >&2
+    echo "  sudo apt-get install ${packages[*]}" >&2
+    exit 1
+  fi
+fi
+
+# syslog-ng's packages exclude rsyslog's, so they are unpacked, not installed.
+scripts/fetch-syslog-ng.sh >/dev/null

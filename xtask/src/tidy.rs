@@ -1,0 +1,108 @@
+//! What every file keeps to: a header in each module, no unfinished marks, links that lead somewhere.
+
+use std::path::{Path, PathBuf};
+
+/// A source file that is longer holds two ideas.
+const LINES_MAX: usize = 900;
+/// Written apart, so that this file does not find itself.
+const MARKS: [&str; 5] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("#[ign", "ore"),
+    concat!(".sk", "ip("),
+];
+const FOLDERS_LEFT_OUT: [&str; 8] = [
+    ".git",
+    "node_modules",
+    "dist",
+    "target",
+    "testdata",
+    "demo-data",
+    "loginson-data",
+    "test-results",
+];
+
+/// Everything that is wrong in the tree below `root`.
+pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for path in files(root)? {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("rs") => {
+                source(&name, &text, &mut faults);
+                if !text.starts_with("//!") && !name.contains("fuzz_targets") {
+                    faults
+                        .push(format!("{name}: begins without a header that says its job (//! …)"));
+                }
+            }
+            Some("ts" | "svelte" | "sh") => source(&name, &text, &mut faults),
+            Some("md") => links(&name, &path, &text, &mut faults),
+            _ => {}
+        }
+    }
+    Ok(faults)
+}
+
+fn source(name: &str, text: &str, faults: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        faults.push(format!("{name}: {lines} lines, at most {LINES_MAX}; split it by ideas"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        if let Some(mark) = MARKS.iter().find(|mark| line.contains(**mark)) {
+            faults.push(format!("{name}:{}: unfinished: {mark}", number + 1));
+        }
+    }
+}
+
+/// Links between documents, `[text](path)`, must lead to a file.
+fn links(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
+    let folder = path.parent().unwrap_or(path);
+    for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let target = target.split('#').next().unwrap_or_default();
+        let is_path = !target.is_empty() && !target.contains(':') && !target.contains(' ');
+        if is_path && !folder.join(target).exists() {
+            faults.push(format!("{name}: link to {target}, which is not there"));
+        }
+    }
+}
+
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if entry.file_type()?.is_dir() {
+            if !FOLDERS_LEFT_OUT.iter().any(|f| *f == name) {
+                found.extend(files(&entry.path())?);
+            }
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_found() {
+        let mut faults = Vec::new();
+        source("a.rs", &format!("ok\n{} later\n", MARKS[0]), &mut faults);
+        source("b.rs", &"x\n".repeat(LINES_MAX), &mut faults);
+        assert_eq!(faults.len(), 1);
+        source("b.rs", &"x\n".repeat(LINES_MAX + 1), &mut faults);
+        links(
+            "c.md",
+            Path::new("/nowhere/c.md"),
+            "[a](b.md) [c](https://d.invalid/) [e](#f)",
+            &mut faults,
+        );
+        assert_eq!(faults.len(), 3);
+    }
+}
