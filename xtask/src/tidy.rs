@@ -4,14 +4,11 @@ use std::path::{Path, PathBuf};
 
 /// A source file that is longer holds two ideas.
 const LINES_MAX: usize = 900;
-/// Written apart, so that this file does not find itself.
-const MARKS: [&str; 5] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-    concat!("#[ign", "ore"),
-    concat!(".sk", "ip("),
-];
+/// Marks of unfinished work. Written apart, so that this file does not find itself.
+const MARKS: [&str; 4] =
+    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("#[ign", "ore")];
+/// The same, in tests of the page.
+const MARKS_TS: [&str; 3] = ["test.skip(", "describe.skip(", "test.fixme("];
 const FOLDERS_LEFT_OUT: [&str; 8] = [
     ".git",
     "node_modules",
@@ -51,7 +48,8 @@ fn source(name: &str, text: &str, faults: &mut Vec<String>) {
         faults.push(format!("{name}: {lines} lines, at most {LINES_MAX}; split it by ideas"));
     }
     for (number, line) in text.lines().enumerate() {
-        if let Some(mark) = MARKS.iter().find(|mark| line.contains(**mark)) {
+        let ts: &[&str] = if name.ends_with(".ts") { &MARKS_TS } else { &[] };
+        if let Some(mark) = MARKS.iter().chain(ts).find(|mark| line.contains(**mark)) {
             faults.push(format!("{name}:{}: unfinished: {mark}", number + 1));
         }
     }
