@@ -1,6 +1,7 @@
 //! Lines, frames and records: everything between bytes as they arrive and fields as they are asked for.
 //!
 //! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
+//! - [`framing`]: a TCP stream into lines.
 //! - [`batch`]: the records of one frame after parsing: rows of fields that point into the frame.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the bytes of a
@@ -8,6 +9,7 @@
 
 pub mod batch;
 pub mod frame;
+pub mod framing;
 
 pub use batch::{Batch, BatchBuilder, FieldId, Row};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
