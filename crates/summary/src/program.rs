@@ -1,0 +1,52 @@
+//! Programs: what is counted of the rows of a type, besides lines and bytes. Built in, one file each.
+
+mod access;
+mod counts;
+
+/// What one program adds to the summary rows of a type.
+#[derive(Debug)]
+pub struct Program {
+    /// Name, for documents and messages.
+    pub name: &'static str,
+    /// Fields whose values are counted, each under its own name. Without dots.
+    pub dimensions: &'static [&'static str],
+    /// Fields whose numbers are added up.
+    pub sums: &'static [Sum],
+}
+
+/// A sum over the numbers in a field.
+#[derive(Debug)]
+pub struct Sum {
+    /// Name in the summary row. Without dots, and none of the row's fixed names.
+    pub name: &'static str,
+    /// Field of the line; a value that is not a whole number from 0 adds nothing.
+    pub field: &'static str,
+}
+
+/// The programs for lines of a type: the counts of everything, and what is made for this type.
+pub fn programs(log_type: &str) -> &'static [&'static Program] {
+    match log_type {
+        access::TYPE => &[&counts::PROGRAM, &access::PROGRAM],
+        _ => &[&counts::PROGRAM],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_be_told_apart_in_a_row() {
+        for log_type in ["access", "anything"] {
+            let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
+            for program in programs(log_type) {
+                let sums = program.sums.iter().map(|s| s.name);
+                for name in program.dimensions.iter().copied().chain(sums) {
+                    assert!(!name.contains('.') && !name.starts_with('_'), "{name}");
+                    assert!(!seen.contains(&name), "{name} twice");
+                    seen.push(name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Lines into buckets, buckets into rows, each line once.
+//!
+//! # Every line once, also across crashes
+//!
+//! The caller observes frames in the order in which the store keeps them and names each by a *position* that grows
+//! along this order and is the same after a restart. A [`Flush`] is a full drain: its rows hold the counts of all
+//! lines observed since the flush before, none held back, so `through`, the position observed last, says it all:
+//!
+//! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once, and no other line.
+//!
+//! The caller delivers the rows of a flush as one frame, marked with `through`
+//! ([`Hints::summarised_through`](record::Hints)). A frame is there as a whole or not at all, and it stands behind
+//! the frames it counts, so it never survives a crash without them. After a restart the caller looks for the greatest
+//! mark, gives it to [`Summariser::new`], and observes again the frames at greater positions.
+//!
+//! While a flush is under way it stays pending, and new lines are counted apart. It is settled by
+//! [`Summariser::settled`] once durable; when writing failed, [`Summariser::flush`] gives the same rows again. There is never
+//! more than one pending, because a mark must not overtake rows that may yet fail.
+//!
+//! # Limits
+//!
+//! The unit is bytes of JSON, a count that memory is a small multiple of. Above [`FLUSH_BYTES_DUE`] a flush is due.
+//! At [`FLUSH_BYTES_MAX`], which only a single frame full of absurd timestamps can reach, or a store that cannot
+//! write, new values are counted as `other`, and lines that would open one more bucket are counted as of type
+//! `other` at the time of arrival.
+
+use std::collections::HashMap;
+
+use record::Batch;
+
+use crate::bucket::{Bucket, Fields, Limits, empty_json_bytes};
+use crate::program::{Program, programs};
+use crate::row::SummaryRow;
+use crate::time::{SECOND_NS, bucket_start};
+use crate::{OTHER, SUMMARY_TYPE};
+
+/// Size of a flush, in bytes of JSON, at which it is due without waiting.
+pub const FLUSH_BYTES_DUE: usize = 4 << 20;
+/// The largest flush. It fits one frame. See the module's documentation for what happens there.
+pub const FLUSH_BYTES_MAX: usize = 16 << 20;
+/// The longest value, and name of a type, counted under its own name. A longer one counts as `other`.
+pub const VALUE_BYTES_MAX: usize = 128;
+
+/// The widest bucket and the longest interval: a year, in seconds.
+pub const WIDTH_S_MAX: u64 = 366 * 86_400;
+
+/// Tunables of the summary.
+#[derive(Clone, Debug)]
+pub struct SummaryConfig {
+    /// Width of a bucket, seconds; 1 to [`WIDTH_S_MAX`].
+    pub bucket_s: u64,
+    /// Values of one dimension that a row names. Lines with further values count as `other` in that row.
+    pub values_max: usize,
+    /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. More often means more rows for a bucket, less often more to
+    /// observe again after a crash.
+    pub flush_interval_s: u64,
+    /// How long after the end of an interval to wait for lines that are a little late, seconds.
+    pub flush_delay_s: u64,
+}
+
+impl Default for SummaryConfig {
+    fn default() -> Self {
+        SummaryConfig { bucket_s: 10, values_max: 100, flush_interval_s: 10, flush_delay_s: 2 }
+    }
+}
+
+/// Rows to be written, as one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// Rows as JSON objects, each followed by a newline; oldest bucket first. At most [`FLUSH_BYTES_MAX`].
+    pub lines: Vec<u8>,
+    /// Number of rows.
+    pub rows: usize,
+    /// Position of the last frame counted.
+    pub through: u64,
+}
+
+/// Counts not yet settled, consistent with stored rows of settled flushes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Rows of the open buckets and of the pending flush.
+    pub rows: Vec<SummaryRow>,
+    /// The last settled flush. Stored rows with a greater mark are already among `rows`.
+    pub settled_through: Option<u64>,
+}
+
+/// Counts lines as they are observed. Not synchronised: the caller shares it behind a lock, held for one call.
+pub struct Summariser {
+    config: SummaryConfig,
+    types: Types,
+    buckets: HashMap<(u32, i64), Bucket, foldhash::fast::RandomState>,
+    /// Upper bound of the JSON of all open buckets.
+    json_bytes: usize,
+    /// When to write the open buckets, wall clock. None while there are none.
+    due_ns: Option<i64>,
+    observed_through: Option<u64>,
+    pending: Option<Pending>,
+    settled_through: Option<u64>,
+}
+
+struct Pending {
+    rows: Vec<SummaryRow>,
+    through: u64,
+}
+
+impl Summariser {
+    /// A summariser that goes on behind `settled_through`, the greatest mark found in the store.
+    ///
+    /// # Panics
+    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`]; the caller's configuration checks that.
+    pub fn new(config: SummaryConfig, settled_through: Option<u64>) -> Self {
+        let widths = 1..=WIDTH_S_MAX;
+        assert!(widths.contains(&config.bucket_s) && widths.contains(&config.flush_interval_s));
+        assert!(config.flush_delay_s <= WIDTH_S_MAX);
+        Summariser {
+            config,
+            types: Types::default(),
+            buckets: HashMap::default(),
+            json_bytes: 0,
+            due_ns: None,
+            observed_through: settled_through,
+            pending: None,
+            settled_through,
+        }
+    }
+
+    /// Counts the lines of a frame, each in the bucket of its event time and type. `now_ns` is the wall clock,
+    /// nanoseconds since 1970 UTC.
+    ///
+    /// # Panics
+    /// When `position` is not greater than all before: a frame would count twice.
+    pub fn observe(&mut self, batch: &Batch, position: u64, now_ns: i64) {
+        let before = self.observed_through.replace(position);
+        assert!(
+            before < Some(position),
+            "frames are observed in order: {position} after {before:?}"
+        );
+        let type_id = batch.field_id("type");
+        let width_ns = self.bucket_ns();
+        let mut fields: Vec<Option<Fields>> = Vec::new();
+        for row in batch.rows() {
+            let log_type = type_id.and_then(|id| row.get(id)).unwrap_or_default();
+            if log_type == SUMMARY_TYPE.as_bytes() {
+                continue;
+            }
+            let mut key = (self.types.id(log_type), bucket_start(row.time_ns(), width_ns));
+            if !self.buckets.contains_key(&key) {
+                key = self.open(key, batch);
+            }
+            let of_type = key.0 as usize;
+            if fields.len() <= of_type {
+                fields.resize_with(of_type + 1, || None);
+            }
+            let programs = self.types.entries[of_type].programs;
+            let fields = fields[of_type].get_or_insert_with(|| Fields::resolve(programs, batch));
+            let bucket = self.buckets.get_mut(&key).expect("it was opened");
+            let limits = Limits {
+                values_max: self.config.values_max,
+                json_bytes_left: FLUSH_BYTES_MAX.saturating_sub(self.json_bytes),
+            };
+            self.json_bytes += bucket.add(&row, fields, limits);
+        }
+        if !self.buckets.is_empty() && self.due_ns.is_none() {
+            let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
+            let wait_ns = interval_ns + self.config.flush_delay_s as i64 * SECOND_NS;
+            self.due_ns = Some(bucket_start(now_ns, interval_ns).saturating_add(wait_ns));
+        }
+    }
+
+    /// Everything counted so far as rows to be written, when it is time: the interval and the delay are over, or
+    /// [`FLUSH_BYTES_DUE`] is passed, or with `force`. After a flush that was not settled, that one again. To be
+    /// called about once a second and after each [`observe`](Self::observe), not while a flush is being written.
+    pub fn flush(&mut self, now_ns: i64, force: bool) -> Option<Flush> {
+        if self.pending.is_none() {
+            let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
+            let delay_ns = self.config.flush_delay_s as i64 * SECOND_NS;
+            // A due time further away than the longest wait: the clock was set back.
+            let is_due = self.due_ns.is_some_and(|due_ns| {
+                now_ns >= due_ns || due_ns.saturating_sub(now_ns) > interval_ns + delay_ns
+            });
+            if self.buckets.is_empty() || !(force || is_due || self.json_bytes >= FLUSH_BYTES_DUE) {
+                return None;
+            }
+            let rows = self.open_rows(None, i64::MIN, i64::MAX);
+            let through = self.observed_through.expect("lines were observed");
+            self.pending = Some(Pending { rows, through });
+            self.buckets = HashMap::default();
+            self.types = Types::default();
+            self.json_bytes = 0;
+            self.due_ns = None;
+        }
+        let pending = self.pending.as_ref()?;
+        let mut lines = Vec::new();
+        pending.rows.iter().for_each(|row| row.write_json(&mut lines));
+        Some(Flush { lines, rows: pending.rows.len(), through: pending.through })
+    }
+
+    /// Takes note that the pending flush is durable.
+    ///
+    /// # Panics
+    /// When no flush with that `through` is pending.
+    pub fn settled(&mut self, through: u64) {
+        let pending = self.pending.take().map(|p| p.through);
+        assert_eq!(pending, Some(through), "the pending flush is settled");
+        self.settled_through = pending;
+    }
+
+    /// The unsettled counts of one type, or of all, whose buckets begin in `start_ns..end_ns` (`i64::MAX`: no end).
+    /// Take it before reading stored rows with [`stored_rows`](crate::stored_rows), and both together count each
+    /// line once.
+    pub fn snapshot(&self, log_type: Option<&str>, start_ns: i64, end_ns: i64) -> Snapshot {
+        let pending = self.pending.iter().flat_map(|p| &p.rows).filter(|row| {
+            log_type.is_none_or(|t| t == row.summary_of) && within(row.time_ns, start_ns, end_ns)
+        });
+        let mut rows: Vec<SummaryRow> = pending.cloned().collect();
+        rows.extend(self.open_rows(log_type, start_ns, end_ns));
+        Snapshot { rows, settled_through: self.settled_through }
+    }
+
+    /// Position up to which lines have been counted, written or not. What the caller compares with the store's end
+    /// to tell the lag.
+    pub fn observed_through(&self) -> Option<u64> {
+        self.observed_through
+    }
+
+    /// Width of the buckets, seconds.
+    pub fn bucket_s(&self) -> u64 {
+        self.config.bucket_s
+    }
+
+    fn bucket_ns(&self) -> i64 {
+        self.config.bucket_s as i64 * SECOND_NS
+    }
+
+    /// Opens a bucket, or where there is no room the one of `other` lines.
+    #[cold]
+    fn open(&mut self, key: (u32, i64), batch: &Batch) -> (u32, i64) {
+        let entry = &self.types.entries[key.0 as usize];
+        let grown = empty_json_bytes(&entry.name, entry.programs);
+        if self.json_bytes + grown <= FLUSH_BYTES_MAX {
+            self.json_bytes += grown;
+            self.buckets.insert(key, Bucket::new(entry.programs));
+            return key;
+        }
+        let arrival_ns = batch.frame().header().received_max_ns;
+        let key = (OTHER_ID, bucket_start(arrival_ns, self.bucket_ns()));
+        let programs = self.types.entries[OTHER_ID as usize].programs;
+        self.buckets.entry(key).or_insert_with(|| Bucket::new(programs));
+        key
+    }
+
+    fn open_rows(&self, log_type: Option<&str>, start_ns: i64, end_ns: i64) -> Vec<SummaryRow> {
+        let mut rows: Vec<SummaryRow> = Vec::new();
+        for (&(type_id, time_ns), bucket) in &self.buckets {
+            let entry = &self.types.entries[type_id as usize];
+            let wanted = log_type.is_none_or(|t| t == &*entry.name);
+            if wanted && within(time_ns, start_ns, end_ns) {
+                rows.push(bucket.row(time_ns, self.config.bucket_s, &entry.name, entry.programs));
+            }
+        }
+        rows.sort_unstable_by(|a, b| (a.time_ns, &a.summary_of).cmp(&(b.time_ns, &b.summary_of)));
+        rows
+    }
+}
+
+fn within(time_ns: i64, start_ns: i64, end_ns: i64) -> bool {
+    start_ns <= time_ns && (time_ns < end_ns || end_ns == i64::MAX)
+}
+
+/// Number of the type [`OTHER`].
+const OTHER_ID: u32 = 0;
+
+/// The types that have open buckets, numbered.
+struct Types {
+    entries: Vec<TypeEntry>,
+    ids: HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
+}
+
+struct TypeEntry {
+    name: Box<str>,
+    programs: &'static [&'static Program],
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        let other = TypeEntry { name: OTHER.into(), programs: programs(OTHER) };
+        let ids = [(OTHER.as_bytes().into(), OTHER_ID)].into_iter().collect();
+        Types { entries: vec![other], ids }
+    }
+}
+
+/// Types with open buckets. Lines of further types count as of type `other`.
+const TYPES_MAX: usize = 1_000;
+
+impl Types {
+    #[inline]
+    fn id(&mut self, name: &[u8]) -> u32 {
+        match self.ids.get(name) {
+            Some(&id) => id,
+            None => self.add(name),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, name: &[u8]) -> u32 {
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        if text.is_empty() || text.len() > VALUE_BYTES_MAX || self.entries.len() >= TYPES_MAX {
+            return OTHER_ID;
+        }
+        let id = self.entries.len() as u32;
+        self.entries.push(TypeEntry { name: text.into(), programs: programs(text) });
+        self.ids.insert(name.into(), id);
+        id
+    }
+}
