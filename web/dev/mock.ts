@@ -1,0 +1,357 @@
+// A stand-in for the server, inside `npm run dev` and `npm run preview`, for work on the page alone. It answers the
+// calls of docs/api.md from made-up lines (corpus.ts). The word `slowly` in a query makes it take ten seconds.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Plugin } from 'vite';
+import { splitQuery } from '../src/lib/logsql.ts';
+import { parseDuration, parseInstant } from '../src/lib/time.ts';
+import { Corpus, type Stored } from './corpus.ts';
+import { compile, WrongQuery } from './match.ts';
+
+interface Entry {
+  id: string;
+  kind: string;
+  query: string;
+  state: 'running' | 'done' | 'cancelled' | 'failed';
+  startedMs: number;
+  endedMs: number | null;
+  progress: number;
+  bytes_scanned: number;
+  lines_scanned: number;
+  rows: number;
+  memory_bytes: number;
+  error: string | null;
+  client: string;
+  stop: AbortController;
+}
+
+class Refused extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+const SLOW_MS = 10_000;
+const QUEUE_MAX = 100;
+
+class Mock {
+  #corpus = process.env['MOCK_EMPTY'] ? new Corpus(Date.now(), 0, 0) : new Corpus(Date.now(), 9, 3_600_000);
+  #entries: Entry[] = [];
+  #nextId = 1;
+  #startedMs = Date.now();
+  #posted = 0;
+
+  async answer(request: IncomingMessage, response: ServerResponse, next: () => void): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://mock');
+    if (!/^\/(select|insert|api|metrics|health|ready)/.test(url.pathname)) return next();
+    const body = await text(request);
+    const params = url.searchParams;
+    if ((request.headers['content-type'] ?? '').startsWith('application/x-www-form-urlencoded') && url.pathname.startsWith('/select')) {
+      new URLSearchParams(body).forEach((value, name) => params.set(name, value));
+    }
+    this.#corpus.grow(Date.now());
+    try {
+      await this.#route(request, response, url.pathname, params, body);
+    } catch (error) {
+      if (response.headersSent) return void response.end();
+      if (error instanceof WrongQuery) {
+        send(response, { error: error.message, position: error.position, expected: error.expected, query: params.get('query') }, 400);
+      } else {
+        send(response, { error: error instanceof Error ? error.message : String(error) }, error instanceof Refused ? error.status : 500);
+      }
+    }
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse, path: string, params: URLSearchParams, body: string): Promise<void> {
+    const cancel = /^\/api\/v1\/queries\/(\d+)$/.exec(path);
+    if (cancel) {
+      const entry = this.#entries.find((one) => one.id === cancel[1]);
+      if (!entry) throw new Refused(404, 'no such query');
+      if (request.method === 'DELETE' && entry.state === 'running') {
+        entry.state = 'cancelled';
+        entry.stop.abort();
+      }
+      return send(response, { id: entry.id, state: entry.state });
+    }
+    switch (path) {
+      case '/select/logsql/query':
+        return this.#queue('query', request, response, params, (lines) => this.#rows(response, lines, params));
+      case '/select/logsql/hits':
+        return this.#queue('hits', request, response, params, (lines) => send(response, this.#hits(lines, params)));
+      case '/select/logsql/facets':
+        return this.#queue('facets', request, response, params, (lines) => send(response, this.#facets(lines, params)));
+      case '/select/logsql/field_names':
+        return this.#queue('field_names', request, response, params, (lines) => {
+          const names = new Map<string, number>();
+          for (const { line } of lines) for (const name of Object.keys(line)) if (!/^_(id|raw|received)$/.test(name)) names.set(name, (names.get(name) ?? 0) + 1);
+          send(response, { values: [...names].map(([value, hits]) => ({ value, hits })) });
+        });
+      case '/select/logsql/field_values':
+        return this.#queue('field_values', request, response, params, (lines) => {
+          const values = counted(lines, params.get('field') ?? '').filter(([value]) => value.includes(params.get('filter') ?? ''));
+          send(response, { values: values.slice(0, Number(params.get('limit') ?? 100)).map(([value, hits]) => ({ value, hits })) });
+        });
+      case '/select/logsql/tail':
+        return this.#tail(request, response, params);
+      case '/insert/jsonline':
+        return this.#insert(response, body, params);
+      case '/api/v1/queries':
+        return send(response, { queries: this.#entries.map(shown), limits: { concurrent: 4, waiting: 32, wait_s: 10, run_s: 60, memory_bytes: 2 ** 29, rows: 1e7 } });
+      case '/api/v1/context':
+        return this.#context(response, params);
+      case '/api/v1/summary':
+        return send(response, this.#summary(params));
+      case '/api/v1/summary/types':
+        return send(response, this.#types(params));
+      case '/api/v1/status':
+        return send(response, this.#status());
+      default:
+        throw new Refused(404, `no such page: ${path}`);
+    }
+  }
+
+  #range(params: URLSearchParams): [number, number] {
+    const instant = (name: string, otherwise: number): number => {
+      const value = params.get(name);
+      if (value === null) return otherwise;
+      return parseInstant(value, Date.now(), true) ?? otherwise;
+    };
+    return [instant('start', -Infinity), instant('end', Infinity)];
+  }
+
+  #matching(params: URLSearchParams, query = params.get('query') ?? '*'): Stored[] {
+    const test = compile(splitQuery(query.replace('slowly', '*')).filter);
+    const [start, end] = this.#range(params);
+    return this.#corpus.lines.filter(({ ms, line }) => ms >= start && ms < end + (end % 1 ? 1 : 0) && test(line));
+  }
+
+  async #queue(kind: string, request: IncomingMessage, response: ServerResponse, params: URLSearchParams, run: (lines: Stored[]) => void): Promise<void> {
+    const entry = this.#enter(kind, request, params.get('query') ?? '*');
+    try {
+      const lines = this.#matching(params);
+      const steps = entry.query.includes('slowly') ? 40 : 1;
+      for (let step = 1; step <= steps; step++) {
+        if (steps > 1) await new Promise((resolve) => setTimeout(resolve, SLOW_MS / steps));
+        if (entry.stop.signal.aborted || response.destroyed) {
+          entry.state = 'cancelled';
+          throw new Refused(503, 'the query was cancelled');
+        }
+        entry.progress = step / steps;
+        entry.lines_scanned = Math.round(this.#corpus.lines.length * entry.progress);
+        entry.bytes_scanned = entry.lines_scanned * 140;
+      }
+      response.setHeader('X-Loginson-Query-Id', entry.id);
+      entry.rows = Math.min(lines.length, Number(params.get('limit') ?? 1e9));
+      run(lines);
+      entry.state = 'done';
+    } catch (error) {
+      if (entry.state === 'running') {
+        entry.state = 'failed';
+        entry.error = String(error);
+      }
+      throw error;
+    } finally {
+      entry.endedMs = Date.now();
+    }
+  }
+
+  #enter(kind: string, request: IncomingMessage, query: string): Entry {
+    const entry: Entry = {
+      id: String(this.#nextId++), kind, query, state: 'running', startedMs: Date.now(), endedMs: null, progress: 0, bytes_scanned: 0,
+      lines_scanned: 0, rows: 0, memory_bytes: 4096, error: null, client: `127.0.0.1:${request.socket.remotePort}`, stop: new AbortController(),
+    };
+    this.#entries = [entry, ...this.#entries].slice(0, QUEUE_MAX);
+    return entry;
+  }
+
+  #rows(response: ServerResponse, lines: Stored[], params: URLSearchParams): void {
+    const { pipes } = splitQuery(params.get('query') ?? '*');
+    const by = /^\|\s*stats by \((\w+)\) count\(\)(?: as (\w+))?/.exec(pipes);
+    response.setHeader('Content-Type', 'application/stream+json');
+    if (by) {
+      for (const [value, hits] of counted(lines, by[1] as string)) response.write(`${JSON.stringify({ [by[1] as string]: value, [by[2] ?? 'count(*)']: String(hits) })}\n`);
+    } else {
+      const offset = Number(params.get('offset') ?? 0);
+      const newest = [...lines].reverse().slice(offset, offset + Number(params.get('limit') ?? 1000));
+      for (const { line } of newest) response.write(`${JSON.stringify(line)}\n`);
+    }
+    response.end();
+  }
+
+  #hits(lines: Stored[], params: URLSearchParams): unknown {
+    const stepMs = parseDuration(params.get('step') ?? '1d') ?? 86_400_000;
+    const field = params.get('field') ?? '';
+    const groups = new Map<string, Map<number, number>>();
+    for (const { ms, line } of lines) {
+      const value = line[field] ?? '';
+      const at = Math.floor(ms / stepMs) * stepMs;
+      const group = groups.get(value) ?? new Map<number, number>();
+      group.set(at, (group.get(at) ?? 0) + 1);
+      groups.set(value, group);
+    }
+    const hits = [...groups].map(([value, group]) => ({
+      fields: { [field]: value },
+      timestamps: [...group.keys()].map((at) => new Date(at).toISOString()),
+      values: [...group.values()],
+      total: [...group.values()].reduce((sum, count) => sum + count, 0),
+    }));
+    return { hits, step_s: stepMs / 1000 };
+  }
+
+  #facets(lines: Stored[], params: URLSearchParams): unknown {
+    const names = new Set(lines.flatMap(({ line }) => Object.keys(line)).filter((name) => !name.startsWith('_')));
+    const facets = [...names].map((name) => ({
+      field_name: name,
+      values: counted(lines, name).slice(0, Number(params.get('limit') ?? 10)).map(([field_value, hits]) => ({ field_value, hits })),
+    }));
+    return { facets: facets.filter((facet) => facet.values.length > 0) };
+  }
+
+  #tail(request: IncomingMessage, response: ServerResponse, params: URLSearchParams): void {
+    const entry = this.#enter('tail', request, params.get('query') ?? '*');
+    const test = compile(splitQuery(entry.query).filter);
+    response.setHeader('Content-Type', 'application/stream+json');
+    response.setHeader('X-Loginson-Query-Id', entry.id);
+    response.flushHeaders();
+    let seen = this.#corpus.lines.length;
+    const timer = setInterval(() => {
+      this.#corpus.grow(Date.now());
+      for (; seen < this.#corpus.lines.length; seen++) {
+        const { line } = this.#corpus.lines[seen] as Stored;
+        if (test(line)) response.write(`${JSON.stringify(line)}\n`);
+      }
+      response.write('\n');
+    }, 400);
+    const end = (): void => {
+      clearInterval(timer);
+      if (entry.state === 'running') entry.state = 'cancelled';
+      entry.endedMs ??= Date.now();
+      response.end();
+    };
+    response.on('close', end);
+    entry.stop.signal.addEventListener('abort', end);
+  }
+
+  #insert(response: ServerResponse, body: string, params: URLSearchParams): void {
+    const lines = body.split('\n').filter((line) => line.trim() !== '');
+    for (const raw of lines) {
+      const fields = JSON.parse(raw) as Record<string, string>;
+      const time = fields['_time'];
+      delete fields['_time'];
+      this.#corpus.add(time ? Date.parse(time) : Date.now(), { type: params.get('_type') ?? 'json', ...fields }, raw);
+      this.#posted++;
+    }
+    send(response, { lines: lines.length, bytes: body.length });
+  }
+
+  #context(response: ServerResponse, params: URLSearchParams): void {
+    const target = this.#corpus.lines.find(({ line }) => line['_id'] === params.get('id'));
+    if (!target) throw new Refused(404, 'no such line: retention may have deleted it');
+    const stream = this.#corpus.lines.filter(({ line }) => line['_stream'] === target.line['_stream']);
+    const at = stream.indexOf(target);
+    const rows = stream.slice(Math.max(0, at - Number(params.get('before') ?? 20)), at + 1 + Number(params.get('after') ?? 20));
+    send(response, { stream: target.line['_stream'], rows: rows.map(({ line }) => (line === target.line ? { ...line, _is_target: 'true' } : line)) });
+  }
+
+  #types(params: URLSearchParams): unknown {
+    const types = new Map<string, { type: string; lines: number; bytes: number; levels: Record<string, number> }>();
+    for (const { line } of this.#matching(params, '*')) {
+      const name = line['type'] ?? '';
+      const type = types.get(name) ?? { type: name, lines: 0, bytes: 0, levels: {} };
+      type.lines++;
+      type.bytes += (line['_raw'] ?? '').length;
+      type.levels[line['level'] ?? ''] = (type.levels[line['level'] ?? ''] ?? 0) + 1;
+      types.set(name, type);
+    }
+    return { types: [...types.values()] };
+  }
+
+  #summary(params: URLSearchParams): unknown {
+    const type = params.get('type') ?? '';
+    const stepMs = parseDuration(params.get('step') ?? '10s') ?? 10_000;
+    const [start, end] = this.#range(params);
+    const first = Math.floor(start / stepMs) * stepMs;
+    const count = Math.max(1, Math.ceil((end - first) / stepMs));
+    const zeros = (): number[] => new Array<number>(count).fill(0);
+    const series: Record<string, Record<string, number[]>> = { level: {}, app_name: {}, hostname: {}, ...(type === 'access' ? { status: {} } : {}) };
+    const totals: Record<string, Record<string, number>> = {};
+    const [lines, bytes, sent] = [zeros(), zeros(), zeros()];
+    const bump = (list: number[], at: number, by: number): void => void (list[at] = (list[at] ?? 0) + by);
+    for (const { ms, line } of this.#matching(params, '*')) {
+      if (line['type'] !== type) continue;
+      const at = Math.floor((ms - first) / stepMs);
+      bump(lines, at, 1);
+      bump(bytes, at, (line['_raw'] ?? '').length);
+      bump(sent, at, Number(line['response_bytes'] ?? 0));
+      for (const [field, values] of Object.entries(series)) {
+        const value = line[field] ?? '';
+        bump((values[value] ??= zeros()), at, 1);
+        const sum = (totals[field] ??= {});
+        sum[value] = (sum[value] ?? 0) + 1;
+      }
+    }
+    return {
+      type, step_s: stepMs / 1000, bucket_s: 10, timestamps: lines.map((_, i) => new Date(first + i * stepMs).toISOString()), lines, bytes, series, totals,
+      ...(type === 'access' ? { sums: { response_bytes: sent } } : {}),
+    };
+  }
+
+  #status(): unknown {
+    const lines = this.#corpus.lines;
+    const received = lines.length - this.#posted;
+    const total = 100 * 2 ** 30;
+    return {
+      version: '0.1.0', started: new Date(this.#startedMs).toISOString(), now: new Date().toISOString(), uptime_s: (Date.now() - this.#startedMs) / 1000, ready: true,
+      ingest: [
+        { source: 'syslog_udp', lines_received: Math.floor(received / 3), bytes_received: received * 47, lines_kept: Math.floor(received / 3), dropped: { oversized: 0, kernel: process.env['MOCK_DROPS'] ? 1234 : 0 } },
+        { source: 'syslog_tcp', lines_received: Math.ceil((2 * received) / 3), bytes_received: received * 93, lines_kept: Math.ceil((2 * received) / 3), dropped: { oversized: 0 } },
+        { source: 'http_jsonline', lines_received: this.#posted, bytes_received: this.#posted * 120, lines_kept: this.#posted, dropped: { disk_full: 0 } },
+      ],
+      store: {
+        lines: lines.length, bytes_raw: lines.length * 140, bytes_disk: lines.length * 145, segments: 1, oldest: lines[0]?.line._time ?? null, newest: lines[lines.length - 1]?.line._time ?? null,
+        disk_free_bytes: total * 0.57, disk_total_bytes: total, retention: { age_s: null, bytes_max: 20 * 2 ** 30 }, state: 'ok',
+      },
+      parse_lag_lines: 0, recovery: 'Clean start: 1 hot segment of 4.2 MiB read, nothing to repair.',
+      listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, data_dir: './loginson-data',
+    };
+  }
+}
+
+function counted(lines: readonly Stored[], field: string): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const { line } of lines) {
+    const value = line[field];
+    if (value !== undefined && value !== '') counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
+function shown(entry: Entry): unknown {
+  const { startedMs, endedMs, stop: _stop, ...rest } = entry;
+  return { ...rest, started: new Date(startedMs).toISOString(), wait_ms: 0, run_ms: (endedMs ?? Date.now()) - startedMs };
+}
+
+function send(response: ServerResponse, body: unknown, status = 200): void {
+  response.statusCode = status;
+  response.setHeader('Content-Type', 'application/json');
+  response.end(JSON.stringify(body));
+}
+
+async function text(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+export function mockServer(): Plugin {
+  let mock: Mock | null = null;
+  const answer = (request: IncomingMessage, response: ServerResponse, next: () => void): void => {
+    mock ??= new Mock();
+    void mock.answer(request, response, next);
+  };
+  return {
+    name: 'loginson-mock',
+    configureServer: (server) => void server.middlewares.use(answer),
+    configurePreviewServer: (server) => void server.middlewares.use(answer),
+  };
+}

@@ -1,0 +1,31 @@
+import { defineConfig } from '@playwright/test';
+
+// LOGINSON_URL names a running server; without it the built page is tried against the stand-in of dev/mock.ts.
+const url = process.env['LOGINSON_URL'];
+
+export default defineConfig({
+  testDir: 'e2e',
+  timeout: 60_000,
+  expect: { timeout: 15_000 },
+  fullyParallel: false,
+  workers: 1,
+  reporter: [['list']],
+  use: {
+    baseURL: url ?? 'http://127.0.0.1:4173',
+    viewport: { width: 1360, height: 900 },
+    screenshot: 'only-on-failure',
+    launchOptions: {
+      executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-quic',
+        '--no-first-run',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+      ],
+    },
+  },
+  ...(url ? {} : { webServer: { command: 'npm run build && npm run preview', url: 'http://127.0.0.1:4173/', reuseExistingServer: true } }),
+});

@@ -1,0 +1,291 @@
+// The HTTP API as typed calls. Nothing here keeps state; see docs/api.md for the contract.
+
+import { readJsonLines, type Row } from './jsonl';
+import { stepParam } from './steps';
+import type { Span } from './time';
+
+export type { Row } from './jsonl';
+
+/** An answer that is an error. `position` (bytes) and `expected` come with a wrong query. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly position: number | null = null,
+    readonly expected: readonly string[] = [],
+    readonly query: string | null = null,
+  ) {
+    super(message);
+  }
+}
+
+export interface CallOptions {
+  signal?: AbortSignal;
+  /** Told the id of the queue's entry as soon as the answer begins. */
+  onid?: (id: string) => void;
+}
+
+type Params = Record<string, string | number | null | undefined>;
+
+/** Longer query strings go as a form body: servers and proxies between limit the length of a URL. */
+const URL_CHARS_MAX = 4000;
+
+async function call(path: string, params: Params, options: CallOptions = {}, method = 'GET'): Promise<Response> {
+  const form = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined) form.set(name, String(value));
+  }
+  const text = form.toString();
+  const asForm = method === 'GET' && text.length > URL_CHARS_MAX;
+  const url = asForm || text === '' ? path : `${path}?${text}`;
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      method: asForm ? 'POST' : method,
+      ...(asForm ? { body: form } : {}),
+      ...(options.signal ? { signal: options.signal } : {}),
+      cache: 'no-store',
+    });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw new ApiError('The server cannot be reached. Is Loginson running?', 0);
+  }
+  const id = response.headers.get('X-Loginson-Query-Id');
+  if (id !== null) options.onid?.(id);
+  if (!response.ok) throw await toError(response);
+  return response;
+}
+
+async function toError(response: Response): Promise<ApiError> {
+  const text = await response.text().catch(() => '');
+  try {
+    const body = JSON.parse(text) as { error?: string; position?: number; expected?: string[]; query?: string };
+    const message = body.error ?? `The server answered ${response.status}.`;
+    return new ApiError(message, response.status, body.position ?? null, body.expected ?? [], body.query ?? null);
+  } catch {
+    return new ApiError(text.trim().slice(0, 500) || `The server answered ${response.status}.`, response.status);
+  }
+}
+
+async function json<T>(path: string, params: Params, options?: CallOptions, method?: string): Promise<T> {
+  const response = await call(path, params, options, method);
+  return (await response.json()) as T;
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'AbortError';
+}
+
+function spanParams(span: Span): Params {
+  return { start: new Date(span.startMs).toISOString(), end: new Date(span.endMs).toISOString() };
+}
+
+// ---- questions ----
+
+export interface LinesParams {
+  query: string;
+  span: Span;
+  limit: number;
+  offset?: number;
+  /** Nanoseconds, exclusive; instead of the end of the span. */
+  endNs?: bigint;
+}
+
+/** Newest first. `take` is called with each piece of the answer; a limit that ended the query throws at the end. */
+export async function queryLines(params: LinesParams, take: (rows: Row[]) => void, options: CallOptions): Promise<void> {
+  const response = await call(
+    '/select/logsql/query',
+    {
+      query: params.query,
+      ...spanParams(params.span),
+      ...(params.endNs === undefined ? {} : { end: String(params.endNs) }),
+      limit: params.limit,
+      offset: params.offset || null,
+      include: '_id,_raw,_received',
+    },
+    options,
+  );
+  let failure: string | null = null;
+  if (response.body) {
+    await readJsonLines(response.body, (rows) => {
+      const last = rows[rows.length - 1];
+      if (last && '_error' in last) failure = (rows.pop() as Row)['_error'] ?? 'The query was ended by a limit.';
+      take(rows);
+    });
+  }
+  if (failure !== null) throw new ApiError(failure, 200);
+}
+
+export interface HitsGroup {
+  fields: Record<string, string>;
+  timestamps: string[];
+  values: number[];
+  total: number;
+}
+
+export async function queryHits(query: string, span: Span, stepMs: number, field: string, options: CallOptions): Promise<HitsGroup[]> {
+  const answer = await json<{ hits: HitsGroup[] }>(
+    '/select/logsql/hits',
+    { query, ...spanParams(span), step: stepParam(stepMs), field },
+    options,
+  );
+  return answer.hits;
+}
+
+export interface Facet {
+  field_name: string;
+  values: { field_value: string; hits: number }[];
+}
+
+export async function queryFacets(query: string, span: Span, limit: number, options: CallOptions): Promise<Facet[]> {
+  const answer = await json<{ facets: Facet[] }>('/select/logsql/facets', { query, ...spanParams(span), limit }, options);
+  return answer.facets;
+}
+
+export interface ValueHits {
+  value: string;
+  hits: number;
+}
+
+export async function fieldNames(query: string, span: Span, options: CallOptions): Promise<ValueHits[]> {
+  const answer = await json<{ values: ValueHits[] }>('/select/logsql/field_names', { query, ...spanParams(span) }, options);
+  return answer.values;
+}
+
+export async function fieldValues(
+  query: string,
+  span: Span,
+  field: string,
+  limit: number,
+  filter: string,
+  options: CallOptions,
+): Promise<ValueHits[]> {
+  const answer = await json<{ values: ValueHits[] }>(
+    '/select/logsql/field_values',
+    { query, ...spanParams(span), field, limit, filter: filter || null },
+    options,
+  );
+  return answer.values;
+}
+
+/** Lines as they arrive, until the signal ends it or the server goes away. `onopen` is called when the answer begins. */
+export async function tailLines(query: string, take: (rows: Row[]) => void, onopen: () => void, options: CallOptions): Promise<void> {
+  const response = await call('/select/logsql/tail', { query, include: '_id,_raw,_received' }, options);
+  onopen();
+  if (response.body) await readJsonLines(response.body, take);
+}
+
+export interface ContextAnswer {
+  stream: string;
+  rows: Row[];
+}
+
+export function contextOf(id: string, before: number, after: number, options: CallOptions): Promise<ContextAnswer> {
+  return json('/api/v1/context', { id, before, after }, options);
+}
+
+// ---- summary ----
+
+export interface SummaryType {
+  type: string;
+  lines: number;
+  bytes: number;
+  levels: Record<string, number>;
+}
+
+export async function summaryTypes(span: Span, options: CallOptions): Promise<SummaryType[]> {
+  const answer = await json<{ types: SummaryType[] }>('/api/v1/summary/types', spanParams(span), options);
+  return answer.types;
+}
+
+export interface Summary {
+  type: string;
+  step_s: number;
+  bucket_s: number;
+  timestamps: string[];
+  lines: number[];
+  bytes: number[];
+  series: Record<string, Record<string, number[]>>;
+  totals: Record<string, Record<string, number>>;
+  sums?: Record<string, number[]>;
+}
+
+export function summaryOf(type: string, span: Span, stepMs: number, options: CallOptions): Promise<Summary> {
+  return json('/api/v1/summary', { type, ...spanParams(span), step: stepParam(stepMs) }, options);
+}
+
+// ---- queue ----
+
+export interface QueueEntry {
+  id: string;
+  kind: string;
+  query: string;
+  state: 'waiting' | 'running' | 'done' | 'cancelled' | 'failed';
+  started: string;
+  wait_ms: number;
+  run_ms: number;
+  progress: number;
+  bytes_scanned: number;
+  lines_scanned: number;
+  rows: number;
+  memory_bytes: number;
+  error: string | null;
+  client: string;
+}
+
+export interface Queue {
+  queries: QueueEntry[];
+  limits: { concurrent: number; waiting: number; wait_s: number; run_s: number; memory_bytes: number; rows: number };
+}
+
+export function queue(options: CallOptions = {}): Promise<Queue> {
+  return json('/api/v1/queries', {}, options);
+}
+
+/** Cancelling what has ended meanwhile is no error. */
+export async function cancelQuery(id: string): Promise<void> {
+  try {
+    await call(`/api/v1/queries/${encodeURIComponent(id)}`, {}, {}, 'DELETE');
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+  }
+}
+
+// ---- status ----
+
+export interface IngestSource {
+  source: string;
+  lines_received: number;
+  bytes_received: number;
+  lines_kept: number;
+  dropped: Record<string, number>;
+}
+
+export interface Status {
+  version: string;
+  started: string;
+  now: string;
+  uptime_s: number;
+  ready: boolean;
+  ingest: IngestSource[];
+  store: {
+    lines: number;
+    bytes_raw: number;
+    bytes_disk: number;
+    segments: number;
+    oldest: string | null;
+    newest: string | null;
+    disk_free_bytes: number;
+    disk_total_bytes: number;
+    retention: { age_s: number | null; bytes_max: number | null };
+    state: string;
+  };
+  parse_lag_lines: number;
+  recovery: string;
+  listeners: Record<string, string>;
+  data_dir: string;
+}
+
+export function status(options: CallOptions = {}): Promise<Status> {
+  return json('/api/v1/status', {}, options);
+}

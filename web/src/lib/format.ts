@@ -1,0 +1,74 @@
+// Numbers as people read them.
+
+export function formatCount(value: number): string {
+  return Math.round(value).toLocaleString('en-GB');
+}
+
+/** 1234 → `1.23k`: for axes and narrow places. */
+export function formatShort(value: number): string {
+  for (const [size, unit] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']] as const) {
+    if (Math.abs(value) >= size) return `${trim(value / size)}${unit}`;
+  }
+  return trim(value);
+}
+
+/** 1536 → `1.5 KiB`. */
+export function formatBytes(value: number): string {
+  for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']] as const) {
+    if (Math.abs(value) >= size) return `${trim(value / size)} ${unit}`;
+  }
+  return `${Math.round(value)} B`;
+}
+
+/** 1536 → `1.5K`: for axes. */
+export function formatBytesShort(value: number): string {
+  for (const [size, unit] of [[2 ** 40, 'T'], [2 ** 30, 'G'], [2 ** 20, 'M'], [2 ** 10, 'K']] as const) {
+    if (Math.abs(value) >= size) return `${trim(value / size)}${unit}`;
+  }
+  return `${Math.round(value)}`;
+}
+
+/** 83 → `83 ms`, 1234 → `1.23 s`, 90000 → `1m 30s`. */
+export function formatMillis(value: number): string {
+  if (value < 1000) return `${Math.round(value)} ms`;
+  if (value < 60_000) return `${trim(value / 1000)} s`;
+  const seconds = Math.round(value / 1000);
+  const parts: [number, string][] = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'm'],
+    [seconds % 60, 's'],
+  ];
+  const first = parts.findIndex(([count]) => count > 0);
+  return parts
+    .slice(first, first + 2)
+    .map(([count, unit]) => `${count}${unit}`)
+    .join(' ');
+}
+
+export function formatPercent(part: number, whole: number): string {
+  if (whole <= 0) return '0%';
+  const percent = (100 * part) / whole;
+  return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
+}
+
+function trim(value: number): string {
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return String(Number(value.toFixed(digits)));
+}
+
+/** The top of an axis: the smallest of 1, 2, 5 × 10ⁿ (also 1.5, 3, 4, 6, 8) that is not below `value`. */
+export function niceMax(value: number): number {
+  if (value <= 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8]) {
+    if (value <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+/** The same for bytes, round in KiB, MiB, …. */
+export function niceMaxBytes(value: number): number {
+  const unit = value < 1024 ? 1 : 1024 ** Math.floor(Math.log(value) / Math.log(1024));
+  return unit * niceMax(value / unit);
+}

@@ -1,0 +1,50 @@
+// What a person chose for this browser, not for a link: theme, zone, wrapping, the facets panel.
+
+export type Theme = 'auto' | 'light' | 'dark';
+
+interface Stored {
+  theme: Theme;
+  utc: boolean;
+  wrap: boolean;
+  facets: boolean;
+}
+
+const KEY = 'loginson.prefs';
+const DEFAULTS: Stored = { theme: 'auto', utc: false, wrap: false, facets: true };
+
+function load(): Stored {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Stored>;
+    return { ...DEFAULTS, ...stored };
+  } catch {
+    return { ...DEFAULTS };
+  }
+}
+
+class Prefs {
+  theme = $state<Theme>('auto');
+  utc = $state(false);
+  wrap = $state(false);
+  facets = $state(true);
+
+  constructor() {
+    Object.assign(this, load());
+  }
+
+  set(change: Partial<Stored>): void {
+    Object.assign(this, change);
+    const { theme, utc, wrap, facets } = this;
+    try {
+      localStorage.setItem(KEY, JSON.stringify({ theme, utc, wrap, facets }));
+    } catch {
+      // A browser that forbids storage forgets the choice at reload; nothing else depends on it.
+    }
+  }
+
+  /** auto → light → dark → auto. */
+  nextTheme(): void {
+    this.set({ theme: this.theme === 'auto' ? 'light' : this.theme === 'light' ? 'dark' : 'auto' });
+  }
+}
+
+export const prefs = new Prefs();

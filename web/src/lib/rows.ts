@@ -1,0 +1,60 @@
+// What of a line goes into which column, and which of its fields can be asked for.
+
+import type { Row } from './jsonl';
+
+/** Identifies a row for what the page remembers about it (expanded, active). */
+export function rowKey(row: Row): string {
+  return row['_id'] ?? `${row['_time'] ?? ''} ${row['_stream'] ?? ''} ${row['_msg'] ?? ''}`;
+}
+
+export function hostOf(row: Row): string {
+  return row['hostname'] ?? row['host'] ?? '';
+}
+
+export function appOf(row: Row): string {
+  return row['app_name'] ?? row['app'] ?? row['service'] ?? '';
+}
+
+const ELSEWHERE = new Set(['type', 'level', 'severity', 'hostname', 'app_name']);
+
+/** The message; for lines without one (JSON) their fields as `name=value`. */
+export function messageOf(row: Row): string {
+  const message = row['_msg'];
+  if (message !== undefined && message !== '') return message;
+  return Object.entries(row)
+    .filter(([name]) => !name.startsWith('_') && !ELSEWHERE.has(name))
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+}
+
+const FIRST = ['_time', '_msg', 'type', 'level', 'hostname', 'app_name', 'proc_id'];
+const LAST = ['_stream', '_received', '_id'];
+
+/** The fields in reading order. `_raw` has its own place. */
+export function fieldsOf(row: Row): [string, string][] {
+  const place = (name: string): number => {
+    const first = FIRST.indexOf(name);
+    if (first >= 0) return first;
+    const last = LAST.indexOf(name);
+    return last >= 0 ? 1000 + last : 100;
+  };
+  return Object.entries(row)
+    .filter(([name]) => name !== '_raw' && name !== '_stream_id' && name !== '_is_target')
+    .sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
+}
+
+/** Virtual fields are shown but cannot be filtered by value. */
+export function canFilter(name: string): boolean {
+  return !['_time', '_stream', '_received', '_id', '_raw'].includes(name);
+}
+
+/** Keeps the objects of rows that are shown already, so that a refresh leaves focus and scrolling alone. */
+export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
+  const known = new Map(shown.filter((row) => row['_id'] !== undefined).map((row) => [row['_id'], row]));
+  return fresh.map((row) => {
+    const same = known.get(row['_id']);
+    if (!same || row['_id'] === undefined) return row;
+    known.delete(row['_id']);
+    return same;
+  });
+}

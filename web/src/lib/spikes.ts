@@ -1,0 +1,77 @@
+// Finds what stands out in a summary: runs of buckets in which a bad series (severe level, 5xx) is far above its usual.
+//
+// The usual is the median over the range, so that the spike itself does not raise it. This is a pointer for the eye,
+// not an alarm: it looks only at what is on the screen.
+
+import { isSevere, levelOf } from './levels';
+
+export interface Spike {
+  type: string;
+  /** The field whose value spikes: `status` or `level`. */
+  field: string;
+  value: string;
+  /** First and last bucket, both included. */
+  from: number;
+  to: number;
+  count: number;
+  /** Median a bucket over the range. */
+  usual: number;
+  /** The highest bucket. */
+  peak: number;
+}
+
+/** Fewer than this in a bucket is no spike, whatever the usual is. */
+const PEAK_MIN = 5;
+/** How many times the usual a bucket must be. */
+const FACTOR = 4;
+/** Quiet buckets inside a spike that do not end it. */
+const GAP_BUCKETS = 2;
+/** The list is a hint; the worst ones are kept. */
+const SPIKES_MAX = 6;
+
+export function spikesOf(type: string, field: string, value: string, values: readonly number[]): Spike[] {
+  const usual = median(values);
+  const threshold = Math.max(PEAK_MIN, FACTOR * usual + 1);
+  const spikes: Spike[] = [];
+  values.forEach((count, bucket) => {
+    if (count < threshold) return;
+    const last = spikes[spikes.length - 1];
+    if (last && bucket - last.to <= GAP_BUCKETS + 1) {
+      last.to = bucket;
+      last.peak = Math.max(last.peak, count);
+    } else {
+      spikes.push({ type, field, value, from: bucket, to: bucket, count: 0, usual, peak: count });
+    }
+  });
+  for (const spike of spikes) {
+    spike.count = values.slice(spike.from, spike.to + 1).reduce((sum, count) => sum + count, 0);
+  }
+  // A level that is high in a third of the range is a state, not a spike.
+  return spikes.filter((spike) => spike.to - spike.from + 1 <= Math.max(3, values.length / 3));
+}
+
+export function worstSpikes(type: string, series: Record<string, Record<string, readonly number[]>>): Spike[] {
+  const found: Spike[] = [];
+  for (const [code, values] of Object.entries(series['status'] ?? {})) {
+    if (/^5\d\d$/.test(code)) found.push(...spikesOf(type, 'status', code, values));
+  }
+  // Access logs derive their level from the status; the status says more.
+  if (found.length === 0) {
+    for (const [level, values] of Object.entries(series['level'] ?? {})) {
+      if (isSevere(levelOf(level))) found.push(...spikesOf(type, 'level', level, values));
+    }
+  }
+  return rank(found);
+}
+
+export function rank(spikes: readonly Spike[]): Spike[] {
+  const weight = (spike: Spike): number => spike.count / (spike.usual * (spike.to - spike.from + 1) + 1);
+  return [...spikes].sort((a, b) => weight(b) - weight(a)).slice(0, SPIKES_MAX);
+}
+
+function median(values: readonly number[]): number {
+  if (values.length === 0) return 0;
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+}

@@ -1,0 +1,119 @@
+// The state of the server, asked every two seconds: rates are differences of its counters.
+
+import { status as fetchStatus, type Status } from './api';
+import { timeToMs, type Span } from './time';
+
+const POLL_MS = 2000;
+/** Points of the small rate charts: three minutes. */
+const HISTORY_MAX = 90;
+
+interface Counters {
+  lines: number;
+  bytes: number;
+}
+
+export interface Rate {
+  linesPerS: number;
+  bytesPerS: number;
+}
+
+class StatusPoll {
+  latest = $state.raw<Status | null>(null);
+  error = $state<string | null>(null);
+  /** Per source, and under `''` for all. */
+  rates = $state.raw<Record<string, Rate>>({});
+  /** Lines a second of every poll, oldest first, keyed like `rates`. */
+  history = $state.raw<Record<string, number[]>>({});
+  #before: { at: number; started: string; counters: Record<string, Counters> } | null = null;
+  /** The server's clock minus ours: ranges such as “last 15 minutes” are meant by the clock of the logs' server. */
+  #clockSkewMs = 0;
+
+  /** Polls until the returned function is called. A hidden page does not poll. */
+  start(): () => void {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let stopped = false;
+    const tick = async (): Promise<void> => {
+      if (!document.hidden) await this.poll();
+      if (!stopped) timer = setTimeout(tick, POLL_MS);
+    };
+    const onvisible = (): void => {
+      if (!document.hidden) void this.poll();
+    };
+    document.addEventListener('visibilitychange', onvisible);
+    void tick();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', onvisible);
+    };
+  }
+
+  async poll(): Promise<void> {
+    try {
+      const sent = Date.now();
+      const answer = await fetchStatus();
+      const now = timeToMs(answer.now);
+      if (!Number.isNaN(now)) this.#clockSkewMs = now - (sent + Date.now()) / 2;
+      this.#measure(answer, now);
+      this.latest = answer;
+      this.error = null;
+    } catch (error) {
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  #measure(answer: Status, at: number): void {
+    const counters: Record<string, Counters> = { '': { lines: 0, bytes: 0 } };
+    for (const source of answer.ingest) {
+      counters[source.source] = { lines: source.lines_received, bytes: source.bytes_received };
+      (counters[''] as Counters).lines += source.lines_received;
+      (counters[''] as Counters).bytes += source.bytes_received;
+    }
+    const before = this.#before;
+    const seconds = before ? (at - before.at) / 1000 : 0;
+    if (before && before.started === answer.started && seconds > 0.2) {
+      const rates: Record<string, Rate> = {};
+      const history: Record<string, number[]> = {};
+      for (const [source, counter] of Object.entries(counters)) {
+        const old = before.counters[source] ?? { lines: 0, bytes: 0 };
+        rates[source] = {
+          linesPerS: Math.max(0, counter.lines - old.lines) / seconds,
+          bytesPerS: Math.max(0, counter.bytes - old.bytes) / seconds,
+        };
+        history[source] = [...(this.history[source] ?? []), (rates[source] as Rate).linesPerS].slice(-HISTORY_MAX);
+      }
+      this.rates = rates;
+      this.history = history;
+    }
+    if (!before || before.started !== answer.started || seconds > 0.2) {
+      this.#before = { at, started: answer.started, counters };
+    }
+  }
+
+  /** Now, by the server's clock. */
+  nowMs(): number {
+    return Date.now() + this.#clockSkewMs;
+  }
+
+  /** From the oldest to the newest stored line. */
+  stored(): Span | null {
+    const store = this.latest?.store;
+    if (!store?.oldest || !store.newest) return null;
+    return { startMs: Math.floor(timeToMs(store.oldest)), endMs: Math.ceil(timeToMs(store.newest)) };
+  }
+
+  dropped(): number {
+    let sum = 0;
+    for (const source of this.latest?.ingest ?? []) {
+      for (const count of Object.values(source.dropped)) sum += count;
+    }
+    return sum;
+  }
+
+  /** True once the server said that nothing was ever stored. */
+  isEmpty(): boolean {
+    return this.latest !== null && this.latest.store.lines === 0;
+  }
+}
+
+export const serverStatus = new StatusPoll();

@@ -1,0 +1,79 @@
+// The widths of histogram buckets: few, round, and so chosen that a chart has about 60 to 120 bars.
+
+import type { Span } from './time';
+
+const MS = 1;
+const S = 1000 * MS;
+const M = 60 * S;
+const H = 60 * M;
+const D = 24 * H;
+
+const STEPS_MS: readonly number[] = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500,
+  S, 2 * S, 5 * S, 10 * S, 15 * S, 30 * S,
+  M, 2 * M, 5 * M, 10 * M, 15 * M, 30 * M,
+  H, 2 * H, 3 * H, 6 * H, 12 * H,
+  D, 2 * D, 7 * D, 14 * D, 28 * D, 91 * D, 364 * D,
+];
+
+/** More bars than this are too thin to point at. */
+const BUCKETS_MAX = 120;
+
+/** The smallest round step that gives at most 120 buckets and is a multiple of `unitMs`. */
+export function niceStep(span: Span, unitMs = 1): number {
+  const width = span.endMs - span.startMs;
+  for (const step of STEPS_MS) {
+    if (step % unitMs === 0 && width / step <= BUCKETS_MAX) return step;
+  }
+  return STEPS_MS[STEPS_MS.length - 1] as number;
+}
+
+/** The form the API takes: `500ms`, `10s`. */
+export function stepParam(stepMs: number): string {
+  return stepMs % 1000 === 0 ? `${stepMs / 1000}s` : `${stepMs}ms`;
+}
+
+/** Evenly spaced buckets that cover a span; the first and last may stick out of it. */
+export interface Buckets {
+  firstMs: number;
+  stepMs: number;
+  count: number;
+}
+
+/** An answer with absurd times must not make the page draw forever; later buckets are left out. */
+const BUCKETS_DRAWN_MAX = 2000;
+
+export function bucketsOf(span: Span, stepMs: number): Buckets {
+  const firstMs = Math.floor(span.startMs / stepMs) * stepMs;
+  const count = Math.max(1, Math.ceil((span.endMs - firstMs) / stepMs));
+  return { firstMs, stepMs, count: Math.min(count, BUCKETS_DRAWN_MAX) };
+}
+
+export function bucketIndex(buckets: Buckets, ms: number): number {
+  return Math.floor((ms - buckets.firstMs) / buckets.stepMs);
+}
+
+/** The instants of buckets `from` to `to` (both included), cut to the span that was asked for. */
+export function bucketSpan(buckets: Buckets, from: number, to: number, within: Span): Span {
+  const startMs = buckets.firstMs + Math.min(from, to) * buckets.stepMs;
+  const endMs = buckets.firstMs + (Math.max(from, to) + 1) * buckets.stepMs;
+  return { startMs: Math.max(startMs, within.startMs), endMs: Math.min(endMs, Math.max(within.endMs, startMs + 1)) };
+}
+
+/** Round times for axis labels, at most `max` of them. */
+export function axisTicks(buckets: Buckets, max: number, offsetMs: number): number[] {
+  const startMs = buckets.firstMs;
+  const endMs = startMs + buckets.count * buckets.stepMs;
+  const step = STEPS_MS.find((candidate) => (endMs - startMs) / candidate <= Math.max(1, max)) ?? 364 * D;
+  const ticks: number[] = [];
+  for (let tick = Math.ceil((startMs + offsetMs) / step) * step - offsetMs; tick < endMs; tick += step) ticks.push(tick);
+  return ticks;
+}
+
+/** What an axis label must show, given the distance between two ticks. */
+export function tickText(date: string, time: string, ms: number, spacingMs: number): string {
+  if (spacingMs >= D) return date.slice(5);
+  if (spacingMs >= M) return time === '00:00:00' ? date.slice(5) : time.slice(0, 5);
+  if (spacingMs >= S) return time;
+  return `${time}.${String(((ms % 1000) + 1000) % 1000).padStart(3, '0')}`;
+}

@@ -1,0 +1,65 @@
+// The summaries of all types, or of one, over a range.
+
+import { ApiError, isAbort, summaryOf, summaryTypes, type Summary, type SummaryType } from './api';
+import { toApiError } from './lines.svelte';
+import { rank, worstSpikes, type Spike } from './spikes';
+import { serverStatus } from './status.svelte';
+import { niceStep } from './steps';
+import { resolveRange, type Range, type Span } from './time';
+
+/** Types drawn at once; the others are one click away in the list. */
+export const TYPES_DRAWN_MAX = 8;
+/** Summaries are kept in buckets of ten seconds; finer steps have no meaning. */
+const UNIT_MS = 10_000;
+/** Charts are asked for so many at a time, to leave the browser's connections to others. */
+const PARALLEL = 3;
+
+export class Summaries {
+  types = $state.raw<SummaryType[]>([]);
+  byType = $state.raw<ReadonlyMap<string, Summary>>(new Map());
+  span = $state.raw<Span | null>(null);
+  error = $state.raw<ApiError | null>(null);
+  loading = $state(false);
+  #run = 0;
+  #controller: AbortController | null = null;
+
+  spikes: Spike[] = $derived(rank([...this.byType.values()].flatMap((summary) => worstSpikes(summary.type, summary.series))));
+
+  async run(range: Range, only: string | null): Promise<void> {
+    const run = ++this.#run;
+    this.#controller?.abort();
+    const controller = new AbortController();
+    this.#controller = controller;
+    const { signal } = controller;
+    this.loading = true;
+    try {
+      if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
+      const span = resolveRange(range, serverStatus.nowMs(), serverStatus.stored());
+      const types = [...(await summaryTypes(span, { signal }))].sort((a, b) => b.lines - a.lines);
+      const wanted = only === null ? types.slice(0, TYPES_DRAWN_MAX).map((type) => type.type) : [only];
+      const stepMs = niceStep(span, UNIT_MS);
+      const found = new Map<string, Summary>();
+      const todo = [...wanted];
+      const worker = async (): Promise<void> => {
+        for (let type = todo.shift(); type !== undefined; type = todo.shift()) {
+          found.set(type, await summaryOf(type, span, stepMs, { signal }));
+        }
+      };
+      await Promise.all(Array.from({ length: PARALLEL }, worker));
+      if (run !== this.#run) return;
+      this.types = types;
+      this.span = span;
+      this.byType = new Map(wanted.flatMap((type) => (found.has(type) ? [[type, found.get(type) as Summary]] : [])));
+      this.error = null;
+    } catch (error) {
+      if (run === this.#run && !isAbort(error)) this.error = toApiError(error);
+    } finally {
+      if (run === this.#run) this.loading = false;
+    }
+  }
+
+  leave(): void {
+    this.#run++;
+    this.#controller?.abort();
+  }
+}

@@ -1,0 +1,113 @@
+// Live tail: lines as they arrive, newest on top.
+//
+// Bounded: only the last 1,000 lines are kept, those that fell out are gone from the page but not from the store.
+// Lines are put on the page four times a second at most, so that a flood does not freeze the browser.
+
+import { isAbort, tailLines, type ApiError, type Row } from './api';
+import { toApiError } from './lines.svelte';
+
+export const TAIL_ROWS_MAX = 1000;
+const FLUSH_MS = 250;
+const RECONNECT_MS = [500, 1000, 2000, 5000];
+
+export class Tail {
+  rows = $state.raw<Row[]>([]);
+  paused = $state(false);
+  /** Lines that arrived during the pause and will be shown after it. */
+  held = $state(0);
+  received = $state(0);
+  /** Lines the server left out because this page was too slow. */
+  skipped = $state(0);
+  connected = $state(false);
+  error = $state.raw<ApiError | null>(null);
+  #pending: Row[] = [];
+  #controller: AbortController | null = null;
+  #flush: ReturnType<typeof setTimeout> | undefined;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+
+  start(query: string): void {
+    this.stop();
+    this.rows = [];
+    this.received = 0;
+    this.skipped = 0;
+    this.held = 0;
+    this.paused = false;
+    this.#pending = [];
+    const controller = new AbortController();
+    this.#controller = controller;
+    void this.#follow(query, controller, 0);
+  }
+
+  stop(): void {
+    this.#controller?.abort();
+    this.#controller = null;
+    clearTimeout(this.#flush);
+    clearTimeout(this.#retry);
+    this.#flush = undefined;
+    this.connected = false;
+  }
+
+  setPaused(paused: boolean): void {
+    this.paused = paused;
+    if (!paused) this.#show();
+  }
+
+  clear(): void {
+    this.rows = [];
+    this.#pending = [];
+    this.held = 0;
+  }
+
+  async #follow(query: string, controller: AbortController, attempt: number): Promise<void> {
+    let tries = attempt;
+    try {
+      await tailLines(
+        query,
+        (rows) => this.#take(rows),
+        () => {
+          this.connected = true;
+          this.error = null;
+          tries = 0;
+        },
+        { signal: controller.signal },
+      );
+    } catch (error) {
+      if (isAbort(error) || controller.signal.aborted) return;
+      this.error = toApiError(error);
+      // A wrong query stays wrong; a server that restarts comes back.
+      if (this.error.status === 400) {
+        this.connected = false;
+        return;
+      }
+    }
+    this.connected = false;
+    if (controller.signal.aborted) return;
+    const wait = RECONNECT_MS[Math.min(tries, RECONNECT_MS.length - 1)] as number;
+    this.#retry = setTimeout(() => void this.#follow(query, controller, tries + 1), wait);
+  }
+
+  #take(rows: Row[]): void {
+    for (const row of rows) {
+      if ('_skipped' in row) this.skipped += Number(row['_skipped']) || 0;
+      else {
+        this.#pending.push(row);
+        this.received++;
+      }
+    }
+    if (this.#pending.length > TAIL_ROWS_MAX) this.#pending = this.#pending.slice(-TAIL_ROWS_MAX);
+    if (this.paused) this.held = this.#pending.length;
+    else this.#flush ??= setTimeout(() => this.#show(), FLUSH_MS);
+  }
+
+  #show(): void {
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    if (this.paused || this.#pending.length === 0) return;
+    // A reconnect may send the last seconds again.
+    const known = new Set(this.rows.map((row) => row['_id']));
+    const fresh = this.#pending.filter((row) => row['_id'] === undefined || !known.has(row['_id']));
+    this.rows = [...fresh.reverse(), ...this.rows].slice(0, TAIL_ROWS_MAX);
+    this.#pending = [];
+    this.held = 0;
+  }
+}

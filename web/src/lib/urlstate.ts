@@ -1,0 +1,88 @@
+// What the page shows, as a query string: every view can be shared as a link, and back and forward work.
+//
+// Defaults are left out, so that a bare `/` is the start page. Unknown or broken parameters fall back to the default
+// instead of failing: a link from an older or newer page still opens.
+
+import { DEFAULT_RANGE, formatDuration, parseDuration, parseInstant, type Range } from './time';
+
+export const VIEWS = ['lines', 'summary', 'queries', 'status'] as const;
+export type View = (typeof VIEWS)[number];
+
+export const REFRESH_S = [0, 5, 10, 30] as const;
+
+export interface ViewState {
+  view: View;
+  /** LogsQL; empty means every line. */
+  query: string;
+  range: Range;
+  /** Seconds between automatic runs; 0 is off. */
+  refreshS: number;
+  /** Live tail instead of the newest lines. */
+  tail: boolean;
+  /** The type the summary is narrowed to. */
+  type: string | null;
+  /** The line (`_id`) whose surroundings are shown. */
+  context: string | null;
+}
+
+export const START: ViewState = {
+  view: 'lines',
+  query: '',
+  range: DEFAULT_RANGE,
+  refreshS: 0,
+  tail: false,
+  type: null,
+  context: null,
+};
+
+export function toSearch(state: ViewState): string {
+  const params = new URLSearchParams();
+  if (state.view !== START.view) params.set('view', state.view);
+  if (state.query !== '') params.set('query', state.query);
+  writeRange(params, state.range);
+  if (state.refreshS !== 0) params.set('refresh', String(state.refreshS));
+  if (state.tail) params.set('tail', '1');
+  if (state.type !== null) params.set('type', state.type);
+  if (state.context !== null) params.set('context', state.context);
+  const text = params.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+export function fromSearch(search: string): ViewState {
+  const params = new URLSearchParams(search);
+  const view = params.get('view');
+  const refreshS = Number(params.get('refresh') ?? 0);
+  return {
+    view: (VIEWS as readonly string[]).includes(view ?? '') ? (view as View) : START.view,
+    query: params.get('query') ?? '',
+    range: readRange(params),
+    refreshS: (REFRESH_S as readonly number[]).includes(refreshS) ? refreshS : 0,
+    tail: params.get('tail') === '1',
+    type: params.get('type'),
+    context: params.get('context'),
+  };
+}
+
+function writeRange(params: URLSearchParams, range: Range): void {
+  if (range.kind === 'all') params.set('range', 'all');
+  else if (range.kind === 'absolute') {
+    params.set('from', new Date(range.startMs).toISOString());
+    params.set('to', new Date(range.endMs).toISOString());
+  } else if (DEFAULT_RANGE.kind !== 'relative' || range.ms !== DEFAULT_RANGE.ms) {
+    params.set('range', formatDuration(range.ms));
+  }
+}
+
+function readRange(params: URLSearchParams): Range {
+  const from = params.get('from');
+  const to = params.get('to');
+  if (from !== null && to !== null) {
+    const startMs = parseInstant(from, Date.now(), true);
+    const endMs = parseInstant(to, Date.now(), true);
+    if (startMs !== null && endMs !== null && endMs > startMs) return { kind: 'absolute', startMs, endMs };
+  }
+  const range = params.get('range');
+  if (range === 'all') return { kind: 'all' };
+  const ms = range === null ? null : parseDuration(range);
+  return ms === null || ms <= 0 ? DEFAULT_RANGE : { kind: 'relative', ms };
+}

@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest';
+import { bucketTotals, segmentAt, SEGMENT_HEIGHT_MIN_PX, stack, type Series } from '../src/charts/stack';
+import { levelSeriesOfHits } from '../src/lib/buckets';
+import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes } from '../src/lib/format';
+import { levelOf, statusColor } from '../src/lib/levels';
+import { rank, spikesOf, worstSpikes } from '../src/lib/spikes';
+import { axisTicks, bucketIndex, bucketSpan, bucketsOf, niceStep, stepParam } from '../src/lib/steps';
+
+const M = 60_000;
+const H = 60 * M;
+
+describe('steps', () => {
+  test.each([
+    [1000, 10],
+    [5 * M, 5000],
+    [15 * M, 10_000],
+    [H, 30_000],
+    [24 * H, 15 * M],
+    [7 * 24 * H, 2 * H],
+    [30 * 24 * H, 6 * H],
+  ])('%i ms in steps of %i', (width, step) => expect(niceStep({ startMs: 0, endMs: width })).toBe(step));
+
+  test('there are 48 to 120 buckets in every range up to years', () => {
+    for (let width = 200; width < 3e10; width *= 1.37) {
+      const count = width / niceStep({ startMs: 0, endMs: width });
+      expect(count).toBeLessThanOrEqual(120);
+      expect(count).toBeGreaterThanOrEqual(36);
+    }
+  });
+
+  test('a unit is kept', () => {
+    expect(niceStep({ startMs: 0, endMs: 1000 }, 10_000)).toBe(10_000);
+    expect(niceStep({ startMs: 0, endMs: 25 * M }, 10_000) % 10_000).toBe(0);
+  });
+
+  test('parameters', () => {
+    expect(stepParam(10_000)).toBe('10s');
+    expect(stepParam(500)).toBe('500ms');
+  });
+
+  test('buckets cover the span and are cut to it', () => {
+    const span = { startMs: 1_005, endMs: 3_001 };
+    const buckets = bucketsOf(span, 1000);
+    expect(buckets).toEqual({ firstMs: 1000, stepMs: 1000, count: 3 });
+    expect(bucketIndex(buckets, 3_000)).toBe(2);
+    expect(bucketSpan(buckets, 0, 0, span)).toEqual({ startMs: 1005, endMs: 2000 });
+    expect(bucketSpan(buckets, 2, 1, span)).toEqual({ startMs: 2000, endMs: 3001 });
+  });
+
+  test('absurd spans do not draw forever', () => {
+    expect(bucketsOf({ startMs: 0, endMs: 1e15 }, 1000).count).toBe(2000);
+  });
+
+  test('ticks are round and few', () => {
+    const ticks = axisTicks({ firstMs: 1000, stepMs: 10_000, count: 90 }, 6, 0);
+    expect(ticks.length).toBeGreaterThan(1);
+    expect(ticks.length).toBeLessThanOrEqual(6);
+    expect(ticks.every((tick) => tick % M === 0)).toBe(true);
+  });
+});
+
+describe('stacking', () => {
+  const series: Series[] = [
+    { key: 'error', label: 'error', color: 'red', values: [1, 0, 5] },
+    { key: 'info', label: 'info', color: 'blue', values: [999, 10, 0] },
+  ];
+
+  test('rare values are seen, and nothing leaves the plot', () => {
+    const segments = stack(series, 3, 1000, 100);
+    expect(segments).toHaveLength(4);
+    const [rare, many] = segments;
+    expect(rare?.height).toBe(SEGMENT_HEIGHT_MIN_PX);
+    expect(rare?.y).toBe(100 - SEGMENT_HEIGHT_MIN_PX);
+    expect(many?.y).toBeGreaterThanOrEqual(0);
+  });
+
+  test('the segment under the pointer', () => {
+    const segments = stack(series, 3, 1000, 100);
+    expect(segmentAt(segments, 0, 99)?.series).toBe(0);
+    expect(segmentAt(segments, 0, 50)?.series).toBe(1);
+    expect(segmentAt(segments, 1, 5)).toBeNull();
+  });
+
+  test('totals', () => expect(bucketTotals(series, 3)).toEqual([1000, 10, 5]));
+});
+
+describe('levels', () => {
+  test.each([
+    ['error', 'error'],
+    ['ERR', 'error'],
+    ['warn', 'warning'],
+    ['Fatal', 'critical'],
+    ['', 'none'],
+    [undefined, 'none'],
+    ['whatever', 'none'],
+    ['constructor', 'none'],
+  ])('%s is %s', (value, level) => expect(levelOf(value)).toBe(level));
+
+  test('aliases are one series that remembers its values, worst first', () => {
+    const at = '2026-01-31T12:00:00Z';
+    const buckets = bucketsOf({ startMs: Date.parse(at), endMs: Date.parse(at) + 2000 }, 1000);
+    const group = (level: string, value: number) => ({ fields: { level }, timestamps: [at], values: [value], total: value });
+    const levels = levelSeriesOfHits([group('info', 7), group('warn', 2), group('warning', 3), { ...group('', 1), fields: {} }], buckets);
+    expect(levels.map((one) => [one.key, one.values, one.rawValues])).toEqual([
+      ['warning', [5, 0], ['warn', 'warning']],
+      ['info', [7, 0], ['info']],
+      ['none', [1, 0], ['']],
+    ]);
+  });
+
+  test('codes of a class differ in colour', () => {
+    const codes = ['500', '502', '503'];
+    expect(new Set(codes.map((code) => statusColor(code, codes))).size).toBe(3);
+  });
+});
+
+describe('spikes', () => {
+  const quiet = new Array<number>(60).fill(1);
+
+  test('a burst is found with its whole run', () => {
+    const values = quiet.map((value, i) => (i >= 40 && i <= 44 && i !== 42 ? 50 : value));
+    expect(spikesOf('access', 'status', '500', values)).toEqual([
+      { type: 'access', field: 'status', value: '500', from: 40, to: 44, count: 201, usual: 1, peak: 50 },
+    ]);
+  });
+
+  test.each([[quiet], [quiet.map(() => 1000)], [quiet.map((_, i) => i % 5)], [[]]])('nothing stands out %#', (values) => {
+    expect(spikesOf('t', 'level', 'error', values)).toEqual([]);
+  });
+
+  test('status codes are preferred to the level derived from them', () => {
+    const burst = quiet.map((value, i) => (i === 9 ? 80 : value));
+    const found = worstSpikes('access', { status: { '500': burst, '200': burst }, level: { error: burst } });
+    expect(found.map((spike) => spike.value)).toEqual(['500']);
+  });
+
+  test('the worst come first', () => {
+    const spike = { type: 't', field: 'level', value: 'error', from: 0, to: 0, usual: 0, peak: 9 };
+    expect(rank([{ ...spike, count: 5 }, { ...spike, count: 50 }]).map((one) => one.count)).toEqual([50, 5]);
+  });
+});
+
+test('numbers', () => {
+  expect(formatCount(1234567)).toBe('1,234,567');
+  expect(formatShort(1234)).toBe('1.23k');
+  expect(formatBytes(1536)).toBe('1.5 KiB');
+  expect(formatMillis(83)).toBe('83 ms');
+  expect(formatMillis(90_000)).toBe('1m 30s');
+  expect(formatPercent(1, 1000)).toBe('<1%');
+  expect(formatPercent(1, 0)).toBe('0%');
+  expect([0, 1, 7, 101, 950].map(niceMax)).toEqual([1, 1, 8, 150, 1000]);
+  expect(niceMaxBytes(1100)).toBe(1536);
+});

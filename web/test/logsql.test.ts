@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import { addFilter, allOf, charOfByte, complete, completableAt, hasFilter, inFilter, isFilter, notFilter, quote, quoteField, removeFilter, splitQuery, toggleFilter } from '../src/lib/logsql';
+
+describe('quoting', () => {
+  test.each([
+    ['plain', '"plain"'],
+    ['say "hi"', '"say \\"hi\\""'],
+    ['C:\\temp', '"C:\\\\temp"'],
+    ['two\nlines\t', '"two\\nlines\\t"'],
+    ['bell\u0007', '"bell\\u0007"'],
+    ['<b>ü</b>', '"<b>ü</b>"'],
+    ['', '""'],
+  ])('%j', (value, literal) => {
+    expect(quote(value)).toBe(literal);
+    expect(JSON.parse(literal)).toBe(value);
+  });
+
+  test('field names are quoted only when they must be', () => {
+    expect(quoteField('app_name')).toBe('app_name');
+    expect(quoteField('http.status')).toBe('http.status');
+    expect(quoteField('two words')).toBe('"two words"');
+    expect(quoteField('a:b')).toBe('"a:b"');
+    expect(quoteField('not')).toBe('"not"');
+    expect(quoteField('9lives')).toBe('"9lives"');
+  });
+
+  test('filters', () => {
+    expect(isFilter('type', 'access')).toBe('type:="access"');
+    expect(isFilter('level', '')).toBe('level:""');
+    expect(inFilter('level', ['warn', 'warning'])).toBe('(level:="warn" or level:="warning")');
+    expect(allOf('*', 'type:="access"', '')).toBe('type:="access"');
+    expect(allOf('*')).toBe('*');
+  });
+});
+
+describe('splitting', () => {
+  test.each([
+    ['error', 'error', ''],
+    ['error | stats count()', 'error', '| stats count()'],
+    ['"a | b" | limit 3', '"a | b"', '| limit 3'],
+    ['(a or "x)|") | limit 1', '(a or "x)|")', '| limit 1'],
+    ['"open | quote', '"open | quote', ''],
+    ["'it\\'s |' x", "'it\\'s |' x", ''],
+    ['`\\` | limit 1', '`\\`', '| limit 1'],
+    ['', '', ''],
+  ])('%j', (query, filter, pipes) => expect(splitQuery(query)).toEqual({ filter, pipes }));
+});
+
+describe('adding and removing filters', () => {
+  const level = 'level:="error"';
+  test.each([
+    ['', level],
+    ['*', level],
+    ['timeout', `timeout ${level}`],
+    ['a or b', `(a or b) ${level}`],
+    ['(a or b)', `(a or b) ${level}`],
+    ['timeout | stats count()', `timeout ${level} | stats count()`],
+    [` ${level} x`, `${level} x`],
+    [`NOT ${level} x`, `x ${level}`],
+    [`not ${level}`, level],
+    ['f:="a or b"', `f:="a or b" ${level}`],
+  ])('%j', (query, expected) => expect(addFilter(query, level)).toBe(expected));
+
+  test('a negation takes the place of its opposite', () => {
+    expect(addFilter(`x ${level}`, notFilter(level))).toBe(`x NOT ${level}`);
+  });
+
+  test('a toggle twice is nothing', () => {
+    for (const query of ['x', 'x y:="z"', 'x | limit 3']) {
+      const once = toggleFilter(query, level);
+      expect(hasFilter(once, level)).toBe(true);
+      expect(toggleFilter(once, level)).toBe(query);
+    }
+    expect(removeFilter(level, level)).toBe('*');
+  });
+});
+
+describe('completion', () => {
+  test.each([
+    ['host', 4, { kind: 'field', typed: 'host' }],
+    ['error AND host', 14, { kind: 'field', typed: 'host' }],
+    ['-host', 5, { kind: 'field', typed: 'host', from: 1 }],
+    ['(lev', 4, { kind: 'field', typed: 'lev', from: 1 }],
+    ['level:', 6, { kind: 'value', field: 'level', typed: '', from: 6 }],
+    ['level:=', 7, { kind: 'value', field: 'level', typed: '', from: 6 }],
+    ['x level:er', 10, { kind: 'value', field: 'level', typed: 'er' }],
+    ['level:="er', 10, { kind: 'value', field: 'level', typed: 'er' }],
+    ['"my field":v', 12, { kind: 'value', field: 'my field', typed: 'v' }],
+    ['error | st', 10, { kind: 'pipe' }],
+    ['error | stats by (ho', 20, { kind: 'field', typed: 'ho' }],
+  ])('%j at %i', (query, caret, expected) => expect(completableAt(query, caret)).toMatchObject(expected));
+
+  test.each([
+    ['level:>5', 8],
+    ['"a phrase', 9],
+    ['level:~er', 9],
+    ['level:="error"', 14],
+  ])('nothing in %j', (query, caret) => expect(completableAt(query, caret)).toBeNull());
+
+  test.each([
+    ['lev', 3, 'level', 'level:', 6],
+    ['x lev | limit 1', 5, 'level', 'x level: | limit 1', 8],
+    ['level:er', 8, 'error', 'level:="error" ', 15],
+    ['level:="er', 10, 'er"or', 'level:="er\\"or" ', 16],
+    ['error |st', 9, 'stats', 'error | stats ', 14],
+  ])('%j takes %s', (query, caret, choice, expected, caretAfter) => {
+    const at = completableAt(query, caret);
+    expect(at).not.toBeNull();
+    expect(complete(query, at!, choice)).toEqual({ query: expected, caret: caretAfter });
+  });
+});
+
+test('bytes become characters', () => {
+  expect(charOfByte('abc', 2)).toBe(2);
+  expect(charOfByte('äbc', 3)).toBe(2);
+  expect(charOfByte('€x', 3)).toBe(1);
+  expect(charOfByte('😀x', 4)).toBe(2);
+  expect(charOfByte('abc', 99)).toBe(3);
+});
