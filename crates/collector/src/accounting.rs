@@ -1,7 +1,7 @@
 //! Loss is never silent: for each source, what came, what was kept, and what was not, with the reason.
 //!
 //! Invariant, once a source is idle: `lines_received = lines_kept + dropped` over all reasons but `kernel`
-//! (those lines never reached us) and `reset` (parts of lines).
+//! (those lines never reached us), and `oversized` and `reset` (a part of the line is kept).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -92,6 +92,8 @@ pub struct SourceCounters {
     pub connections_total: AtomicU64,
     /// Connections open now.
     pub connections_open: AtomicU64,
+    /// Connections closed at once because too many were open.
+    pub connections_refused: AtomicU64,
     dropped: [AtomicU64; DropReason::ALL.len()],
 }
 
@@ -102,14 +104,14 @@ impl SourceCounters {
         self.bytes_received.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts lines not kept.
-    pub fn dropped(&self, reason: DropReason, lines: u64) {
-        self.dropped[reason as usize].fetch_add(lines, Relaxed);
+    /// Counts lines that became durable.
+    pub fn kept(&self, lines: u64) {
+        self.lines_kept.fetch_add(lines, Relaxed);
     }
 
-    /// Sets a count that the kernel keeps.
-    pub fn set_dropped(&self, reason: DropReason, lines: u64) {
-        self.dropped[reason as usize].store(lines, Relaxed);
+    /// Counts lines not kept, or not kept whole.
+    pub fn dropped(&self, reason: DropReason, lines: u64) {
+        self.dropped[reason as usize].fetch_add(lines, Relaxed);
     }
 
     /// Lines not kept for that reason.

@@ -1,7 +1,29 @@
 //! Lines from the network into frames, and frames to whatever keeps them.
+//!
+//! - [`udp`], [`tcp`]: syslog, a thread each.
+//! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
+//! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
+//! - [`accounting`]: what came, what was kept, what was not and why.
+//!
+//! Invariants: what cannot be delivered is pushed back to its sender where the protocol can do that; every line
+//! that is not kept is counted. Left out: any look into a line, which is parsing, and comes after the frame.
 
 pub mod accounting;
 pub mod deliver;
+pub mod intake;
+pub mod tcp;
+pub mod ticket;
+pub mod udp;
+
+mod kernel_drops;
+mod outlet;
+mod source;
 
 pub use accounting::{Accounting, DropReason, SourceCounters, SourceKind};
 pub use deliver::{Deliver, DeliverError, OnDurable};
+pub use intake::Intake;
+pub use outlet::FRAME_AGE_MS;
+pub use source::SourceError;
+pub use tcp::{TcpConfig, TcpSource};
+pub use ticket::Ticket;
+pub use udp::{UdpConfig, UdpSource};

@@ -1,0 +1,215 @@
+//! Frames from lines that come in calls, from many threads: HTTP requests, and Loginson's own rows.
+//!
+//! Small pushes share frames, so that a thousand small requests are a few frames and a few commits. A frame is
+//! delivered when it is full, or when [`FRAME_AGE_MS`](crate::FRAME_AGE_MS) (or what is configured) has passed
+//! since its first line; a thread of the intake sees to that.
+//!
+//! Invariants: the lines of one push stay in order; each push has a [`Ticket`] that resolves exactly once.
+//! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for room on a full
+//! disk, since a caller can be told (the ticket's error) and is able to come again.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
+use record::{FrameBuilder, Origin};
+
+use crate::accounting::{Accounting, DropReason, SourceKind};
+use crate::deliver::{Deliver, DeliverError};
+use crate::outlet::Destination;
+use crate::ticket::{Stub, Ticket};
+
+/// Bytes of lines that [`Intake::deliver_alone`] takes: rows that must be one frame are few.
+pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
+
+/// Builds frames for callers from many threads. See the module.
+pub struct Intake {
+    shared: Arc<Shared>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    destination: Destination,
+    frame_age: Duration,
+    building: Mutex<Building>,
+    /// The first line of a frame came, or the intake stops.
+    changed: Condvar,
+}
+
+struct Building {
+    builder: FrameBuilder,
+    /// When the frame's first line came.
+    begun: Option<Instant>,
+    /// Pushes that have lines in the frame.
+    stubs: Vec<Stub>,
+    stopped: bool,
+}
+
+impl Intake {
+    /// Starts an intake that counts under `source`.
+    pub fn start(
+        source: SourceKind,
+        frame_age_ms: u64,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+    ) -> Intake {
+        let building = Building {
+            builder: FrameBuilder::new(),
+            begun: None,
+            stubs: Vec::new(),
+            stopped: false,
+        };
+        let shared = Arc::new(Shared {
+            destination: Destination { deliver, accounting, source },
+            frame_age: Duration::from_millis(frame_age_ms),
+            building: Mutex::new(building),
+            changed: Condvar::new(),
+        });
+        let flushed = Arc::clone(&shared);
+        let flusher = std::thread::Builder::new()
+            .name(format!("intake-{}", source.name()))
+            .spawn(move || flushed.flush_old_frames())
+            .expect("a thread can be started");
+        Intake { shared, flusher: Some(flusher) }
+    }
+
+    /// Takes lines that arrived at `received_ns` (nanoseconds since 1970 UTC), each with its newline; a last
+    /// line without one is taken as if it had one. Lines longer than [`LINE_BYTES_MAX`] are cut there and
+    /// counted. Blocks while delivery does.
+    ///
+    /// After [`Intake::stop`] the lines are counted as dropped, and the ticket says
+    /// [`DeliverError::Closed`].
+    pub fn push(&self, origin: &Origin, received_ns: i64, lines: &[u8]) -> Ticket {
+        let (ticket, stub) = Ticket::new();
+        let mut building = self.shared.lock();
+        if building.stopped {
+            let counters = self.shared.destination.counters();
+            let count = count_lines(lines);
+            counters.received(count, lines.len() as u64);
+            counters.dropped(DropReason::ShuttingDown, count);
+            stub.settle(&Err(DeliverError::Closed));
+            return ticket;
+        }
+        let mut rest = lines;
+        while !rest.is_empty() {
+            rest = self.shared.push_some(&mut building, origin, received_ns, rest, &stub);
+        }
+        drop(building);
+        stub.settle(&Ok(()));
+        ticket
+    }
+
+    /// Delivers these lines as exactly one frame, at once: all of them become durable, or none.
+    ///
+    /// # Panics
+    /// When there is no line, the last has no newline, or they are more than [`ALONE_BYTES_MAX`].
+    pub fn deliver_alone(&self, origin: &Origin, received_ns: i64, lines: &[u8]) -> Ticket {
+        assert!(lines.len() <= ALONE_BYTES_MAX, "{} bytes do not fit into one frame", lines.len());
+        let (ticket, stub) = Ticket::new();
+        let mut builder = FrameBuilder::new();
+        builder.push_lines(origin, received_ns, lines);
+        let count = u64::from(builder.lines());
+        self.shared.destination.counters().received(count, lines.len() as u64 - count);
+        let fate = move |result: &Result<(), DeliverError>| stub.settle(result);
+        self.shared.destination.deliver(&mut builder, Some(Box::new(fate)));
+        ticket
+    }
+
+    /// Delivers what waits and ends the intake's thread. Later pushes are refused.
+    pub fn stop(&self) {
+        let mut building = self.shared.lock();
+        building.stopped = true;
+        self.shared.flush(&mut building);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.stop();
+        let ended = self.flusher.take().expect("taken only here").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the intake's thread panicked");
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Building> {
+        self.building.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Puts as many lines into the frame as fit, and delivers it if more are to come. Returns the rest.
+    fn push_some<'a>(
+        &self,
+        building: &mut Building,
+        origin: &Origin,
+        received_ns: i64,
+        lines: &'a [u8],
+        stub: &Stub,
+    ) -> &'a [u8] {
+        let room = PAYLOAD_BYTES_TARGET.saturating_sub(building.builder.payload_bytes());
+        let whole = memchr::memrchr(b'\n', &lines[..lines.len().min(room)]).map(|at| at + 1);
+        let counters = self.destination.counters();
+        let rest;
+        if let Some(whole) = whole {
+            let lines_before = building.builder.lines();
+            building.builder.push_lines(origin, received_ns, &lines[..whole]);
+            let count = u64::from(building.builder.lines() - lines_before);
+            counters.received(count, whole as u64 - count);
+            rest = &lines[whole..];
+        } else if !building.builder.is_empty() && lines.len() > room {
+            self.flush(building);
+            return lines;
+        } else {
+            // One line that is longer than a frame should be, or has no newline.
+            let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
+            let line = &lines[..end.min(LINE_BYTES_MAX)];
+            building.builder.push_line(origin, received_ns, line, line.len() < end);
+            counters.received(1, line.len() as u64);
+            if line.len() < end {
+                counters.dropped(DropReason::Oversized, 1);
+            }
+            rest = &lines[(end + 1).min(lines.len())..];
+        }
+        if !building.stubs.last().is_some_and(|last| last.is_of(stub)) {
+            building.stubs.push(stub.another());
+        }
+        if building.begun.is_none() {
+            building.begun = Some(Instant::now());
+            self.changed.notify_all();
+        }
+        if !rest.is_empty() || building.builder.is_full() {
+            self.flush(building);
+        }
+        rest
+    }
+
+    fn flush(&self, building: &mut Building) {
+        let stubs = std::mem::take(&mut building.stubs);
+        let fate = move |result: &Result<(), DeliverError>| {
+            stubs.into_iter().for_each(|stub| stub.settle(result));
+        };
+        building.begun = None;
+        self.destination.deliver(&mut building.builder, Some(Box::new(fate)));
+    }
+
+    fn flush_old_frames(&self) {
+        let mut building = self.lock();
+        while !building.stopped {
+            let left = building.begun.map(|begun| self.frame_age.saturating_sub(begun.elapsed()));
+            building = match left {
+                None => self.changed.wait(building).expect("nothing panics"),
+                Some(Duration::ZERO) => {
+                    self.flush(&mut building);
+                    building
+                }
+                Some(left) => self.changed.wait_timeout(building, left).expect("nothing panics").0,
+            };
+        }
+    }
+}
+
+fn count_lines(lines: &[u8]) -> u64 {
+    let unterminated = !lines.is_empty() && !lines.ends_with(b"\n");
+    memchr::memchr_iter(b'\n', lines).count() as u64 + u64::from(unterminated)
+}

@@ -1,0 +1,145 @@
+//! The frame that a source is building, and its way out: full or old frames are delivered and accounted for.
+//!
+//! Invariants: a line is counted as received when it is put into the frame, and as kept or dropped when its
+//! frame's fate is known, so the sums agree once a source is idle. A frame passes [`PAYLOAD_BYTES_TARGET`] only
+//! by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use record::frame::PAYLOAD_BYTES_TARGET;
+use record::{FrameBuilder, Origin};
+
+use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
+use crate::deliver::{Deliver, DeliverError};
+use crate::source::StopSignal;
+
+/// How long a frame that is not full waits for more lines, unless configured otherwise. Longer makes fewer and
+/// larger frames at low rates, shorter makes lines visible sooner.
+pub const FRAME_AGE_MS: u64 = 5;
+/// How often it is asked whether there is room on the disk again.
+const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// Called once with the fate of a frame.
+pub(crate) type Fate = Box<dyn FnOnce(&Result<(), DeliverError>) + Send>;
+
+/// Where frames go and what is counted on the way.
+#[derive(Clone)]
+pub(crate) struct Destination {
+    pub deliver: Arc<dyn Deliver>,
+    pub accounting: Arc<Accounting>,
+    pub source: SourceKind,
+}
+
+impl Destination {
+    pub fn counters(&self) -> &SourceCounters {
+        self.accounting.source(self.source)
+    }
+
+    /// Finishes the frame and hands it on; does nothing when it is empty. `fate` is called once it is known.
+    pub fn deliver(&self, builder: &mut FrameBuilder, fate: Option<Fate>) {
+        if builder.is_empty() {
+            return;
+        }
+        let (node, sequence) = self.deliver.next_sequence();
+        let frame = builder.finish(node, sequence).expect("lines are in it");
+        let lines = u64::from(frame.header().lines);
+        let (accounting, source) = (Arc::clone(&self.accounting), self.source);
+        let on_durable = move |result: Result<(), DeliverError>| {
+            let counters = accounting.source(source);
+            match &result {
+                Ok(()) => counters.kept(lines),
+                Err(error) => counters.dropped(drop_reason(error), lines),
+            }
+            if let Some(fate) = fate {
+                fate(&result);
+            }
+        };
+        if let Err(error) = self.deliver.deliver(frame, Some(Box::new(on_durable))) {
+            let source = self.source.name();
+            tracing::error!(source, lines, %error, "lines were not kept");
+        }
+    }
+}
+
+fn drop_reason(error: &DeliverError) -> DropReason {
+    match error {
+        DeliverError::DiskFull => DropReason::DiskFull,
+        DeliverError::Closed => DropReason::ShuttingDown,
+        DeliverError::Failed(_) => DropReason::WriteFailed,
+    }
+}
+
+/// The frame under construction of one thread.
+pub(crate) struct Outlet {
+    destination: Destination,
+    builder: FrameBuilder,
+    frame_age: Duration,
+    /// When the first line of the frame came.
+    begun: Option<Instant>,
+    /// While the disk is full, deliver nothing until this is raised.
+    stop: Arc<StopSignal>,
+}
+
+impl Outlet {
+    pub fn new(destination: Destination, frame_age_ms: u64, stop: Arc<StopSignal>) -> Self {
+        let frame_age = Duration::from_millis(frame_age_ms);
+        Outlet { destination, builder: FrameBuilder::new(), frame_age, begun: None, stop }
+    }
+
+    /// Takes whole lines, each with its newline. Blocks while delivery does.
+    pub fn push_lines(&mut self, origin: &Origin, received_ns: i64, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        let lines_before = self.builder.lines();
+        self.builder.push_lines(origin, received_ns, bytes);
+        let lines = u64::from(self.builder.lines() - lines_before);
+        self.destination.counters().received(lines, bytes.len() as u64 - lines);
+        self.flush_if_full();
+    }
+
+    /// Takes one line that may contain newlines. Blocks while delivery does.
+    pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
+        self.make_room(line.len());
+        self.builder.push_line(origin, received_ns, line, cut);
+        self.destination.counters().received(1, line.len() as u64);
+        if cut {
+            self.destination.counters().dropped(DropReason::Oversized, 1);
+        }
+        self.flush_if_full();
+    }
+
+    /// How long until [`Outlet::flush_if_old`] has something to do; `None` while no line waits.
+    pub fn due_in(&self) -> Option<Duration> {
+        self.begun.map(|begun| self.frame_age.saturating_sub(begun.elapsed()))
+    }
+
+    /// Delivers the frame if it has waited long enough.
+    pub fn flush_if_old(&mut self) {
+        if self.due_in() == Some(Duration::ZERO) {
+            self.flush();
+        }
+    }
+
+    /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that senders are
+    /// pushed back; only while stopping are lines given up, and counted.
+    pub fn flush(&mut self) {
+        while self.destination.deliver.refusal() == Some(DeliverError::DiskFull)
+            && !self.stop.wait(DISK_FULL_RETRY)
+        {}
+        self.begun = None;
+        self.destination.deliver(&mut self.builder, None);
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        if self.builder.payload_bytes() + bytes > PAYLOAD_BYTES_TARGET {
+            self.flush();
+        }
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
+    fn flush_if_full(&mut self) {
+        if self.builder.is_full() {
+            self.flush();
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What sources that listen have in common: why one cannot start, and a thread that can be told to stop.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Ports below this one are the system administrator's.
+const UNPRIVILEGED_PORT_MIN: u16 = 1024;
+/// A message that could be logged for each packet or connection is logged at most this often.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// A stopping source still reads what has arrived, but no longer than this: a fast sender never pauses.
+pub(crate) const STOP_DRAIN_MAX: Duration = Duration::from_secs(1);
+
+/// Why a source cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Another program, or another Loginson, listens there.
+    #[error(
+        "cannot listen for {what} on {address}: the address is in use; \
+         stop the program that has it, or choose another address with {flag}"
+    )]
+    AddressInUse {
+        /// What would come in there.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// The flag that sets the address.
+        flag: &'static str,
+    },
+    /// The port is below 1024 and the program may not use it.
+    #[error(
+        "cannot listen for {what} on {address}: ports below {UNPRIVILEGED_PORT_MIN} need the capability \
+         CAP_NET_BIND_SERVICE (AmbientCapabilities=CAP_NET_BIND_SERVICE in a systemd unit, or \
+         `setcap cap_net_bind_service=+ep` on the program); or choose a higher port with {flag}"
+    )]
+    Privileged {
+        /// What would come in there.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// The flag that sets the address.
+        flag: &'static str,
+    },
+    /// No interface of this machine has the address.
+    #[error(
+        "cannot listen for {what} on {address}: this machine does not have the address {}; \
+         choose one it has, or 0.0.0.0 for all of them, with {flag}", .address.ip()
+    )]
+    NotLocal {
+        /// What would come in there.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// The flag that sets the address.
+        flag: &'static str,
+    },
+    /// Anything else.
+    #[error("cannot listen for {what} on {address} (set by {flag}): {error}")]
+    Other {
+        /// What would come in there.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// The flag that sets the address.
+        flag: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl SourceError {
+    pub(crate) fn new(
+        what: &'static str,
+        flag: &'static str,
+        address: SocketAddr,
+        error: io::Error,
+    ) -> Self {
+        match error.kind() {
+            io::ErrorKind::AddrInUse => SourceError::AddressInUse { what, address, flag },
+            io::ErrorKind::PermissionDenied if address.port() < UNPRIVILEGED_PORT_MIN => {
+                SourceError::Privileged { what, address, flag }
+            }
+            io::ErrorKind::AddrNotAvailable => SourceError::NotLocal { what, address, flag },
+            _ => SourceError::Other { what, address, flag, error },
+        }
+    }
+}
+
+/// The sender's address as it is shown: an IPv4 sender of a socket for both families is an IPv4 address.
+pub(crate) fn canonical(sender: SocketAddr) -> SocketAddr {
+    match sender.ip() {
+        IpAddr::V4(_) => sender,
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => SocketAddr::from((ip, sender.port())),
+            None => sender,
+        },
+    }
+}
+
+/// Says that a source should stop.
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    raised: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl StopSignal {
+    pub fn raise(&self) {
+        *self.raised.lock().expect("nothing panics") = true;
+        self.changed.notify_all();
+    }
+
+    pub fn is_raised(&self) -> bool {
+        *self.raised.lock().expect("nothing panics")
+    }
+
+    /// Blocks until it is raised or the time is over. Returns whether it is raised.
+    pub fn wait(&self, time: Duration) -> bool {
+        let raised = self.raised.lock().expect("nothing panics");
+        *self.changed.wait_timeout_while(raised, time, |raised| !*raised).expect("nothing panics").0
+    }
+}
+
+/// The thread of a source. Dropping it stops the source and waits for its end.
+pub(crate) struct SourceThread {
+    stop: Arc<StopSignal>,
+    waker: mio::Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SourceThread {
+    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`.
+    pub fn start(
+        name: &str,
+        stop: Arc<StopSignal>,
+        waker: mio::Waker,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<SourceThread> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(SourceThread { stop, waker, thread: Some(thread) })
+    }
+}
+
+impl Drop for SourceThread {
+    fn drop(&mut self) {
+        self.stop.raise();
+        // A source that cannot be woken still sees the signal when the next line comes or its wait is over.
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "a source could not be woken to stop");
+        }
+        let ended = self.thread.take().expect("taken only here").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "a source's thread panicked");
+    }
+}
+
+/// Lets a message pass every [`LOG_INTERVAL`], with the number of those held back.
+#[derive(Debug, Default)]
+pub(crate) struct LogLimit {
+    passed: Option<Instant>,
+    held_back: u64,
+}
+
+impl LogLimit {
+    /// `Some` when the message may be logged: how often it was held back before.
+    pub fn pass(&mut self) -> Option<u64> {
+        if self.passed.is_some_and(|passed| passed.elapsed() < LOG_INTERVAL) {
+            self.held_back += 1;
+            return None;
+        }
+        self.passed = Some(Instant::now());
+        Some(std::mem::take(&mut self.held_back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_address_and_the_remedy() {
+        let check = |kind: io::ErrorKind, address: &str, expected: &[&str]| {
+            let address = address.parse().unwrap();
+            let error = SourceError::new("syslog", "--a-listen", address, kind.into()).to_string();
+            for part in expected.iter().chain(&["--a-listen"]) {
+                assert!(error.contains(part), "{error:?} does not say {part:?}");
+            }
+        };
+        check(io::ErrorKind::AddrInUse, "127.0.0.1:5514", &["127.0.0.1:5514", "in use"]);
+        check(io::ErrorKind::PermissionDenied, "[::]:514", &["[::]:514", "CAP_NET_BIND_SERVICE"]);
+        check(io::ErrorKind::PermissionDenied, "127.0.0.1:5514", &["127.0.0.1:5514", "permission"]);
+        check(io::ErrorKind::AddrNotAvailable, "192.0.2.1:5514", &["192.0.2.1", "0.0.0.0"]);
+    }
+
+    #[test]
+    fn mapped_senders_are_shown_as_ipv4() {
+        let check = |sender: &str, expected: &str| {
+            assert_eq!(canonical(sender.parse().unwrap()), expected.parse().unwrap());
+        };
+        check("[::ffff:10.0.0.1]:7", "10.0.0.1:7");
+        check("10.0.0.1:7", "10.0.0.1:7");
+        check("[fe80::1]:7", "[fe80::1]:7");
+    }
+
+    #[test]
+    fn a_message_passes_once_an_interval() {
+        let mut limit = LogLimit::default();
+        assert_eq!((limit.pass(), limit.pass(), limit.pass()), (Some(0), None, None));
+        limit.passed = Instant::now().checked_sub(LOG_INTERVAL);
+        assert_eq!(limit.pass(), Some(2));
+    }
+}

@@ -1,0 +1,155 @@
+//! Frames from calls of many threads, and the tickets of those calls.
+
+use std::sync::Arc;
+
+use collector::intake::ALONE_BYTES_MAX;
+use collector::{Accounting, DeliverError, DropReason, FRAME_AGE_MS, Intake, SourceKind};
+use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
+use record::{Format, Origin, Transport};
+
+use crate::recorder::{Recorder, check_counts};
+
+/// A frame age that never comes in a test.
+const NEVER_MS: u64 = 3_600_000;
+
+fn origin() -> Origin {
+    Origin::new(Transport::Http, Format::Json, None)
+}
+
+fn start(age_ms: u64) -> (Intake, Arc<Recorder>, Arc<Accounting>) {
+    let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
+    let intake = Intake::start(SourceKind::Http, age_ms, recorder.clone(), accounting.clone());
+    (intake, recorder, accounting)
+}
+
+#[test]
+fn small_pushes_share_a_frame_and_wait_for_its_durability() {
+    let (intake, recorder, accounting) = start(NEVER_MS);
+    let tickets = [
+        intake.push(&origin(), 1, b"a\nb\n"),
+        intake.push(&origin(), 1, b"c"),
+        intake.push(&origin(), 2, b""),
+    ];
+    recorder.hold();
+    intake.stop();
+    recorder.wait_for_frames(1);
+    check_counts(&accounting, SourceKind::Http, 3, 0, &[]);
+    recorder.let_become_durable();
+    for ticket in tickets {
+        assert_eq!(ticket.wait(), Ok(()));
+    }
+    check_counts(&accounting, SourceKind::Http, 3, 3, &[]);
+    let lines: Vec<_> = recorder.lines().into_iter().map(|line| line.0).collect();
+    assert_eq!(lines, [b"a", b"b", b"c"]);
+    assert_eq!(recorder.frames().len(), 1);
+}
+
+#[test]
+fn a_frame_leaves_when_it_is_old() {
+    let (intake, recorder, _) = start(FRAME_AGE_MS);
+    assert_eq!(intake.push(&origin(), 1, b"a\n").wait(), Ok(()));
+    assert_eq!(intake.push(&origin(), 2, b"b\n").wait(), Ok(()));
+    assert_eq!(recorder.frames().len(), 2);
+}
+
+#[test]
+fn large_pushes_become_full_frames() {
+    let (intake, recorder, accounting) = start(NEVER_MS);
+    let line = [vec![b'x'; 999], b"\n".to_vec()].concat();
+    let lines = line.repeat(5000);
+    let ticket = intake.push(&origin(), 1, &lines);
+    intake.stop();
+    assert_eq!(ticket.wait(), Ok(()));
+    check_counts(&accounting, SourceKind::Http, 5000, 5000, &[]);
+    let payloads: Vec<usize> = recorder.frames().iter().map(|f| f.payload().len()).collect();
+    assert_eq!(payloads.iter().sum::<usize>(), lines.len());
+    assert!(payloads.iter().all(|&bytes| bytes <= PAYLOAD_BYTES_TARGET), "{payloads:?}");
+    assert_eq!(payloads.len(), lines.len().div_ceil(PAYLOAD_BYTES_TARGET));
+}
+
+#[test]
+fn long_lines_have_their_own_frame_and_are_cut_at_the_limit() {
+    let check = |bytes: usize, kept: usize| {
+        let (intake, recorder, accounting) = start(NEVER_MS);
+        let long = vec![b'x'; bytes];
+        let ticket = intake.push(&origin(), 1, &[b"a\n", long.as_slice(), b"\nb\n"].concat());
+        intake.stop();
+        assert_eq!(ticket.wait(), Ok(()));
+        let cut = bytes > kept;
+        let found: Vec<_> = recorder.lines().iter().map(|l| (l.0.len(), l.2)).collect();
+        assert_eq!(found, [(1, false), (kept, cut), (1, false)]);
+        let drops = [(DropReason::Oversized, 1)];
+        check_counts(&accounting, SourceKind::Http, 3, 3, &drops[..usize::from(cut)]);
+    };
+    check(PAYLOAD_BYTES_TARGET - 1, PAYLOAD_BYTES_TARGET - 1);
+    check(PAYLOAD_BYTES_TARGET, PAYLOAD_BYTES_TARGET);
+    check(PAYLOAD_BYTES_TARGET + 1, PAYLOAD_BYTES_TARGET + 1);
+    check(LINE_BYTES_MAX - 1, LINE_BYTES_MAX - 1);
+    check(LINE_BYTES_MAX, LINE_BYTES_MAX);
+    check(LINE_BYTES_MAX + 1, LINE_BYTES_MAX);
+}
+
+#[test]
+fn rows_delivered_alone_are_one_frame() {
+    let (intake, recorder, _) = start(NEVER_MS);
+    let waiting = intake.push(&origin(), 1, b"a\n");
+    let rows = [vec![b'x'; ALONE_BYTES_MAX / 2 - 1], b"\n".to_vec()].concat().repeat(2);
+    assert_eq!(intake.deliver_alone(&origin(), 2, &rows).wait(), Ok(()));
+    assert_eq!(recorder.frames().len(), 1);
+    assert_eq!(recorder.frames()[0].payload(), rows);
+    drop(intake);
+    assert_eq!(waiting.wait(), Ok(()));
+}
+
+#[test]
+fn errors_reach_the_ticket_and_the_counters() {
+    let check = |error: DeliverError, reason: DropReason| {
+        let (intake, recorder, accounting) = start(FRAME_AGE_MS);
+        recorder.fail(error.clone());
+        assert_eq!(intake.push(&origin(), 1, b"a\nb\n").wait(), Err(error.clone()));
+        assert_eq!(intake.deliver_alone(&origin(), 1, b"c\n").wait(), Err(error));
+        check_counts(&accounting, SourceKind::Http, 3, 0, &[(reason, 3)]);
+    };
+    check(DeliverError::DiskFull, DropReason::DiskFull);
+    check(DeliverError::Closed, DropReason::ShuttingDown);
+    check(DeliverError::Failed("no such device".into()), DropReason::WriteFailed);
+}
+
+#[test]
+fn after_stopping_pushes_are_refused_and_counted() {
+    let (intake, _, accounting) = start(NEVER_MS);
+    intake.stop();
+    assert_eq!(intake.push(&origin(), 1, b"a\nb").wait(), Err(DeliverError::Closed));
+    check_counts(&accounting, SourceKind::Http, 2, 0, &[(DropReason::ShuttingDown, 2)]);
+}
+
+#[test]
+fn many_threads_push_while_delivery_blocks_and_nothing_is_lost() {
+    let (intake, recorder, accounting) = start(FRAME_AGE_MS);
+    recorder.block(true);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let intake = &intake;
+            scope.spawn(move || {
+                for n in 0..200 {
+                    let lines = format!("{thread}-{n}\n").repeat(50);
+                    let ticket = intake.push(&origin(), n, lines.as_bytes());
+                    if n == 199 {
+                        assert_eq!(ticket.wait(), Ok(()));
+                    }
+                }
+            });
+        }
+        recorder.wait_until_blocked();
+        recorder.block(false);
+    });
+    drop(intake);
+    check_counts(&accounting, SourceKind::Http, 80_000, 80_000, &[]);
+    let lines = recorder.lines();
+    for thread in 0..8 {
+        let prefix = format!("{thread}-").into_bytes();
+        let found = lines.iter().filter(|line| line.0.starts_with(&prefix)).map(|line| &line.0);
+        let expected = (0..200).flat_map(|n| vec![format!("{thread}-{n}").into_bytes(); 50]);
+        assert!(found.cloned().eq(expected), "the lines of thread {thread} are in order");
+    }
+}

@@ -1,0 +1,173 @@
+//! Keeps frames in memory. Every wait has an end, so that a failing test fails.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use collector::{Accounting, Deliver, DeliverError, DropReason, OnDurable, SourceKind};
+use record::{Frame, Origin};
+
+/// After this a test has failed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub struct Recorder {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    frames: Vec<Frame>,
+    lines: usize,
+    sequence: u64,
+    /// Deliveries block.
+    blocked: bool,
+    /// Deliveries that are blocked.
+    blocked_now: usize,
+    /// Frames become durable only when this is false again.
+    hold: bool,
+    held: Vec<OnDurable>,
+    error: Option<DeliverError>,
+    refusal: Option<DeliverError>,
+    asked_while_full: usize,
+}
+
+/// One line as recorded.
+pub type Line = (Vec<u8>, Origin, bool);
+
+impl Recorder {
+    pub fn new() -> Arc<Recorder> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, what: &str, reached: impl Fn(&State) -> bool) {
+        let state = self.lock();
+        let wait = self.changed.wait_timeout_while(state, PATIENCE, |state| !reached(state));
+        let (state, timeout) = wait.unwrap();
+        assert!(!timeout.timed_out(), "no {what} came; {} lines are there", state.lines);
+    }
+
+    pub fn block(&self, blocked: bool) {
+        self.change(|state| state.blocked = blocked);
+    }
+
+    pub fn wait_until_blocked(&self) {
+        self.wait_until("blocked delivery", |state| state.blocked_now > 0);
+    }
+
+    pub fn fail(&self, error: DeliverError) {
+        self.change(|state| state.error = Some(error));
+    }
+
+    pub fn refuse(&self, refusal: Option<DeliverError>) {
+        self.change(|state| state.refusal = refusal);
+    }
+
+    pub fn wait_until_asked_while_full(&self) {
+        self.wait_until("question whether there is room", |state| state.asked_while_full > 2);
+    }
+
+    pub fn hold(&self) {
+        self.change(|state| state.hold = true);
+    }
+
+    pub fn let_become_durable(&self) {
+        let mut held = Vec::new();
+        self.change(|state| {
+            state.hold = false;
+            held = std::mem::take(&mut state.held);
+        });
+        held.into_iter().for_each(|on_durable| on_durable(Ok(())));
+    }
+
+    pub fn wait_for_lines(&self, lines: usize) {
+        self.wait_until(&format!("{lines} lines"), |state| state.lines >= lines);
+    }
+
+    pub fn wait_for_frames(&self, frames: usize) {
+        self.wait_until(&format!("{frames} frames"), |state| state.frames.len() >= frames);
+    }
+
+    pub fn frames(&self) -> Vec<Frame> {
+        self.lock().frames.clone()
+    }
+
+    pub fn lines(&self) -> Vec<Line> {
+        let line = |l: record::frame::Line<'_>| (l.bytes.to_vec(), l.origin.clone(), l.cut);
+        self.lock().frames.iter().flat_map(|frame| frame.lines().map(line)).collect()
+    }
+
+    /// The lines from one sender.
+    pub fn lines_of(&self, sender: std::net::SocketAddr) -> Vec<Vec<u8>> {
+        let lines = self.lines().into_iter();
+        lines.filter(|line| line.1.sender == Some(sender)).map(|line| line.0).collect()
+    }
+}
+
+impl Deliver for Recorder {
+    fn next_sequence(&self) -> (u32, u64) {
+        let mut state = self.lock();
+        state.sequence += 1;
+        (1, state.sequence)
+    }
+
+    fn deliver(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), DeliverError> {
+        // As a store would read it.
+        assert_eq!(Frame::decode(frame.bytes().to_vec()).as_ref(), Ok(&frame));
+        let mut state = self.lock();
+        state.blocked_now += 1;
+        self.changed.notify_all();
+        state = self.changed.wait_while(state, |state| state.blocked).unwrap();
+        state.blocked_now -= 1;
+        let result = match &state.error {
+            Some(error) => Err(error.clone()),
+            None => {
+                state.lines += frame.header().lines as usize;
+                state.frames.push(frame);
+                Ok(())
+            }
+        };
+        let on_durable = on_durable.expect("sources want to know");
+        if state.hold && result.is_ok() {
+            state.held.push(on_durable);
+        } else {
+            drop(state);
+            on_durable(result.clone());
+        }
+        self.changed.notify_all();
+        result
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        let mut state = self.lock();
+        state.asked_while_full += usize::from(state.refusal.is_some());
+        self.changed.notify_all();
+        state.refusal.clone()
+    }
+}
+
+/// Received and kept lines, as counted, then the drops that are not zero.
+#[track_caller]
+pub fn check_counts(
+    accounting: &Accounting,
+    source: SourceKind,
+    received: u64,
+    kept: u64,
+    dropped: &[(DropReason, u64)],
+) {
+    let counters = accounting.source(source);
+    let count = |reason: &DropReason| (*reason, counters.dropped_count(*reason));
+    let drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|drop| drop.1 > 0).collect();
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let counted = (counters.lines_received.load(relaxed), counters.lines_kept.load(relaxed));
+    assert_eq!((counted, drops.as_slice()), ((received, kept), dropped));
+}

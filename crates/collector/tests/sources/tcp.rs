@@ -1,0 +1,326 @@
+//! Syslog over TCP: framings, limits, back-pressure, and how connections end.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use collector::{
+    Accounting, DeliverError, DropReason, SourceError, SourceKind, TcpConfig, TcpSource,
+};
+use platform::ManualClock;
+use record::frame::LINE_BYTES_MAX;
+use record::{Format, Transport};
+
+use crate::recorder::{PATIENCE, Recorder, check_counts};
+
+const NOW_NS: i64 = 1_700_000_000_000_000_000;
+
+fn start_with(config: TcpConfig) -> (TcpSource, Arc<Recorder>, Arc<Accounting>) {
+    let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
+    let clock = Arc::new(ManualClock::new(NOW_NS));
+    let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let source = TcpSource::start(address, config, recorder.clone(), accounting.clone(), clock);
+    (source.unwrap(), recorder, accounting)
+}
+
+fn start() -> (TcpSource, Arc<Recorder>, Arc<Accounting>) {
+    start_with(TcpConfig::default())
+}
+
+fn connect(source: &TcpSource) -> TcpStream {
+    let stream = TcpStream::connect(source.local_addr()).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Ends the sender's side and waits until the source has closed, so that all it sent is in frames.
+fn finish(mut stream: TcpStream) {
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+/// Ends the connection by a reset.
+fn reset(stream: TcpStream) {
+    socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn both_framings_on_one_port() {
+    let (source, recorder, accounting) = start();
+    let mut newline = connect(&source);
+    let mut counted = connect(&source);
+    let addresses = [newline.local_addr().unwrap(), counted.local_addr().unwrap()];
+    newline.write_all(b"<13>one\n<13>two\r\n15 <13>counted\n too").unwrap();
+    counted.write_all(b"7 <1>five8 <13>four\n9 <13>plain<2>newline\nend").unwrap();
+    finish(newline);
+    finish(counted);
+    source.stop();
+    let expected: [&[u8]; 3] = [b"<13>one", b"<13>two\r", b"<13>counted\n to"];
+    assert_eq!(recorder.lines_of(addresses[0])[..3], expected);
+    assert_eq!(recorder.lines_of(addresses[0])[3], b"o");
+    let expected: [&[u8]; 5] = [b"<1>five", b"<13>four", b"<13>plain", b"<2>newline", b"end"];
+    assert_eq!(recorder.lines_of(addresses[1]), expected);
+    check_counts(&accounting, SourceKind::SyslogTcp, 9, 9, &[]);
+    let counters = accounting.source(SourceKind::SyslogTcp);
+    assert_eq!(counters.connections_total.load(Relaxed), 2);
+    assert_eq!(counters.connections_open.load(Relaxed), 0);
+    let origin = recorder.frames()[0].origins()[0].clone();
+    assert_eq!((origin.transport, origin.format), (Transport::SyslogTcp, Format::Syslog));
+    assert_eq!(recorder.frames()[0].header().received_min_ns, NOW_NS);
+}
+
+#[test]
+fn random_bytes_come_back_as_they_were_sent() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut stream: Vec<u8> = (0..5 << 20).map(|_| random.u8(..)).collect();
+    stream.push(b'\n');
+    let (source, recorder, accounting) = start();
+    let mut sender = connect(&source);
+    let mut rest = stream.as_slice();
+    while !rest.is_empty() {
+        let (write, left) = rest.split_at(random.usize(1..=rest.len().min(100_000)));
+        sender.write_all(write).unwrap();
+        rest = left;
+    }
+    finish(sender);
+    source.stop();
+    let mut found = Vec::new();
+    for (line, ..) in recorder.lines() {
+        found.extend_from_slice(&line);
+        found.push(b'\n');
+    }
+    assert!(found == stream, "the bytes differ");
+    let lines = stream.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    check_counts(&accounting, SourceKind::SyslogTcp, lines, lines, &[]);
+}
+
+#[test]
+fn a_line_without_end_is_cut_and_counted() {
+    let (source, recorder, accounting) = start();
+    let mut sender = connect(&source);
+    let mebibyte = vec![b'x'; 1 << 20];
+    for _ in 0..64 {
+        sender.write_all(&mebibyte).unwrap();
+    }
+    sender.write_all(b"\n<13>next\n").unwrap();
+    finish(sender);
+    source.stop();
+    let lines: Vec<_> = recorder.lines().into_iter().map(|line| (line.0.len(), line.2)).collect();
+    assert_eq!(lines, [(LINE_BYTES_MAX, true), (8, false)]);
+    check_counts(&accounting, SourceKind::SyslogTcp, 2, 2, &[(DropReason::Oversized, 1)]);
+}
+
+#[test]
+fn incomplete_lines_of_all_connections_are_bounded_together() {
+    let config = TcpConfig { carry_bytes_total_max: 100_000, ..TcpConfig::default() };
+    let (source, recorder, accounting) = start_with(config);
+    let mut senders: Vec<_> = (0..3).map(|_| connect(&source)).collect();
+    // One after the other, so that it is known which is the longest when the limit is passed.
+    senders[0].write_all(&[b'a'; 60_000]).unwrap();
+    senders[1].write_all(&[b'b'; 30_000]).unwrap();
+    senders[2].write_all(&[b'c'; 20_000]).unwrap();
+    recorder.wait_for_lines(1);
+    let cut = recorder.lines().remove(0);
+    assert!(cut.2 && cut.0.len() < 60_001, "{} bytes, cut: {}", cut.0.len(), cut.2);
+    for mut sender in senders {
+        sender.write_all(b"end\nnext\n").unwrap();
+        finish(sender);
+    }
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogTcp, 6, 6, &[(DropReason::Oversized, 1)]);
+    let lines = recorder.lines();
+    assert_eq!(lines.iter().filter(|line| line.0 == b"next").count(), 3);
+    assert_eq!(lines.iter().filter(|line| line.0.ends_with(b"end")).count(), 2);
+}
+
+#[test]
+fn silent_and_slow_senders_do_not_hold_up_a_fast_one() {
+    let (source, recorder, accounting) = start();
+    let silent = connect(&source);
+    let mut half_line = connect(&source);
+    half_line.write_all(b"<13>half a li").unwrap();
+    let mut slow = connect(&source);
+    let slow_address = slow.local_addr().unwrap();
+    let fast_lines = 200_000;
+    let fast = connect(&source);
+    let fast_address = fast.local_addr().unwrap();
+    let fast = std::thread::spawn(move || {
+        let mut writer = std::io::BufWriter::new(fast);
+        for n in 0..fast_lines {
+            writeln!(writer, "<13>fast {n}").unwrap();
+        }
+        finish(writer.into_inner().unwrap());
+    });
+    for (written, byte) in b"<13>slow\n<13>slow\n".iter().enumerate() {
+        slow.write_all(&[*byte]).unwrap();
+        if written == 8 {
+            recorder.wait_for_lines(1);
+        }
+    }
+    fast.join().unwrap();
+    finish(slow);
+    recorder.wait_for_lines(fast_lines + 2);
+    half_line.write_all(b"ne\n").unwrap();
+    recorder.wait_for_lines(fast_lines + 3);
+    drop(silent);
+    source.stop();
+    assert_eq!(recorder.lines_of(slow_address), [b"<13>slow", b"<13>slow"]);
+    assert_eq!(recorder.lines_of(half_line.local_addr().unwrap()), [b"<13>half a line"]);
+    let expected = (0..fast_lines).map(|n| format!("<13>fast {n}").into_bytes());
+    assert!(recorder.lines_of(fast_address).into_iter().eq(expected));
+    let total = fast_lines as u64 + 3;
+    check_counts(&accounting, SourceKind::SyslogTcp, total, total, &[]);
+}
+
+#[test]
+fn a_thousand_connections() {
+    let (source, recorder, accounting) = start();
+    let mut senders: Vec<_> = (0..1000).map(|_| connect(&source)).collect();
+    for round in 0..3 {
+        for sender in &mut senders {
+            writeln!(sender, "<13>{} {round}", sender.local_addr().unwrap()).unwrap();
+        }
+    }
+    recorder.wait_for_lines(3000);
+    assert_eq!(accounting.source(SourceKind::SyslogTcp).connections_open.load(Relaxed), 1000);
+    let addresses: Vec<_> = senders.iter().map(|sender| sender.local_addr().unwrap()).collect();
+    senders.into_iter().for_each(finish);
+    source.stop();
+    let mut lines = recorder.lines();
+    lines.sort_by_key(|line| line.1.sender);
+    assert_eq!(lines.len(), 3000);
+    for address in addresses {
+        let first = lines.partition_point(|line| line.1.sender < Some(address));
+        let texts = lines[first..first + 3].iter().map(|line| line.0.clone());
+        assert!(texts.eq((0..3).map(|round| format!("<13>{address} {round}").into_bytes())));
+    }
+    assert_eq!(accounting.source(SourceKind::SyslogTcp).connections_open.load(Relaxed), 0);
+}
+
+#[test]
+fn one_connection_more_than_allowed_is_closed_and_counted() {
+    let (source, recorder, accounting) =
+        start_with(TcpConfig { connections_max: 2, ..TcpConfig::default() });
+    let mut senders = [connect(&source), connect(&source)];
+    for sender in &mut senders {
+        sender.write_all(b"x\n").unwrap();
+    }
+    recorder.wait_for_lines(2);
+    let mut refused = connect(&source);
+    assert!(matches!(refused.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
+    let counters = accounting.source(SourceKind::SyslogTcp);
+    assert_eq!(counters.connections_refused.load(Relaxed), 1);
+    // Its place is free again once another is gone.
+    let [first, mut second] = senders;
+    finish(first);
+    let mut third = connect(&source);
+    third.write_all(b"third\n").unwrap();
+    recorder.wait_for_lines(3);
+    second.write_all(b"second\n").unwrap();
+    recorder.wait_for_lines(4);
+    assert_eq!(counters.connections_refused.load(Relaxed), 1);
+    assert_eq!(counters.connections_total.load(Relaxed), 3);
+}
+
+#[test]
+fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
+    let (source, recorder, accounting) = start();
+    recorder.block(true);
+    let mut sender = connect(&source);
+    let mut sent = 0;
+    sender.set_nonblocking(true).unwrap();
+    let lines = b"<13>a line that is sent over and over again\n".repeat(1000);
+    // More than any buffer on the way holds: at some point the sender cannot go on.
+    let error = loop {
+        match sender.write(&lines[sent % lines.len()..]) {
+            Ok(bytes) => sent += bytes,
+            Err(error) => break error,
+        }
+        assert!(sent < 1 << 30, "the sender is never pushed back");
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    recorder.wait_until_blocked();
+    recorder.block(false);
+    sender.set_nonblocking(false).unwrap();
+    sender.write_all(&lines[sent % lines.len()..]).unwrap();
+    finish(sender);
+    source.stop();
+    let expected = sent.div_ceil(lines.len()) as u64 * 1000;
+    assert_eq!(recorder.lines().len() as u64, expected);
+    check_counts(&accounting, SourceKind::SyslogTcp, expected, expected, &[]);
+}
+
+#[test]
+fn a_full_disk_is_waited_for_and_given_up_only_when_stopping() {
+    let (source, recorder, accounting) = start();
+    let mut sender = connect(&source);
+    recorder.refuse(Some(DeliverError::DiskFull));
+    sender.write_all(b"one\n").unwrap();
+    recorder.wait_until_asked_while_full();
+    recorder.refuse(None);
+    recorder.wait_for_lines(1);
+    recorder.refuse(Some(DeliverError::DiskFull));
+    recorder.fail(DeliverError::DiskFull);
+    sender.write_all(b"two\nthree\n").unwrap();
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogTcp, 3, 1, &[(DropReason::DiskFull, 2)]);
+}
+
+#[test]
+fn a_connection_that_ends_within_a_line_leaves_what_came() {
+    let check = |sent: &[u8], line: &[u8], end: fn(TcpStream), resets: u64| {
+        let (source, recorder, accounting) = start();
+        let mut sender = connect(&source);
+        // In one write, so that once the first line is there, the second has been read as well.
+        sender.write_all(&[b"first\n", sent].concat()).unwrap();
+        recorder.wait_for_lines(1);
+        end(sender);
+        recorder.wait_for_lines(2);
+        source.stop();
+        assert_eq!(recorder.lines()[1].0, line);
+        let drops = [(DropReason::Reset, resets)];
+        check_counts(&accounting, SourceKind::SyslogTcp, 2, 2, &drops[..resets as usize]);
+    };
+    check(b"no newline", b"no newline", finish, 0);
+    check(b"no newline", b"no newline", reset, 1);
+    check(b"12 <13>short", b"<13>short", finish, 1);
+    check(b"12 <13>short", b"<13>short", reset, 1);
+    check(b"12 <1", b"12 <1", finish, 0);
+    check(b"whole\n", b"whole", finish, 0);
+    check(b"whole\n", b"whole", reset, 0);
+}
+
+#[test]
+fn stopping_takes_what_has_arrived() {
+    for delivery_blocks in [false, true] {
+        let (source, recorder, accounting) = start();
+        recorder.block(delivery_blocks);
+        let mut senders: Vec<_> = (0..50).map(|_| connect(&source)).collect();
+        for sender in &mut senders {
+            sender.write_all(&b"<13>one of many\n".repeat(100)).unwrap();
+            sender.write_all(b"half").unwrap();
+        }
+        recorder.block(false);
+        source.stop();
+        let drops = [(DropReason::Reset, 50)];
+        check_counts(&accounting, SourceKind::SyslogTcp, 5050, 5050, &drops);
+        assert_eq!(accounting.source(SourceKind::SyslogTcp).connections_open.load(Relaxed), 0);
+        assert_eq!(senders[0].read(&mut [0]).unwrap_or(0), 0);
+    }
+}
+
+#[test]
+fn a_port_in_use_is_an_error_with_a_remedy() {
+    let (source, recorder, accounting) = start();
+    let clock = Arc::new(ManualClock::new(NOW_NS));
+    let address = source.local_addr();
+    let second = TcpSource::start(address, TcpConfig::default(), recorder, accounting, clock);
+    let Err(error) = second else { panic!("two sources on one address") };
+    assert!(matches!(error, SourceError::AddressInUse { .. }));
+    assert!(error.to_string().contains("--syslog-tcp-listen"), "{error}");
+}

@@ -1,0 +1,174 @@
+//! Syslog datagrams: byte for byte, and every lost one counted.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use collector::{
+    Accounting, DeliverError, DropReason, SourceError, SourceKind, UdpConfig, UdpSource,
+};
+use platform::ManualClock;
+use record::{Format, Transport};
+
+use crate::recorder::{Recorder, check_counts};
+
+const NOW_NS: i64 = 1_700_000_000_000_000_000;
+
+fn start_with(address: &str, config: UdpConfig) -> (UdpSource, Arc<Recorder>, Arc<Accounting>) {
+    let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
+    let address: SocketAddr = address.parse().unwrap();
+    let clock = Arc::new(ManualClock::new(NOW_NS));
+    let source = UdpSource::start(address, config, recorder.clone(), accounting.clone(), clock);
+    (source.unwrap(), recorder, accounting)
+}
+
+fn start() -> (UdpSource, Arc<Recorder>, Arc<Accounting>) {
+    start_with("127.0.0.1:0", UdpConfig::default())
+}
+
+fn sender_to(source: &UdpSource) -> UdpSocket {
+    let address = source.local_addr();
+    let any_port = if address.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
+    let sender = UdpSocket::bind(any_port).unwrap();
+    sender.connect(address).unwrap();
+    sender
+}
+
+#[test]
+fn a_datagram_is_a_line_byte_for_byte() {
+    let (source, recorder, accounting) = start();
+    let sender = sender_to(&source);
+    let largest = vec![b'x'; 65_507];
+    let random: Vec<u8> = (0..1000).map(|_| fastrand::u8(..)).chain([b'.']).collect();
+    let datagrams: [(&[u8], Option<&[u8]>); 8] = [
+        (b"<13>one", Some(b"<13>one")),
+        (b"<13>two\n", Some(b"<13>two")),
+        (b"three\nlines\r\n\n", Some(b"three\nlines\r\n")),
+        (b"", None),
+        (b"\n", None),
+        (b"\0", Some(b"\0")),
+        (&largest, Some(&largest)),
+        (&random, Some(&random)),
+    ];
+    for (datagram, _) in datagrams {
+        sender.send(datagram).unwrap();
+    }
+    source.stop();
+    let expected: Vec<&[u8]> = datagrams.into_iter().filter_map(|datagram| datagram.1).collect();
+    assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), expected);
+    check_counts(&accounting, SourceKind::SyslogUdp, 6, 6, &[]);
+    let origin = recorder.frames()[0].origins()[0].clone();
+    assert_eq!((origin.transport, origin.format), (Transport::SyslogUdp, Format::Syslog));
+    assert_eq!(recorder.frames()[0].header().received_min_ns, NOW_NS);
+}
+
+#[test]
+fn a_frame_leaves_when_it_is_old_and_senders_are_told_apart() {
+    let (source, recorder, _) = start();
+    let senders = [sender_to(&source), sender_to(&source)];
+    for (count, sender) in senders.iter().cycle().take(6).enumerate() {
+        sender.send(format!("{count}").as_bytes()).unwrap();
+        recorder.wait_for_lines(count + 1);
+    }
+    assert_eq!(recorder.lines_of(senders[0].local_addr().unwrap()), [b"0", b"2", b"4"]);
+    assert_eq!(recorder.lines_of(senders[1].local_addr().unwrap()), [b"1", b"3", b"5"]);
+    assert_eq!(recorder.frames().len(), 6);
+}
+
+#[test]
+fn ipv6_and_mapped_ipv4_senders_have_their_address() {
+    let (source, recorder, _) = start_with("[::]:0", UdpConfig::default());
+    let port = source.local_addr().port();
+    for (count, (own, to)) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1")].iter().enumerate()
+    {
+        let sender = UdpSocket::bind(own).unwrap();
+        let to: std::net::IpAddr = to.parse().unwrap();
+        sender.send_to(b"x", (to, port)).unwrap();
+        recorder.wait_for_lines(count + 1);
+        assert_eq!(recorder.lines().last().unwrap().1.sender, Some(sender.local_addr().unwrap()));
+    }
+    source.stop();
+    assert_eq!(recorder.lines().len(), 2);
+}
+
+#[test]
+fn under_overload_kept_and_dropped_by_the_kernel_are_what_was_sent() {
+    let config = UdpConfig { receive_buffer_bytes: 64 << 10, ..UdpConfig::default() };
+    let (source, recorder, accounting) = start_with("127.0.0.1:0", config);
+    let sender = sender_to(&source);
+    recorder.block(true);
+    sender.send(b"first").unwrap();
+    recorder.wait_until_blocked();
+    for n in 1..10_000 {
+        sender.send(format!("{n} {}", "x".repeat(200)).as_bytes()).unwrap();
+    }
+    recorder.block(false);
+    source.stop();
+    let kept = recorder.lines().len() as u64;
+    assert!((1..10_000).contains(&kept), "{kept} lines were kept");
+    check_counts(
+        &accounting,
+        SourceKind::SyslogUdp,
+        kept,
+        kept,
+        &[(DropReason::Kernel, 10_000 - kept)],
+    );
+}
+
+#[test]
+fn the_kernel_holds_bursts_while_delivery_blocks() {
+    let (source, recorder, accounting) = start();
+    let sender = sender_to(&source);
+    recorder.block(true);
+    sender.send(b"first").unwrap();
+    recorder.wait_until_blocked();
+    // Within any buffer that a kernel gives.
+    for _ in 0..200 {
+        sender.send(b"next").unwrap();
+    }
+    recorder.block(false);
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogUdp, 201, 201, &[]);
+}
+
+#[test]
+fn drops_of_an_earlier_socket_are_not_forgotten() {
+    let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
+    let clock = Arc::new(ManualClock::new(NOW_NS));
+    accounting.source(SourceKind::SyslogUdp).dropped(DropReason::Kernel, 7);
+    let source = UdpSource::start(
+        "127.0.0.1:0".parse().unwrap(),
+        UdpConfig::default(),
+        recorder,
+        accounting.clone(),
+        clock,
+    );
+    source.unwrap().stop();
+    check_counts(&accounting, SourceKind::SyslogUdp, 0, 0, &[(DropReason::Kernel, 7)]);
+}
+
+#[test]
+fn a_failing_store_is_counted_and_a_full_disk_waited_for() {
+    let (source, recorder, accounting) = start();
+    let sender = sender_to(&source);
+    recorder.refuse(Some(DeliverError::DiskFull));
+    sender.send(b"kept").unwrap();
+    recorder.wait_until_asked_while_full();
+    assert_eq!(recorder.lines().len(), 0);
+    recorder.refuse(None);
+    recorder.wait_for_lines(1);
+    recorder.fail(DeliverError::Failed("broken".into()));
+    sender.send(b"lost").unwrap();
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogUdp, 2, 1, &[(DropReason::WriteFailed, 1)]);
+}
+
+#[test]
+fn a_port_in_use_is_an_error_with_a_remedy() {
+    let (source, recorder, accounting) = start();
+    let address = source.local_addr();
+    let clock = Arc::new(ManualClock::new(NOW_NS));
+    let second = UdpSource::start(address, UdpConfig::default(), recorder, accounting, clock);
+    let Err(error) = second else { panic!("two sources on one address") };
+    assert!(matches!(error, SourceError::AddressInUse { .. }));
+    assert!(error.to_string().contains("--syslog-udp-listen"), "{error}");
+}
