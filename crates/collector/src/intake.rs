@@ -61,7 +61,7 @@ impl Intake {
             stopped: false,
         };
         let shared = Arc::new(Shared {
-            destination: Destination { deliver, accounting, source },
+            destination: Destination::new(source, deliver, accounting),
             frame_age: Duration::from_millis(frame_age_ms),
             building: Mutex::new(building),
             changed: Condvar::new(),

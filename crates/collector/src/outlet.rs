@@ -4,7 +4,7 @@
 //! frame's fate is known, so the sums agree once a source is idle. A frame passes [`PAYLOAD_BYTES_TARGET`] only
 //! by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use record::frame::PAYLOAD_BYTES_TARGET;
@@ -12,7 +12,7 @@ use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
 use crate::deliver::{Deliver, DeliverError};
-use crate::source::StopSignal;
+use crate::source::{LogLimit, StopSignal};
 
 /// How long a frame that is not full waits for more lines, unless configured otherwise. Longer makes fewer and
 /// larger frames at low rates, shorter makes lines visible sooner.
@@ -24,14 +24,22 @@ const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 pub(crate) type Fate = Box<dyn FnOnce(&Result<(), DeliverError>) + Send>;
 
 /// Where frames go and what is counted on the way.
-#[derive(Clone)]
 pub(crate) struct Destination {
-    pub deliver: Arc<dyn Deliver>,
-    pub accounting: Arc<Accounting>,
-    pub source: SourceKind,
+    deliver: Arc<dyn Deliver>,
+    accounting: Arc<Accounting>,
+    source: SourceKind,
+    log_limit: Mutex<LogLimit>,
 }
 
 impl Destination {
+    pub fn new(
+        source: SourceKind,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+    ) -> Destination {
+        Destination { deliver, accounting, source, log_limit: Mutex::default() }
+    }
+
     pub fn counters(&self) -> &SourceCounters {
         self.accounting.source(self.source)
     }
@@ -55,9 +63,12 @@ impl Destination {
                 fate(&result);
             }
         };
-        if let Err(error) = self.deliver.deliver(frame, Some(Box::new(on_durable))) {
+        let delivered = self.deliver.deliver(frame, Some(Box::new(on_durable)));
+        if let Err(error) = delivered
+            && let Some(held_back) = self.log_limit.lock().expect("nothing panics").pass()
+        {
             let source = self.source.name();
-            tracing::error!(source, lines, %error, "lines were not kept");
+            tracing::error!(source, lines, %error, held_back, "lines were not kept");
         }
     }
 }

@@ -121,11 +121,7 @@ impl TcpSource {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let stop = Arc::new(StopSignal::default());
-        let destination = Destination {
-            deliver,
-            accounting: Arc::clone(&accounting),
-            source: SourceKind::SyslogTcp,
-        };
+        let destination = Destination::new(SourceKind::SyslogTcp, deliver, Arc::clone(&accounting));
         let receiver = Receiver {
             outlet: Outlet::new(destination, config.frame_age_ms, Arc::clone(&stop)),
             listener,
@@ -388,6 +384,10 @@ impl Receiver {
         (0..self.connections.len()).for_each(|place| self.make_ready(place));
         while !self.ready.is_empty() && Instant::now() < deadline {
             self.read_turn();
+        }
+        if !self.ready.is_empty() {
+            let connections = self.ready.len();
+            tracing::warn!(connections, "closed while their senders were still sending");
         }
         for place in 0..self.connections.len() {
             if self.connections[place].is_some() {

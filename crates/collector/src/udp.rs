@@ -97,11 +97,7 @@ impl UdpSource {
         poll.registry().register(&mut socket, SOCKET, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let stop = Arc::new(StopSignal::default());
-        let destination = Destination {
-            deliver,
-            accounting: Arc::clone(&accounting),
-            source: SourceKind::SyslogUdp,
-        };
+        let destination = Destination::new(SourceKind::SyslogUdp, deliver, Arc::clone(&accounting));
         let receiver = Receiver {
             socket,
             poll,
@@ -184,10 +180,20 @@ impl Receiver {
                 self.log(&error);
             }
         }
-        let deadline = Instant::now() + STOP_DRAIN_MAX;
-        while self.receive_stretch() && Instant::now() < deadline {}
+        self.drain();
         self.outlet.flush();
         self.count_kernel_drops();
+    }
+
+    /// Takes what the kernel holds. A socket that is connected to itself gets nothing more from others, so that
+    /// this comes to an end under any flood, and nothing that was accepted is thrown away uncounted.
+    fn drain(&mut self) {
+        let connected = self.socket.local_addr().and_then(|itself| self.socket.connect(itself));
+        if let Err(error) = &connected {
+            tracing::warn!(%error, "datagrams that still arrive while stopping may be lost");
+        }
+        let deadline = Instant::now() + STOP_DRAIN_MAX;
+        while self.receive_stretch() && (connected.is_ok() || Instant::now() < deadline) {}
     }
 
     /// Reads what is there, up to [`STRETCH_DATAGRAMS_MAX`]. Returns whether there may be more.

@@ -115,6 +115,20 @@ fn under_overload_kept_and_dropped_by_the_kernel_are_what_was_sent() {
 }
 
 #[test]
+fn stopping_under_a_flood_ends() {
+    let (source, recorder, _) = start();
+    let senders: Vec<_> = (0..2).map(|_| sender_to(&source)).collect();
+    std::thread::scope(|scope| {
+        for sender in &senders {
+            // Until the source is gone: then the kernel answers that nobody listens.
+            scope.spawn(move || while sender.send(b"<13>flood").is_ok() {});
+        }
+        recorder.wait_for_lines(10_000);
+        source.stop();
+    });
+}
+
+#[test]
 fn the_kernel_holds_bursts_while_delivery_blocks() {
     let (source, recorder, accounting) = start();
     let sender = sender_to(&source);
