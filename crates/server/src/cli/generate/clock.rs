@@ -1,0 +1,232 @@
+//! Time in made-up logs: when each line is due, and how the moment is written in the formats of the senders.
+//!
+//! Line `i` belongs to the moment `first + i / rate`, plus a little. A history is the same schedule begun in the
+//! past: its lines are due at once, until the schedule has caught up with the clock. A receiver that stops the flow
+//! makes the schedule fall behind; it catches up in the same way, as real senders do that keep their lines meanwhile.
+
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds of a second.
+pub const SECOND_NS: i64 = 1_000_000_000;
+/// Lines a second of the history, when live lines come as fast as possible.
+const HISTORY_RATE: u64 = 1_000;
+
+/// Wall clock, nanoseconds since 1970 UTC.
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// When lines are due.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    first_ns: i64,
+    live_ns: i64,
+    /// Lines a second; 0: as fast as possible once the history is over.
+    rate: u64,
+    lines: u64,
+    lines_max: u64,
+    end_ns: i64,
+}
+
+/// What the schedule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// A line of this moment is due.
+    Line(i64),
+    /// The next line is due then.
+    At(i64),
+    /// No line comes any more.
+    Over,
+}
+
+impl Schedule {
+    /// Lines at `rate` a second from `live_ns` on, and before that a history of `history_ns`.
+    pub fn new(live_ns: i64, history_ns: i64, rate: u64) -> Self {
+        let first_ns = live_ns.saturating_sub(history_ns);
+        Schedule { first_ns, live_ns, rate, lines: 0, lines_max: u64::MAX, end_ns: i64::MAX }
+    }
+
+    /// Ends after so many lines, or with the moment `end_ns`.
+    pub fn until(self, lines_max: u64, end_ns: i64) -> Self {
+        Schedule { lines_max, end_ns, ..self }
+    }
+
+    /// Asks for the next line at wall clock `now_ns`; [`Due::Line`] hands it out.
+    pub fn next(&mut self, now_ns: i64) -> Due {
+        if self.lines >= self.lines_max {
+            return Due::Over;
+        }
+        let rate = if self.rate == 0 { HISTORY_RATE } else { self.rate };
+        let since_first = u128::from(self.lines) * SECOND_NS as u128 / u128::from(rate);
+        let since_first = i64::try_from(since_first).unwrap_or(i64::MAX);
+        let mut due_ns = self.first_ns.saturating_add(since_first);
+        if self.rate == 0 && due_ns >= self.live_ns {
+            due_ns = now_ns;
+        }
+        if due_ns >= self.end_ns {
+            return Due::Over;
+        }
+        if due_ns > now_ns {
+            return Due::At(due_ns);
+        }
+        self.lines += 1;
+        Due::Line(due_ns)
+    }
+
+    /// How much of the history has been handed out, up to `time_ns`: 0 to 1, or None when it is over.
+    pub fn history_done(&self, time_ns: i64) -> Option<f64> {
+        let whole = (self.live_ns - self.first_ns) as f64;
+        (time_ns < self.live_ns && whole > 0.0).then(|| (time_ns - self.first_ns) as f64 / whole)
+    }
+}
+
+/// A moment, ready to be written. What stays the same for a second is made once a second.
+#[derive(Default)]
+pub struct Stamp {
+    second: Option<i64>,
+    millis: u32,
+    date: String,
+    clock: String,
+    bsd: String,
+    access: String,
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+impl Stamp {
+    /// Moves on (or back) to `time_ns`.
+    pub fn set(&mut self, time_ns: i64) {
+        self.millis = (time_ns.rem_euclid(SECOND_NS) / 1_000_000) as u32;
+        let second = time_ns.div_euclid(SECOND_NS);
+        if self.second == Some(second) {
+            return;
+        }
+        self.second = Some(second);
+        let (year, month, day) = civil(second.div_euclid(86_400));
+        let of_day = second.rem_euclid(86_400);
+        let name = MONTHS[month as usize - 1];
+        let texts = [&mut self.date, &mut self.clock, &mut self.bsd, &mut self.access];
+        texts.into_iter().for_each(String::clear);
+        write!(self.date, "{year:04}-{month:02}-{day:02}").expect("to a string");
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        write!(self.clock, "{hour:02}:{minute:02}:{second:02}").expect("to a string");
+        write!(self.bsd, "{name} {day:2} {}", self.clock).expect("to a string");
+        write!(self.access, "{day:02}/{name}/{year:04}:{} +0000", self.clock).expect("to a string");
+    }
+
+    /// `2026-01-31T12:00:00.123Z` (RFC 3339).
+    pub fn rfc3339(&self, out: &mut Vec<u8>) {
+        append(out, format_args!("{}T{}.{:03}Z", self.date, self.clock, self.millis));
+    }
+
+    /// `Jan 31 12:00:00` (RFC 3164), in UTC.
+    pub fn bsd(&self) -> &str {
+        &self.bsd
+    }
+
+    /// `31/Jan/2026:12:00:00 +0000`, as web servers write it.
+    pub fn access(&self) -> &str {
+        &self.access
+    }
+
+    /// `2026-01-31 12:00:00.123 UTC`, as PostgreSQL writes it.
+    pub fn postgresql(&self, out: &mut Vec<u8>) {
+        append(out, format_args!("{} {}.{:03} UTC", self.date, self.clock, self.millis));
+    }
+
+    /// `31/Jan/2026:12:00:00.123`, as HAProxy writes it.
+    pub fn haproxy(&self, out: &mut Vec<u8>) {
+        append(out, format_args!("{}.{:03}", &self.access[..20], self.millis));
+    }
+
+    /// `Jan 31 12:00:00.123`, as Cisco's IOS writes it with milliseconds.
+    pub fn cisco(&self, out: &mut Vec<u8>) {
+        append(out, format_args!("{}.{:03}", self.bsd, self.millis));
+    }
+}
+
+/// Writes formatted text into bytes.
+pub fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    out.write_fmt(text).expect("writing to memory");
+}
+
+/// Year, month and day of a count of days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms", `civil_from_days`).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_in_all_forms() {
+        let mut stamp = Stamp::default();
+        stamp.set(1_769_860_800 * SECOND_NS);
+        stamp.set(1_769_821_509 * SECOND_NS + 7_000_000);
+        let text = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            String::from_utf8(out).expect("UTF-8")
+        };
+        assert_eq!(text(&|o| stamp.rfc3339(o)), "2026-01-31T01:05:09.007Z");
+        assert_eq!(text(&|o| stamp.postgresql(o)), "2026-01-31 01:05:09.007 UTC");
+        assert_eq!(text(&|o| stamp.haproxy(o)), "31/Jan/2026:01:05:09.007");
+        assert_eq!(text(&|o| stamp.cisco(o)), "Jan 31 01:05:09.007");
+        assert_eq!(
+            (stamp.bsd(), stamp.access()),
+            ("Jan 31 01:05:09", "31/Jan/2026:01:05:09 +0000")
+        );
+        stamp.set(1_767_225_600 * SECOND_NS);
+        assert_eq!(stamp.bsd(), "Jan  1 00:00:00");
+    }
+
+    #[test]
+    fn history_is_due_at_once_and_then_the_rate_holds() {
+        let live = 1_000 * SECOND_NS;
+        let mut schedule = Schedule::new(live, 2 * SECOND_NS, 4);
+        for i in 0..=8 {
+            assert_eq!(schedule.next(live), Due::Line(998 * SECOND_NS + i * SECOND_NS / 4));
+        }
+        assert_eq!(schedule.next(live), Due::At(live + SECOND_NS / 4));
+        assert_eq!(schedule.next(live), Due::At(live + SECOND_NS / 4));
+        assert_eq!(schedule.next(live + SECOND_NS), Due::Line(live + SECOND_NS / 4));
+        assert_eq!(schedule.history_done(999 * SECOND_NS), Some(0.5));
+        assert_eq!(schedule.history_done(live), None);
+    }
+
+    #[test]
+    fn as_fast_as_possible_is_always_due() {
+        let mut schedule = Schedule::new(SECOND_NS, 2_000_000, 0);
+        assert_eq!(schedule.next(SECOND_NS), Due::Line(SECOND_NS - 2_000_000));
+        assert_eq!(schedule.next(SECOND_NS), Due::Line(SECOND_NS - 1_000_000));
+        for now_ns in [SECOND_NS, SECOND_NS, SECOND_NS + 5] {
+            assert_eq!(schedule.next(now_ns), Due::Line(now_ns));
+        }
+    }
+
+    #[test]
+    fn a_schedule_ends() {
+        let mut schedule = Schedule::new(0, 0, 10).until(2, i64::MAX);
+        let now_ns = 100 * SECOND_NS;
+        assert!(matches!(schedule.next(now_ns), Due::Line(_)));
+        assert!(matches!(schedule.next(now_ns), Due::Line(_)));
+        assert_eq!(schedule.next(now_ns), Due::Over);
+        let mut schedule = Schedule::new(0, 0, 10).until(u64::MAX, SECOND_NS / 10);
+        assert!(matches!(schedule.next(now_ns), Due::Line(_)));
+        assert_eq!(schedule.next(now_ns), Due::Over);
+    }
+}
