@@ -52,7 +52,8 @@ describe('steps', () => {
   });
 
   test('ticks are round and few', () => {
-    const ticks = axisTicks({ firstMs: 1000, stepMs: 10_000, count: 90 }, 6, 0);
+    const { at: ticks, spacingMs } = axisTicks({ firstMs: 1000, stepMs: 10_000, count: 90 }, 6, 0);
+    expect(spacingMs % M).toBe(0);
     expect(ticks.length).toBeGreaterThan(1);
     expect(ticks.length).toBeLessThanOrEqual(6);
     expect(ticks.every((tick) => tick % M === 0)).toBe(true);
@@ -119,18 +120,23 @@ describe('spikes', () => {
 
   test('a burst is found with its whole run', () => {
     const values = quiet.map((value, i) => (i >= 40 && i <= 44 && i !== 42 ? 50 : value));
-    expect(spikesOf('access', 'status', '500', values)).toEqual([
+    expect(spikesOf('access', 'status', '500', values, values)).toEqual([
       { type: 'access', field: 'status', value: '500', from: 40, to: 44, count: 201, usual: 1, peak: 50 },
     ]);
   });
 
   test.each([[quiet], [quiet.map(() => 1000)], [quiet.map((_, i) => i % 5)], [[]]])('nothing stands out %#', (values) => {
-    expect(spikesOf('t', 'level', 'error', values)).toEqual([]);
+    expect(spikesOf('t', 'level', 'error', values, values.map(() => 9))).toEqual([]);
+  });
+
+  test('what is usual is told by the time that has lines', () => {
+    const since = quiet.map((_, i) => (i < 40 ? 0 : 8));
+    expect(spikesOf('t', 'level', 'error', since, since)).toEqual([]);
   });
 
   test('status codes are preferred to the level derived from them', () => {
     const burst = quiet.map((value, i) => (i === 9 ? 80 : value));
-    const found = worstSpikes('access', { status: { '500': burst, '200': burst }, level: { error: burst } });
+    const found = worstSpikes({ type: 'access', lines: burst, series: { status: { '500': burst, '200': burst }, level: { error: burst } } });
     expect(found.map((spike) => spike.value)).toEqual(['500']);
   });
 

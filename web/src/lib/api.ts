@@ -116,6 +116,13 @@ export async function queryLines(params: LinesParams, take: (rows: Row[]) => voi
   if (failure !== null) throw new ApiError(failure, 200);
 }
 
+/** Every match, without a limit: raw lines byte for byte, or JSON lines for tables. */
+export function exportUrl(query: string, span: Span, raw: boolean): string {
+  const params = new URLSearchParams({ query, start: new Date(span.startMs).toISOString(), end: new Date(span.endMs).toISOString() });
+  if (raw) params.set('format', 'raw');
+  return `/select/logsql/query?${params.toString()}`;
+}
+
 export interface HitsGroup {
   fields: Record<string, string>;
   timestamps: string[];

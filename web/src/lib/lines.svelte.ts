@@ -167,7 +167,11 @@ export class LinesSearch {
 
   async cancel(): Promise<void> {
     this.cancelled = true;
-    await this.running.cancel();
+    try {
+      await this.running.cancel();
+    } catch (error) {
+      this.error = toApiError(error);
+    }
   }
 
   /** Lets go of everything that runs, when the view is left. */

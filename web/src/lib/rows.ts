@@ -27,6 +27,11 @@ export function messageOf(row: Row): string {
     .join(' ');
 }
 
+/** Text cut to a length, with a note of what is missing. */
+export function clip(text: string, charsMax: number): string {
+  return text.length <= charsMax ? text : `${text.slice(0, charsMax)}… (${text.length - charsMax} more characters)`;
+}
+
 const FIRST = ['_time', '_msg', 'type', 'level', 'hostname', 'app_name', 'proc_id'];
 const LAST = ['_stream', '_received', '_id'];
 

@@ -53,15 +53,15 @@ export class RunningQueries {
     for (const entry of entries) entry.controller.abort();
   }
 
-  /** What the Cancel button does: tells the server, then lets go of the connections. */
+  /**
+   * What the Cancel button does: lets go of the connections first (a browser has few of them for one server, and the
+   * cancelling needs one), then tells the server.
+   */
   async cancel(): Promise<void> {
-    const entries = [...this.list];
-    try {
-      if (entries.some((entry) => entry.id === null)) this.#recognise((await queue()).queries);
-      await Promise.all(entries.filter((entry) => entry.id !== null).map((entry) => cancelQuery(entry.id as string)));
-    } finally {
-      for (const entry of entries) entry.controller.abort();
-    }
+    const entries = this.list;
+    this.abandon();
+    if (entries.some((entry) => entry.id === null)) this.#recognise((await queue()).queries, entries);
+    await Promise.all(entries.filter((entry) => entry.id !== null).map((entry) => cancelQuery(entry.id as string)));
   }
 
   #reset(startedMs: number): void {
@@ -97,9 +97,9 @@ export class RunningQueries {
     this.waiting = ours.every((entry) => entry.state === 'waiting');
   }
 
-  #recognise(entries: readonly QueueEntry[]): void {
-    const taken = new Set(this.list.map((running) => running.id));
-    for (const running of this.list) {
+  #recognise(entries: readonly QueueEntry[], list: readonly Running[] = this.list): void {
+    const taken = new Set(list.map((running) => running.id));
+    for (const running of list) {
       if (running.id !== null) continue;
       const match = entries.find(
         (entry) =>

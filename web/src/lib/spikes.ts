@@ -3,6 +3,7 @@
 // The usual is the median over the range, so that the spike itself does not raise it. This is a pointer for the eye,
 // not an alarm: it looks only at what is on the screen.
 
+import type { Summary } from './api';
 import { isSevere, levelOf } from './levels';
 
 export interface Spike {
@@ -21,17 +22,21 @@ export interface Spike {
 }
 
 /** Fewer than this in a bucket is no spike, whatever the usual is. */
-const PEAK_MIN = 5;
+const PEAK_MIN = 8;
 /** How many times the usual a bucket must be. */
-const FACTOR = 4;
+const FACTOR = 3;
+/** Counts that come by chance scatter by about their square root; a spike is this many times that above the usual. */
+const DEVIATIONS = 5;
 /** Quiet buckets inside a spike that do not end it. */
 const GAP_BUCKETS = 2;
 /** The list is a hint; the worst ones are kept. */
 const SPIKES_MAX = 6;
 
-export function spikesOf(type: string, field: string, value: string, values: readonly number[]): Spike[] {
-  const usual = median(values);
-  const threshold = Math.max(PEAK_MIN, FACTOR * usual + 1);
+/** `lines` tells in which buckets there was anything at all: before the first line nothing was usual. */
+export function spikesOf(type: string, field: string, value: string, values: readonly number[], lines: readonly number[]): Spike[] {
+  const active = values.filter((_, bucket) => (lines[bucket] ?? 0) > 0);
+  const usual = median(active);
+  const threshold = Math.max(PEAK_MIN, FACTOR * usual, usual + DEVIATIONS * Math.sqrt(usual + 1));
   const spikes: Spike[] = [];
   values.forEach((count, bucket) => {
     if (count < threshold) return;
@@ -47,18 +52,19 @@ export function spikesOf(type: string, field: string, value: string, values: rea
     spike.count = values.slice(spike.from, spike.to + 1).reduce((sum, count) => sum + count, 0);
   }
   // A level that is high in a third of the range is a state, not a spike.
-  return spikes.filter((spike) => spike.to - spike.from + 1 <= Math.max(3, values.length / 3));
+  return spikes.filter((spike) => spike.to - spike.from + 1 <= Math.max(3, active.length / 3));
 }
 
-export function worstSpikes(type: string, series: Record<string, Record<string, readonly number[]>>): Spike[] {
+export function worstSpikes(summary: Pick<Summary, 'type' | 'lines' | 'series'>): Spike[] {
+  const { type, lines, series } = summary;
   const found: Spike[] = [];
   for (const [code, values] of Object.entries(series['status'] ?? {})) {
-    if (/^5\d\d$/.test(code)) found.push(...spikesOf(type, 'status', code, values));
+    if (/^5\d\d$/.test(code)) found.push(...spikesOf(type, 'status', code, values, lines));
   }
   // Access logs derive their level from the status; the status says more.
   if (found.length === 0) {
     for (const [level, values] of Object.entries(series['level'] ?? {})) {
-      if (isSevere(levelOf(level))) found.push(...spikesOf(type, 'level', level, values));
+      if (isSevere(levelOf(level))) found.push(...spikesOf(type, 'level', level, values, lines));
     }
   }
   return rank(found);

@@ -60,14 +60,14 @@ export function bucketSpan(buckets: Buckets, from: number, to: number, within: S
   return { startMs: Math.max(startMs, within.startMs), endMs: Math.min(endMs, Math.max(within.endMs, startMs + 1)) };
 }
 
-/** Round times for axis labels, at most `max` of them. */
-export function axisTicks(buckets: Buckets, max: number, offsetMs: number): number[] {
+/** Round times for axis labels, at most `max` of them, and the distance between two. `offsetMs` is the zone's. */
+export function axisTicks(buckets: Buckets, max: number, offsetMs: number): { at: number[]; spacingMs: number } {
   const startMs = buckets.firstMs;
   const endMs = startMs + buckets.count * buckets.stepMs;
   const step = STEPS_MS.find((candidate) => (endMs - startMs) / candidate <= Math.max(1, max)) ?? 364 * D;
   const ticks: number[] = [];
   for (let tick = Math.ceil((startMs + offsetMs) / step) * step - offsetMs; tick < endMs; tick += step) ticks.push(tick);
-  return ticks;
+  return { at: ticks, spacingMs: step };
 }
 
 /** What an axis label must show, given the distance between two ticks. */

@@ -23,7 +23,7 @@ export class Summaries {
   #run = 0;
   #controller: AbortController | null = null;
 
-  spikes: Spike[] = $derived(rank([...this.byType.values()].flatMap((summary) => worstSpikes(summary.type, summary.series))));
+  spikes: Spike[] = $derived(rank([...this.byType.values()].flatMap((summary) => worstSpikes(summary))));
 
   async run(range: Range, only: string | null): Promise<void> {
     const run = ++this.#run;

@@ -3,7 +3,7 @@
 // Bounded: only the last 1,000 lines are kept, those that fell out are gone from the page but not from the store.
 // Lines are put on the page four times a second at most, so that a flood does not freeze the browser.
 
-import { isAbort, tailLines, type ApiError, type Row } from './api';
+import { ApiError, isAbort, tailLines, type Row } from './api';
 import { toApiError } from './lines.svelte';
 
 export const TAIL_ROWS_MAX = 1000;
@@ -25,6 +25,11 @@ export class Tail {
   #flush: ReturnType<typeof setTimeout> | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
 
+  /** Ended for good: only starting it again helps. */
+  get stopped(): boolean {
+    return !this.connected && (this.error?.status === 400 || this.error?.status === 200);
+  }
+
   start(query: string): void {
     this.stop();
     this.rows = [];
@@ -32,6 +37,7 @@ export class Tail {
     this.skipped = 0;
     this.held = 0;
     this.paused = false;
+    this.error = null;
     this.#pending = [];
     const controller = new AbortController();
     this.#controller = controller;
@@ -89,7 +95,11 @@ export class Tail {
   #take(rows: Row[]): void {
     for (const row of rows) {
       if ('_skipped' in row) this.skipped += Number(row['_skipped']) || 0;
-      else {
+      else if ('_error' in row) {
+        // Someone cancelled it in the queue, or a limit ended it: coming back by itself would defy that.
+        this.error = new ApiError(row['_error'] ?? 'The tail was ended.', 200);
+        this.stop();
+      } else {
         this.#pending.push(row);
         this.received++;
       }

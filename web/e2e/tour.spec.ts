@@ -1,0 +1,311 @@
+// The tour of the page in a real browser: find the incident in the summary, drill down to the lines that explain it,
+// narrow by a facet, follow live, cancel, share.
+//
+// Runs against the server that LOGINSON_URL names, which must hold lines of the demo generator with its incident (a
+// burst of status 500 in type `access`) within the last hour; or against dev/mock.ts.
+
+import { expect, test, type APIRequestContext, type Locator, type Page } from '@playwright/test';
+
+const real = process.env['LOGINSON_URL'] !== undefined;
+
+/** A query that runs long enough to be seen and cancelled. */
+const SLOW_QUERY = process.env['LOGINSON_SLOW_QUERY'] ?? (real ? '_msg:~"(.*[a-f].*[0-9].*[g-z]){7}~"' : 'slowly');
+
+/** Lines that make the slow query slow on a real server: nothing in them matches, everything must be looked at. */
+const BALLAST_POSTS = 24;
+const BALLAST_LINES = 8_000;
+
+async function count(locator: Locator): Promise<number> {
+  return Number((await locator.innerText()).replaceAll(',', ''));
+}
+
+/** The page shows a finished search: the hits are there and nothing runs. */
+async function settled(page: Page): Promise<void> {
+  await expect(page.getByTestId('hits')).toBeVisible();
+  await expect(page.getByTestId('cancel')).toBeDisabled();
+}
+
+/** The tallest red segment of the access chart; the chart keeps still between the choice and the click. */
+async function tallestBar(page: Page, status: string): Promise<Locator> {
+  const chart = page.locator('[data-testid="summary-card"][data-type="access"]').getByTestId('summary-by-status');
+  const bars = chart.locator(`[data-testid="summary-bar"][data-series="${status}"]`);
+  await expect(bars.first()).toBeVisible();
+  const values = await bars.evaluateAll((all) => all.map((bar) => Number(bar.getAttribute('data-value'))));
+  return bars.nth(values.indexOf(Math.max(...values)));
+}
+
+async function post(request: APIRequestContext, fields: Record<string, string>): Promise<void> {
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(fields)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok(), await answer.text()).toBe(true);
+}
+
+test.beforeEach(({ page }) => {
+  page.on('pageerror', (error) => {
+    throw error;
+  });
+});
+
+test('the histogram shows what came, by level, and a click drills down', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const bars = page.getByTestId('histogram-bar');
+  expect(await bars.count()).toBeGreaterThan(3);
+  await expect(page.getByTestId('legend-entry').filter({ hasText: 'info' })).toBeVisible();
+  await expect(page.getByTestId('line-row')).toHaveCount(100);
+  const before = await count(page.getByTestId('hits'));
+
+  const bar = bars.nth(Math.floor((await bars.count()) / 2));
+  await bar.hover();
+  await expect(page.getByTestId('histogram').getByRole('status')).toContainText('Click');
+  await bar.click();
+  await expect(page).toHaveURL(/from=.*&to=/);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBeLessThan(before);
+
+  await page.getByTestId('range-back').click();
+  await expect(page).toHaveURL(/range=1h/);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBeGreaterThanOrEqual(before);
+});
+
+test('a drag over the histogram picks a range', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const box = (await page.getByTestId('histogram-chart').boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.8, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/from=.*&to=/);
+  const url = new URL(page.url());
+  const width = Date.parse(url.searchParams.get('to')!) - Date.parse(url.searchParams.get('from')!);
+  expect(width).toBeGreaterThan(10 * 60_000);
+  expect(width).toBeLessThan(15 * 60_000);
+});
+
+test('from the spike in the summary to the raw lines, their surroundings and the cause in another log', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await page.getByTestId('view-summary').click();
+  await expect(page.locator('[data-testid="summary-card"][data-type="access"]')).toBeVisible();
+
+  const bar = await tallestBar(page, '500');
+  const counted = Number(await bar.getAttribute('data-value'));
+  const fromMs = Number(await bar.getAttribute('data-from'));
+  expect(counted).toBeGreaterThan(5);
+  await bar.click();
+
+  await expect(page.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  await settled(page);
+  const url = new URL(page.url());
+  expect(Date.parse(url.searchParams.get('from')!)).toBe(fromMs);
+  // The chart and the lines tell the same number.
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
+
+  const row = page.getByTestId('line-row').first();
+  await row.click();
+  const detail = page.getByTestId('line-detail');
+  await expect(detail.locator('[data-testid="field-row"][data-field="status"]')).toContainText('500');
+  await expect(detail.getByTestId('raw-line')).toContainText('500');
+  await detail.getByTestId('show-context').click();
+  const panel = page.getByTestId('context-panel');
+  await expect(panel.getByTestId('context-target')).toHaveCount(1);
+  await expect(panel.getByTestId('context-target')).toBeInViewport();
+  await expect(page).toHaveURL(/context=/);
+  await page.keyboard.press('Escape');
+  await expect(panel).toBeHidden();
+
+  // The cause: every line of those seconds that is an error and not of the access log.
+  await detail.getByTestId('around').click();
+  await settled(page);
+  await page.getByTestId('query-input').fill('NOT type:="access" level:in("error","critical","alert","emerg")');
+  await page.getByTestId('query-input').press('Enter');
+  if (real) {
+    await settled(page);
+    await expect(page.getByTestId('line-row').first()).toBeVisible();
+  }
+});
+
+test('what stands out is named and one click away', async ({ page }) => {
+  await page.goto('/?view=summary&range=1h');
+  const spike = page.locator('[data-testid="spike"][data-type="access"][data-value="500"]').first();
+  await expect(spike).toContainText('Show lines');
+  await spike.click();
+  await expect(page.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+});
+
+test('a facet narrows, its minus leaves out, and the count agrees', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await page.getByTestId('query-input').fill('type:="access"');
+  await page.getByTestId('run').click();
+  await expect(page.getByTestId('facet').first()).toBeVisible();
+  await settled(page);
+  // A fixed range, so that arriving lines do not change the counts.
+  await page.goto(await permanentLink(page));
+  await settled(page);
+  const all = await count(page.getByTestId('hits'));
+  const value = page.locator('[data-testid="facet-value"][data-field="status"]').nth(1);
+  const status = await value.getAttribute('data-value');
+  const counted = Number((await value.locator('.count').innerText()).replaceAll(',', ''));
+  await value.click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`type:="access" status:="${status}"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
+
+  await page.goBack();
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(all);
+  await page.locator(`[data-testid="facet"][data-field="status"] li`).nth(1).getByTestId('facet-value-exclude').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`type:="access" NOT status:="${status}"`);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBe(all - counted);
+});
+
+test('fields and values are completed, and a wrong query says where', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const input = page.getByTestId('query-input');
+  await page.keyboard.press('/');
+  await expect(input).toBeFocused();
+  await input.pressSequentially('hostn');
+  await expect(page.getByTestId('completion').filter({ hasText: 'hostname' })).toBeVisible();
+  await page.keyboard.press('Tab');
+  await expect(input).toHaveValue('hostname:');
+  await expect(page.getByTestId('completion').first()).toBeVisible();
+  const host = (await page.getByTestId('completion').first().locator('span').first().innerText()).trim();
+  await page.keyboard.press('Tab');
+  await expect(input).toHaveValue(`hostname:="${host}" `);
+  await page.keyboard.press('Enter');
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toContainText(host);
+
+  await input.fill('level:="error" and (status:>=');
+  await input.press('Enter');
+  await expect(page.getByTestId('query-error')).toContainText('Expected');
+  await expect(page.getByTestId('query-error-caret')).toBeVisible();
+});
+
+test('live tail shows a line as it arrives; text of logs is never markup', async ({ page, request }) => {
+  const token = `tail${Date.now()}`;
+  await page.goto('/');
+  await settled(page);
+  await page.getByTestId('query-input').fill(token);
+  await page.getByTestId('query-input').press('Enter');
+  await page.getByTestId('tail-toggle').click();
+  await expect(page.getByTestId('tail-bar')).toContainText('Live');
+  await post(request, { _msg: `${token} <img src=x onerror="document.title='pwned'"> first`, level: 'error', app_name: 'tour' });
+  const row = page.getByTestId('line-row').filter({ hasText: `${token} <img src=x` });
+  await expect(row).toHaveCount(1);
+  expect(await page.locator('[data-testid="lines-table"] img').count()).toBe(0);
+
+  await page.getByTestId('tail-pause').click();
+  await post(request, { _msg: `${token} second`, level: 'info', app_name: 'tour' });
+  await expect(page.getByTestId('tail-pause')).toContainText('1 new');
+  await expect(page.getByTestId('line-row')).toHaveCount(1);
+  await page.getByTestId('tail-pause').click();
+  await expect(page.getByTestId('line-row')).toHaveCount(2);
+  await expect(page.getByTestId('line-row').first()).toContainText('second');
+});
+
+test.describe('cancelling', () => {
+  test.beforeAll(async ({ request }) => {
+    if (!real || process.env['LOGINSON_SLOW_QUERY']) return;
+    for (let part = 0; part < BALLAST_POSTS; part++) {
+      const lines = Array.from({ length: BALLAST_LINES }, (_, i) => `ballast ${part} ${i} ${Math.random().toString(36).repeat(20)}`);
+      const answer = await request.post('/insert/lines?type=ballast', { data: lines.join('\n'), headers: { 'content-type': 'text/plain' } });
+      expect(answer.ok(), await answer.text()).toBe(true);
+    }
+  });
+
+  test('a running query is cancelled beside the query bar', async ({ page, request }) => {
+    await page.goto('/?range=all');
+    await settled(page);
+    await page.getByTestId('query-input').fill(SLOW_QUERY);
+    await page.getByTestId('query-input').press('Enter');
+    await expect(page.getByTestId('progress')).toBeVisible();
+    await page.getByTestId('cancel').click();
+    await expect(page.getByTestId('cancelled')).toBeVisible();
+    await expect(page.getByTestId('cancel')).toBeDisabled();
+    await expect
+      .poll(async () => {
+        const { queries } = (await (await request.get('/api/v1/queries')).json()) as { queries: { query: string; state: string }[] };
+        const ours = queries.filter((entry) => entry.query === SLOW_QUERY);
+        return ours.length > 0 && ours.every((entry) => entry.state !== 'running' && entry.state !== 'waiting') && ours.some((entry) => entry.state === 'cancelled');
+      })
+      .toBe(true);
+  });
+
+  test('a running query is cancelled in the queue', async ({ page, request }) => {
+    const slow = request.get('/select/logsql/query', { params: { query: `${SLOW_QUERY} queue` }, timeout: 50_000 }).catch(() => null);
+    await page.goto('/?view=queries');
+    const row = page.getByTestId('queue-row').filter({ hasText: 'queue' }).first();
+    await expect(row).toHaveAttribute('data-state', 'running');
+    await row.getByTestId('query-cancel').click();
+    await expect(row).toHaveAttribute('data-state', 'cancelled');
+    await slow;
+  });
+});
+
+async function permanentLink(page: Page): Promise<string> {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByTestId('copy-link').click();
+  await expect(page.getByTestId('copy-link')).toContainText('Copied');
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
+test('a shared link shows the same in another browser', async ({ page, browser, baseURL }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  await page.getByTestId('query-input').fill('type:="access" status:="500"');
+  await page.getByTestId('query-input').press('Enter');
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+  const link = await permanentLink(page);
+  const hits = await count(page.getByTestId('hits'));
+  const rows = await page.getByTestId('line-row').allInnerTexts();
+
+  const context = await browser.newContext(baseURL ? { baseURL } : {});
+  const other = await context.newPage();
+  await other.goto(link);
+  await settled(other);
+  await expect(other.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  expect(await count(other.getByTestId('hits'))).toBe(hits);
+  expect(await other.getByTestId('line-row').allInnerTexts()).toEqual(rows);
+  await context.close();
+});
+
+test('older lines load without gap or repetition', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  await page.getByTestId('load-older').click();
+  await expect.poll(() => page.getByTestId('line-row').count()).toBe(200);
+  const ids = await page.getByTestId('line-row').evaluateAll((rows) => rows.map((row) => row.getAttribute('data-id')));
+  expect(new Set(ids).size).toBe(200);
+});
+
+test('keys move, expand and help; the theme changes', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  await page.keyboard.press('j');
+  await page.keyboard.press('j');
+  const second = page.getByTestId('line-row').nth(1);
+  await expect(second).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(second).toHaveAttribute('aria-expanded', 'true');
+  await page.keyboard.press('k');
+  await expect(page.getByTestId('line-row').nth(0)).toBeFocused();
+  await page.keyboard.press('?');
+  await expect(page.getByTestId('help')).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(page.getByTestId('help')).toBeHidden();
+
+  await page.getByTestId('theme-toggle').click();
+  await page.getByTestId('theme-toggle').click();
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
+});
+
+test('the status tells rate, drops, disk and recovery', async ({ page }) => {
+  await page.goto('/');
+  await expect(page.getByTestId('strip-rate')).not.toHaveText('–');
+  await expect(page.getByTestId('strip-disk')).toContainText('%');
+  await page.getByTestId('view-status').click();
+  await expect(page.getByTestId('ingest-row').first()).toBeVisible();
+  await expect(page.getByTestId('drops')).toContainText('dropped');
+  await expect(page.getByTestId('recovery')).not.toBeEmpty();
+});
