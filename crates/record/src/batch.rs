@@ -49,6 +49,13 @@ struct RowHead {
     origin: u16,
 }
 
+/// A value kept in a batch for any number of rows; made by [`BatchBuilder::keep`] and good for that batch only.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    at: u32,
+    length: u32,
+}
+
 /// The records of one frame.
 #[derive(Debug)]
 pub struct Batch {
@@ -319,6 +326,33 @@ impl BatchBuilder {
             }
         };
         self.push(name, at, value.len() as u32);
+    }
+
+    /// Keeps a value that rows will have, so that it is stored once.
+    pub fn keep(&mut self, value: &[u8]) -> Kept {
+        let at = self.batch.arena.len() as u32 | IN_ARENA;
+        self.batch.arena.extend_from_slice(value);
+        Kept { at, length: value.len() as u32 }
+    }
+
+    /// Adds a field with a value kept before.
+    pub fn push_kept(&mut self, name: FieldId, value: Kept) {
+        self.push(name, value.at, value.length);
+    }
+
+    /// Fields of the row being built so far.
+    pub fn row_fields(&self) -> usize {
+        self.batch.fields.len() - self.head.fields_at as usize
+    }
+
+    /// Names that can still be given before [`BATCH_NAMES_MAX`] is reached.
+    pub fn names_left(&self) -> usize {
+        BATCH_NAMES_MAX - self.batch.names.len()
+    }
+
+    /// The number of `name` if it has one already.
+    pub fn known_id(&self, name: &str) -> Option<FieldId> {
+        self.batch.places.get(name).copied()
     }
 
     /// The value of a field of the row being built.

@@ -3,6 +3,7 @@
 //! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
 //! - [`framing`]: a TCP stream into lines.
 //! - [`batch`]: the records of one frame after parsing: rows of fields that point into the frame.
+//! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the bytes of a
 //! line are never changed, so the raw line can always be given back as it was sent.
@@ -10,6 +11,8 @@
 pub mod batch;
 pub mod frame;
 pub mod framing;
+pub mod parse;
 
 pub use batch::{Batch, BatchBuilder, FieldId, Row};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
+pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -1,0 +1,98 @@
+//! Access lines of Apache and nginx: the common and the combined format, also with the virtual host in front.
+//!
+//! A `-` stands for "not there" and becomes no field, in `bytes` too: a sum is the same and a count of known
+//! sizes is right. A request that is not `METHOD PATH PROTOCOL` is kept whole as `request`.
+//! Left out: other log formats of users, and what they append behind the user agent (it stays in `_msg`).
+
+use super::time::{self, Written};
+
+/// The parts of an access line; empty: not there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Access<'a> {
+    pub vhost: &'a [u8],
+    pub client_ip: &'a [u8],
+    pub ident: &'a [u8],
+    pub user: &'a [u8],
+    pub written: Option<Written>,
+    pub method: &'a [u8],
+    pub path: &'a [u8],
+    pub protocol: &'a [u8],
+    /// The request when it has no method and path.
+    pub request: &'a [u8],
+    pub status: &'a [u8],
+    pub bytes: &'a [u8],
+    pub referer: &'a [u8],
+    pub user_agent: &'a [u8],
+}
+
+/// The parts, or none when the line has another form.
+pub(crate) fn parse(line: &[u8]) -> Option<Access<'_>> {
+    let (first, rest) = word(line)?;
+    let (second, rest) = word(rest)?;
+    let (third, mut rest) = word(rest)?;
+    let mut access = Access { client_ip: first, ident: second, user: third, ..Access::default() };
+    if rest.first() != Some(&b'[') {
+        let (user, behind) = word(rest)?;
+        access = Access { vhost: first, client_ip: second, ident: third, user, ..access };
+        rest = behind;
+    }
+    let inner = rest.strip_prefix(b"[")?;
+    access.written = Some(time::apache(inner.get(..26)?)?);
+    let (request, rest) = quoted(inner[26..].strip_prefix(b"] ")?)?;
+    let (status, rest) = word(rest.strip_prefix(b" ")?)?;
+    if status != b"-" && (status.len() != 3 || !status.iter().all(u8::is_ascii_digit)) {
+        return None;
+    }
+    let (bytes, rest) = word(rest).unwrap_or((rest, b""));
+    if bytes != b"-" && (bytes.is_empty() || !bytes.iter().all(u8::is_ascii_digit)) {
+        return None;
+    }
+    (access.status, access.bytes) = (there(status), there(bytes));
+    split_request(request, &mut access);
+    if let Some((referer, rest)) = quoted(rest) {
+        access.referer = there(referer);
+        if let Some((user_agent, _)) = rest.strip_prefix(b" ").and_then(quoted) {
+            access.user_agent = there(user_agent);
+        }
+    }
+    access.ident = there(access.ident);
+    access.user = there(access.user);
+    access.client_ip = there(access.client_ip);
+    Some(access)
+}
+
+fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
+    let method = request.iter().take_while(|b| b.is_ascii_alphabetic() || **b == b'_').count();
+    let Some(rest) = request[method..].strip_prefix(b" ").filter(|_| method > 0) else {
+        access.request = there(request);
+        return;
+    };
+    access.method = &request[..method];
+    (access.path, access.protocol) = match memchr::memrchr(b' ', rest) {
+        Some(at) if rest[at + 1..].starts_with(b"HTTP/") => (&rest[..at], &rest[at + 1..]),
+        _ => (rest, &b""[..]),
+    };
+}
+
+/// The next word and what follows the blank behind it.
+fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b' ', text).filter(|at| *at > 0)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// A text in quotes, in which a backslash protects the next byte, and what follows it.
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inner = text.strip_prefix(b"\"")?;
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', inner.get(at..)?)?;
+        if inner[at] == b'"' {
+            return Some((&inner[..at], &inner[at + 1..]));
+        }
+        at += 2;
+    }
+}
+
+fn there(part: &[u8]) -> &[u8] {
+    if part == b"-" { b"" } else { part }
+}

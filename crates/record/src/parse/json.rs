@@ -1,0 +1,367 @@
+//! JSON objects to fields: one pass over the text, straight into the row.
+//!
+//! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
+//! text; numbers and literals are kept as written; null is no field; of a repeated key the last value counts.
+//! A value is a place in the line unless it has escapes. Keys that may hold the time or the message are held
+//! back until the object has ended, because another one may be preferred.
+//!
+//! Lines of one source have the same keys in the same order, so each key is first compared with the one that
+//! stood there in the line before ([`Flattener::seen`]); only a different one is looked up.
+//!
+//! The grammar is that of RFC 8259, checked to the end. One thing is forgiven: half a surrogate pair in an escape
+//! becomes U+FFFD, because loggers that cut messages make them. Left out: the text of comments, NaN, single
+//! quotes.
+
+use super::json_scan::{Broken, Scan, unescape};
+use super::row::{Own, Rows, is_own};
+use crate::batch::{FieldId, Kept};
+use crate::frame::Hints;
+
+/// Objects nested deeper than that are kept as JSON text in one field.
+pub const JSON_DEPTH_MAX: usize = 16;
+/// Keys of a line whose place is remembered for the next line.
+const SEEN_MAX: usize = 256;
+/// Keys that may hold the time, or the message; more of the hints are not looked at.
+const CANDIDATES_MAX: usize = 16;
+
+const TIME_FIELDS: [&str; 5] = ["_time", "@timestamp", "timestamp", "time", "ts"];
+const MSG_FIELDS: [&str; 3] = ["_msg", "message", "msg"];
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Field(FieldId),
+    Time(u8),
+    Message(u8),
+    Ignored,
+    NoRoom,
+}
+
+/// A value, in the line or in the batch.
+#[derive(Clone, Copy, Debug)]
+enum Value<'a> {
+    Text(&'a str),
+    Made(Kept),
+}
+
+/// A value held back.
+#[derive(Clone, Copy, Debug)]
+struct Held<'a> {
+    value: Value<'a>,
+}
+
+/// What the caller knows of the object.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub hints: &'a Hints,
+    pub origin: u16,
+    /// There is a syslog head, whose field names are taken.
+    pub has_head: bool,
+    /// The time is not known yet, so the object's is wanted.
+    pub wants_time: bool,
+}
+
+/// What was found besides fields.
+pub(crate) struct Found {
+    /// Whether a message was written.
+    pub message: bool,
+    /// The values that may be the time, best first, as places in the row's candidates.
+    pub time: TimeFound,
+}
+
+/// The outcome of looking for the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeFound {
+    /// No key for it, or a value that says "now" (0 or empty).
+    None,
+    /// Taken from a key.
+    At(super::time::Written),
+    /// A key that was named for it has a value that is no time.
+    Unreadable,
+}
+
+/// The scanner's memory between lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flattener {
+    path: String,
+    text: String,
+    stack: Vec<u8>,
+    seen: Vec<(String, Role)>,
+    /// For which origin and surroundings `seen` holds.
+    seen_for: Option<(u16, bool, bool)>,
+}
+
+/// One object on its way.
+struct Flight<'a, 'm, 'f> {
+    scan: Scan<'a>,
+    rows: &'m mut Rows<'f>,
+    around: Around<'a>,
+    memory: &'m mut Flattener,
+    key_place: usize,
+    times: [Option<Held<'a>>; CANDIDATES_MAX],
+    messages: [Option<Held<'a>>; CANDIDATES_MAX],
+}
+
+impl Flattener {
+    /// Forgets what is only good for one batch.
+    pub fn begin_batch(&mut self) {
+        self.seen.clear();
+        self.seen_for = None;
+    }
+
+    /// Writes the fields of an object, which `text` has to be from end to end. After an error the row has
+    /// fields that the caller takes back.
+    pub fn flatten<'a>(
+        &mut self,
+        text: &'a [u8],
+        around: Around<'a>,
+        rows: &mut Rows<'_>,
+    ) -> Result<Found, &'static str> {
+        let text = std::str::from_utf8(text).map_err(|_| "not JSON: invalid UTF-8")?;
+        let surroundings = Some((around.origin, around.has_head, around.wants_time));
+        if self.seen_for != surroundings {
+            self.seen.clear();
+            self.seen_for = surroundings;
+        }
+        self.path.clear();
+        let mut flight = Flight {
+            scan: Scan::new(text),
+            rows,
+            around,
+            memory: self,
+            key_place: 0,
+            times: [None; CANDIDATES_MAX],
+            messages: [None; CANDIDATES_MAX],
+        };
+        flight.whole().map_err(|Broken| "not JSON: broken or cut off")?;
+        Ok(Found { message: flight.put_message(), time: flight.take_time() })
+    }
+}
+
+impl<'a> Flight<'a, '_, '_> {
+    fn whole(&mut self) -> Result<(), Broken> {
+        self.scan.blanks();
+        self.scan.expect(b'{')?;
+        self.object(1)?;
+        self.scan.blanks();
+        self.scan.end()
+    }
+
+    /// The members of an object and its closing brace; the opening one is behind us.
+    fn object(&mut self, depth: usize) -> Result<(), Broken> {
+        self.scan.blanks();
+        if self.scan.skip(b'}') {
+            return Ok(());
+        }
+        let prefix = self.memory.path.len();
+        loop {
+            self.scan.blanks();
+            self.scan.expect(b'"')?;
+            let (key, escaped) = self.scan.string()?;
+            self.scan.blanks();
+            self.scan.expect(b':')?;
+            self.scan.blanks();
+            self.member(key, escaped, depth)?;
+            self.memory.path.truncate(prefix);
+            self.scan.blanks();
+            if self.scan.skip(b',') {
+                continue;
+            }
+            return self.scan.expect(b'}');
+        }
+    }
+
+    fn member(&mut self, key: &'a str, escaped: bool, depth: usize) -> Result<(), Broken> {
+        let whole = depth == 1 && !escaped;
+        if !whole {
+            if depth > 1 {
+                self.memory.path.push('.');
+            }
+            if escaped {
+                unescape(key, &mut self.memory.path);
+            } else {
+                self.memory.path.push_str(key);
+            }
+        }
+        let value = match self.scan.peek() {
+            Some(b'{') if depth < JSON_DEPTH_MAX && !self.scan.at_empty_object() => {
+                if whole {
+                    self.memory.path.push_str(key);
+                }
+                self.scan.expect(b'{')?;
+                return self.object(depth + 1);
+            }
+            Some(b'{' | b'[') => Value::Text(self.scan.nested(&mut self.memory.stack)?),
+            Some(b'"') => {
+                self.scan.expect(b'"')?;
+                let (text, escaped) = self.scan.string()?;
+                if escaped {
+                    self.memory.text.clear();
+                    unescape(text, &mut self.memory.text);
+                    Value::Made(self.rows.builder.keep(self.memory.text.as_bytes()))
+                } else {
+                    Value::Text(text)
+                }
+            }
+            _ => match self.scan.scalar()? {
+                "null" => return Ok(()),
+                text => Value::Text(text),
+            },
+        };
+        let role = self.role(if whole { Some(key) } else { None });
+        match role {
+            Role::Field(id) => self.put(id, value),
+            Role::Time(place) => self.times[place as usize] = Some(Held { value }),
+            Role::Message(place) => self.messages[place as usize] = Some(Held { value }),
+            Role::Ignored => {}
+            Role::NoRoom => self.rows.no_room(),
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, id: FieldId, value: Value<'_>) {
+        if self.rows.has_room(id) {
+            match value {
+                Value::Text(text) => self.rows.put_as(id, text.as_bytes()),
+                Value::Made(kept) => self.rows.builder.push_kept(id, kept),
+            }
+        }
+    }
+
+    /// The role of a key: `whole`, or else the path.
+    #[inline]
+    fn role(&mut self, whole: Option<&str>) -> Role {
+        let name = whole.unwrap_or(&self.memory.path);
+        let place = self.key_place;
+        self.key_place += 1;
+        if let Some((seen, role)) = self.memory.seen.get(place)
+            && seen == name
+        {
+            return *role;
+        }
+        let role = find_role(name, self.around, self.rows);
+        let seen = &mut self.memory.seen;
+        if let Some(seen) = seen.get_mut(place) {
+            seen.0.clear();
+            seen.0.push_str(name);
+            seen.1 = role;
+        } else if place < SEEN_MAX && place == seen.len() {
+            seen.push((name.to_owned(), role));
+        }
+        role
+    }
+
+    /// Writes the preferred message as `_msg` and the other candidates as fields.
+    fn put_message(&mut self) -> bool {
+        let held = std::mem::take(&mut self.messages);
+        let filled = |held: &Option<Held<'_>>| match held.map(|h| h.value) {
+            Some(Value::Text(text)) => !text.is_empty(),
+            Some(Value::Made(_)) => true,
+            None => false,
+        };
+        let chosen = held.iter().position(filled).or_else(|| held.iter().position(Option::is_some));
+        for (place, held) in held.iter().enumerate() {
+            let Some(held) = held else { continue };
+            if Some(place) == chosen {
+                let id = self.rows.id(Own::Msg);
+                match held.value {
+                    Value::Text(text) => self.rows.put_as(id, text.as_bytes()),
+                    Value::Made(kept) => self.rows.builder.push_kept(id, kept),
+                }
+            } else {
+                let name = candidate(&self.around.hints.msg_fields, &MSG_FIELDS, place);
+                self.put_named(name, held.value);
+            }
+        }
+        chosen.is_some()
+    }
+
+    /// The preferred time that can be read; the other candidates become fields.
+    fn take_time(&mut self) -> TimeFound {
+        let held = std::mem::take(&mut self.times);
+        let named = &self.around.hints.time_fields;
+        let mut found = TimeFound::None;
+        for (place, held) in held.iter().enumerate() {
+            let Some(held) = held else { continue };
+            let text = match held.value {
+                Value::Text(text) => text.as_bytes(),
+                Value::Made(_) => b"escaped",
+            };
+            let name = candidate(named, &TIME_FIELDS, place);
+            if !matches!(found, TimeFound::At(_)) {
+                // VictoriaLogs: 0 and nothing mean the arrival.
+                if matches!(text, b"" | b"0") {
+                    continue;
+                }
+                if let Some(written) = read_time(text) {
+                    found = TimeFound::At(written);
+                    continue;
+                }
+                if !named.is_empty() || matches!(name, "_time" | "@timestamp") {
+                    found = TimeFound::Unreadable;
+                }
+            }
+            self.put_named(name, held.value);
+        }
+        found
+    }
+
+    fn put_named(&mut self, name: &str, value: Value<'_>) {
+        match field(name, self.around, self.rows) {
+            Some(id) => self.put(id, value),
+            None => self.rows.no_room(),
+        }
+    }
+}
+
+/// The time a JSON value says: RFC 3339 or a number since 1970.
+fn read_time(text: &[u8]) -> Option<super::time::Written> {
+    use super::time;
+    if let Some((written, length)) = time::iso(text) {
+        return (length == text.len()).then_some(written);
+    }
+    let exponent = memchr::memchr2(b'e', b'E', text).is_some();
+    let (local_s, nanos) = match exponent {
+        false => time::since_1970(text)?,
+        true => {
+            let seconds: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            (1e8..1e19).contains(&seconds).then_some(())?;
+            time::since_1970(format!("{seconds:.0}").as_bytes())?
+        }
+    };
+    Some(time::Written { local_s, nanos, offset_s: Some(0), has_year: true })
+}
+
+fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: usize) -> &'a str {
+    if hints.is_empty() { common[place] } else { &hints[place] }
+}
+
+fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
+    let ignored = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    };
+    if around.hints.ignore_fields.iter().any(ignored) {
+        return Role::Ignored;
+    }
+    let place_in = |hints: &[String], common: &[&str]| match hints.is_empty() {
+        true => common.iter().position(|c| *c == name),
+        false => hints.iter().take(CANDIDATES_MAX).position(|h| h == name),
+    };
+    if around.wants_time
+        && let Some(place) = place_in(&around.hints.time_fields, &TIME_FIELDS)
+    {
+        return Role::Time(place as u8);
+    }
+    if let Some(place) = place_in(&around.hints.msg_fields, &MSG_FIELDS) {
+        return Role::Message(place as u8);
+    }
+    field(name, around, rows).map_or(Role::NoRoom, Role::Field)
+}
+
+fn field(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Option<FieldId> {
+    if is_own(name, around.has_head) {
+        return rows.key_id(&format!("json.{name}"));
+    }
+    rows.key_id(name)
+}

@@ -1,0 +1,501 @@
+//! From lines to records: which type a line has, and which fields.
+//!
+//! The way of a line: its head is looked for ([`syslog`]); a rule or the source names the type and the format of
+//! the message ([`rules`]); the message becomes fields ([`json`], [`access`], or text); the time is completed from the
+//! arrival ([`time`]); the level is brought to one set of words ([`level`]).
+//!
+//! Decisions:
+//! - A line never fails. What could not be parsed is in `_msg`, and `_note` says what failed.
+//! - Each row has `type` and `_msg`. For JSON without a message `_msg` is the object's text.
+//! - The time of a syslog head is preferred to a time in its message: it is the sender's for all lines alike.
+//! - A time without zone is only compared with the arrival where lines arrive as they are written, that is by
+//!   syslog; lines of files and requests have the configured zone.
+//! - A JSON key with a name that Loginson gives itself (`type`, `_id`, …) is stored as `json.NAME`, structured data
+//!   as `sd.NAME`.
+//!
+//! Speed: no allocation per line; names are looked up once a batch; see `examples/parse_speed.rs`.
+
+mod access;
+mod json;
+mod json_scan;
+mod level;
+mod row;
+mod rules;
+mod syslog;
+mod time;
+mod time_plain;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use json::JSON_DEPTH_MAX;
+pub use row::{LINE_KEYS_MAX, OWN_FIELDS_MAX};
+pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
+
+use crate::batch::{Batch, BatchBuilder, FieldId, Kept};
+use crate::frame::{Format, Frame, Hints, Line, Origin, Transport};
+use json::{Around, Flattener, TimeFound};
+use row::{Own, Rows};
+use rules::{Rules, Subject};
+use syslog::{Expect, Head};
+
+/// What a [`Parser`] is told.
+#[derive(Clone, Debug, Default)]
+pub struct ParserConfig {
+    /// Rules that give types, in order.
+    pub types: Vec<TypeRule>,
+    /// The zone of times that do not name one, seconds east of UTC.
+    pub syslog_zone_offset_s: i32,
+}
+
+/// Parses frames. Each thread has its own; a clone is cheap.
+#[derive(Clone, Debug)]
+pub struct Parser {
+    rules: Arc<Rules>,
+    zone_offset_s: i32,
+    flattener: Flattener,
+    scratch: Vec<u8>,
+    plain_form: usize,
+}
+
+/// What the lines of an origin have in common, found out once a batch.
+#[derive(Clone)]
+struct Common {
+    sender: Option<IpAddr>,
+    remote_ip: Option<Kept>,
+    file: Option<Kept>,
+    extra: Vec<(FieldId, Kept)>,
+    type_name: Option<Kept>,
+    forced: Option<Forced>,
+}
+
+/// A parser that was asked for by the name of the type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Forced {
+    Syslog,
+    Message(MessageFormat),
+}
+
+/// What a message turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Json,
+    Access,
+}
+
+impl Parser {
+    /// A parser with these rules.
+    ///
+    /// # Errors
+    /// When a rule cannot be used; the error names the rule and the remedy.
+    pub fn new(config: &ParserConfig) -> Result<Parser, RuleError> {
+        Ok(Parser {
+            rules: Arc::new(Rules::new(&config.types)?),
+            zone_offset_s: config.syslog_zone_offset_s,
+            flattener: Flattener::default(),
+            scratch: Vec::new(),
+            plain_form: 0,
+        })
+    }
+
+    /// The records of a frame: a row for each line, whatever the lines are.
+    pub fn parse(&mut self, frame: Arc<Frame>) -> Batch {
+        let mut rows = Rows::new(BatchBuilder::new(frame.clone()));
+        let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
+        let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
+        self.flattener.begin_batch();
+        for line in frame.lines() {
+            rows.begin(&line);
+            let common = commons[line.origin_index as usize]
+                .get_or_insert_with(|| Common::new(line.origin, &mut rows));
+            self.line(&line, common, &mut rule_names, &mut rows);
+            rows.end();
+        }
+        rows.builder.finish()
+    }
+
+    fn line(
+        &mut self,
+        line: &Line<'_>,
+        common: &Common,
+        rule_names: &mut [Option<Kept>],
+        rows: &mut Rows<'_>,
+    ) {
+        let text = trimmed(line.bytes);
+        let head = find_head(text, line.origin, common.forced);
+        let subject = Subject {
+            app_name: head.app_name,
+            hostname: head.hostname,
+            remote_ip: common.sender,
+            line: text,
+        };
+        let mut rule = match common.type_name {
+            None if !self.rules.is_empty() => self.rules.find(subject),
+            _ => None,
+        };
+        let format = match (common.forced, rule) {
+            (Some(Forced::Message(format)), _) => format,
+            (_, Some((_, format))) if format != MessageFormat::Auto => format,
+            _ if line.origin.format == Format::Json => MessageFormat::Json,
+            _ => MessageFormat::Auto,
+        };
+        let kind = self.message(&head, format, line, rows);
+        if kind == Kind::Json
+            && head.format.is_none()
+            && rule.is_none()
+            && common.type_name.is_none()
+        {
+            rule = self.rule_of_json(subject, rows);
+        }
+        self.put_head(&head, line, rows);
+        let detected = match kind {
+            Kind::Json => "json",
+            Kind::Access => "access",
+            Kind::Plain if head.format.is_some() => "syslog",
+            Kind::Plain => "plain",
+        };
+        match (common.type_name, rule) {
+            (Some(name), _) => put_kept(Own::Type, Some(name), rows),
+            (None, Some((place, _))) => {
+                let name = *rule_names[place]
+                    .get_or_insert_with(|| rows.builder.keep(self.rules.name(place).as_bytes()));
+                put_kept(Own::Type, Some(name), rows);
+            }
+            (None, None) => rows.put_static(Own::Type, detected),
+        }
+        put_kept(Own::RemoteIp, common.remote_ip, rows);
+        put_kept(Own::File, common.file, rows);
+        for &(id, value) in &common.extra {
+            rows.builder.push_kept(id, value);
+        }
+        if line.cut {
+            rows.note("longer than a line may be, cut off");
+        }
+    }
+
+    /// Writes the fields of the message, with `_msg`, and for a line without head also the time and level.
+    fn message(
+        &mut self,
+        head: &Head<'_>,
+        format: MessageFormat,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Kind {
+        use MessageFormat::{Access, Auto, Json};
+        let message = head.message;
+        // The mark that the message is JSON, from the CEE of old.
+        let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
+        if format == Json || (format == Auto && object.first() == Some(&b'{')) {
+            match self.json(object, head, line, rows) {
+                Ok(()) => return Kind::Json,
+                Err(note) => {
+                    rows.builder.clear_fields();
+                    // `{` may begin any text; a quote behind it makes it an object that went wrong.
+                    if format == Json || object.starts_with(b"{\"") {
+                        rows.note(note);
+                    }
+                }
+            }
+        } else if matches!(format, Access | Auto) {
+            match access::parse(message) {
+                Some(access) => {
+                    self.put_access(&access, message, head, line, rows);
+                    return Kind::Access;
+                }
+                None if format == Access => rows.note("not an access line"),
+                None => {}
+            }
+        }
+        rows.put(Own::Msg, message);
+        let mut rest = message;
+        if head.format.is_none()
+            && let Some((written, length)) = time_plain::find(message, &mut self.plain_form)
+        {
+            self.set_time(written, line, rows);
+            rest = &message[length..];
+        }
+        if head.priority.is_none()
+            && head.severity.is_none()
+            && let Some(level) = level::find(rest)
+        {
+            rows.put_static(Own::Level, level);
+        }
+        Kind::Plain
+    }
+
+    fn json(
+        &mut self,
+        object: &[u8],
+        head: &Head<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Result<(), &'static str> {
+        let around = Around {
+            hints: &line.origin.hints,
+            origin: line.origin_index,
+            has_head: head.format.is_some(),
+            wants_time: head.written.is_none(),
+        };
+        let found = self.flattener.flatten(object, around, rows)?;
+        if !found.message {
+            rows.put(Own::Msg, object);
+        }
+        match found.time {
+            TimeFound::At(written) => self.set_time(written, line, rows),
+            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
+            TimeFound::None => {}
+        }
+        self.put_json_level(head.format.is_some(), rows);
+        Ok(())
+    }
+
+    /// Brings the level of an object to the common words; an unknown one is kept as it is.
+    fn put_json_level(&mut self, has_head: bool, rows: &mut Rows<'_>) {
+        if let Some(level) = rows.get(Own::Level) {
+            if let Some(known) = level::from_word(level)
+                && known.as_bytes() != level
+            {
+                rows.put_static(Own::Level, known);
+            }
+            return;
+        }
+        for name in ["severity", "lvl", "log.level"] {
+            // The severity of a syslog head is a number, and the PRI says the level.
+            if name == "severity" && has_head {
+                continue;
+            }
+            let Some(id) = rows.builder.known_id(name) else { continue };
+            let Some(value) = rows.builder.get(id) else { continue };
+            match level::from_word(value) {
+                Some(known) => rows.put_static(Own::Level, known),
+                None => {
+                    self.scratch.clear();
+                    self.scratch.extend_from_slice(value);
+                    let id = rows.id(Own::Level);
+                    rows.builder.push_made(id, &self.scratch);
+                }
+            }
+            return;
+        }
+    }
+
+    fn put_access(
+        &self,
+        access: &access::Access<'_>,
+        message: &[u8],
+        head: &Head<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        rows.put(Own::Msg, message);
+        rows.put_some(Own::Vhost, access.vhost);
+        rows.put_some(Own::ClientIp, access.client_ip);
+        rows.put_some(Own::Ident, access.ident);
+        rows.put_some(Own::User, access.user);
+        rows.put_some(Own::Method, access.method);
+        rows.put_some(Own::Path, access.path);
+        rows.put_some(Own::Protocol, access.protocol);
+        rows.put_some(Own::Request, access.request);
+        rows.put_some(Own::Status, access.status);
+        rows.put_some(Own::Bytes, access.bytes);
+        rows.put_some(Own::Referer, access.referer);
+        rows.put_some(Own::UserAgent, access.user_agent);
+        rows.put_static(Own::Level, level::from_status(access.status));
+        if head.written.is_none()
+            && let Some(written) = access.written
+        {
+            self.set_time(written, line, rows);
+        }
+    }
+
+    fn put_head(&mut self, head: &Head<'_>, line: &Line<'_>, rows: &mut Rows<'_>) {
+        let Some(format) = head.format else { return };
+        let mut severity = head.severity;
+        if let Some((digits, value)) = head.priority {
+            rows.put(Own::Priority, digits);
+            put_facility(value >> 3, rows);
+            severity = Some((value & 7) as u8);
+        }
+        if let Some(severity) = severity {
+            rows.put_static(Own::Severity, SMALL_NUMBERS[usize::from(severity)]);
+            if rows.get(Own::Level).is_none() {
+                rows.put_static(Own::Level, level::LEVELS[usize::from(severity)]);
+            }
+        }
+        rows.put_static(Own::Format, format);
+        rows.put_some(Own::Hostname, head.hostname);
+        rows.put_some(Own::AppName, head.app_name);
+        rows.put_some(Own::ProcId, head.proc_id);
+        rows.put_some(Own::MsgId, head.msg_id);
+        rows.put_some(Own::Sequence, head.sequence);
+        if !head.structured.is_empty() {
+            self.put_structured(head.structured, rows);
+        }
+        if let Some(note) = head.note {
+            rows.note(note);
+        }
+        if let Some(written) = head.written {
+            self.set_head_time(written, head.clock_unset, line, rows);
+        }
+    }
+
+    /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
+    fn put_structured(&mut self, structured: &[u8], rows: &mut Rows<'_>) {
+        let scratch = &mut self.scratch;
+        syslog::structured(structured, |id, param| {
+            scratch.clear();
+            scratch.extend_from_slice(id);
+            if let Some((name, _)) = param {
+                scratch.push(b'.');
+                scratch.extend_from_slice(name);
+            }
+            let name = std::str::from_utf8(scratch).expect("names are ASCII");
+            let id = match row::is_own(name, true) {
+                true => rows.key_id(&format!("sd.{name}")),
+                false => rows.key_id(name),
+            };
+            let Some(id) = id else { return rows.no_room() };
+            let value = param.map_or(&b""[..], |(_, value)| value);
+            if !rows.has_room(id) {
+                return;
+            }
+            if memchr::memchr(b'\\', value).is_none() {
+                rows.put_as(id, value);
+            } else {
+                scratch.clear();
+                syslog::unescape(value, scratch);
+                rows.builder.push_made(id, scratch);
+            }
+        });
+    }
+
+    fn rule_of_json(
+        &self,
+        subject: Subject<'_>,
+        rows: &Rows<'_>,
+    ) -> Option<(usize, MessageFormat)> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let value = |name: &str| rows.builder.get(rows.builder.known_id(name)?);
+        let (app_name, hostname) = (value("app_name"), value("hostname"));
+        self.rules.find(Subject {
+            app_name: app_name.unwrap_or_default(),
+            hostname: hostname.unwrap_or_default(),
+            ..subject
+        })
+    }
+
+    fn set_time(&self, written: time::Written, line: &Line<'_>, rows: &mut Rows<'_>) {
+        match time::resolve(written, self.context(line)) {
+            Ok(time_ns) => rows.builder.set_time(time_ns),
+            Err(time::Absurd) => rows.note("absurd time, arrival taken"),
+        }
+    }
+
+    fn set_head_time(
+        &self,
+        written: time::Written,
+        clock_unset: bool,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        self.set_time(written, line, rows);
+        let apart_ns = rows.builder.time_ns().abs_diff(line.received_ns);
+        if clock_unset && apart_ns > time::AHEAD_S_MAX as u64 * 1_000_000_000 {
+            rows.builder.set_time(line.received_ns);
+            rows.note("the sender's clock is not set, arrival taken");
+        }
+    }
+
+    fn context(&self, line: &Line<'_>) -> time::Context {
+        use Transport::{SyslogTcp, SyslogTls, SyslogUdp};
+        time::Context {
+            arrival_ns: line.received_ns,
+            zone_offset_s: self.zone_offset_s,
+            live: matches!(line.origin.transport, SyslogUdp | SyslogTcp | SyslogTls),
+        }
+    }
+}
+
+impl Common {
+    fn new(origin: &Origin, rows: &mut Rows<'_>) -> Common {
+        let hints: &Hints = &origin.hints;
+        let sender = origin.sender.map(|s| s.ip().to_canonical());
+        let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
+        let mut extra = Vec::new();
+        for (name, value) in &hints.extra_fields {
+            // `type` and `_msg` may be set; what is computed may not.
+            let computed = name != "type" && name != "_msg" && row::is_own(name, false);
+            let id =
+                if computed { rows.key_id(&format!("extra.{name}")) } else { rows.key_id(name) };
+            match id {
+                Some(id) => extra.push((id, rows.builder.keep(value.as_bytes()))),
+                None => rows.no_room(),
+            }
+        }
+        Common {
+            sender,
+            remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
+            file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
+            extra,
+            type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
+            forced: match type_name {
+                Some("syslog") => Some(Forced::Syslog),
+                Some("json") => Some(Forced::Message(MessageFormat::Json)),
+                Some("access") => Some(Forced::Message(MessageFormat::Access)),
+                Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The head of a line; for lines that are known to have none the whole line is the message.
+fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Head<'a> {
+    match (forced, origin.format) {
+        (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
+        (None, Format::Auto) => syslog::head(text, Expect::Maybe),
+        _ => Head { message: text, ..Head::default() },
+    }
+}
+
+fn put_kept(own: Own, value: Option<Kept>, rows: &mut Rows<'_>) {
+    if let Some(value) = value {
+        let id = rows.id(own);
+        rows.builder.push_kept(id, value);
+    }
+}
+
+fn put_facility(facility: u16, rows: &mut Rows<'_>) {
+    match SMALL_NUMBERS.get(usize::from(facility)) {
+        Some(number) => {
+            rows.put_static(Own::Facility, number);
+            rows.put_static(Own::FacilityKeyword, syslog::FACILITY_KEYWORDS[usize::from(facility)]);
+        }
+        None => {
+            let id = rows.id(Own::Facility);
+            rows.builder.push_made(id, facility.to_string().as_bytes());
+        }
+    }
+}
+
+/// Facilities and severities as text.
+const SMALL_NUMBERS: [&str; 24] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+    "17", "18", "19", "20", "21", "22", "23",
+];
+
+/// A line without byte order mark in front, and without carriage returns, newlines and NUL at the end.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|b| !matches!(b, b'\r' | b'\n' | 0)).map_or(0, |at| at + 1);
+    without_bom(&line[..end])
+}
+
+fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}

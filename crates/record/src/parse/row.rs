@@ -1,0 +1,178 @@
+//! Writing the fields of a row: own names by number, names from the line by text.
+//!
+//! Own names are looked up once a batch. Names from the line (JSON keys, structured data) must not hide what
+//! Loginson itself says of a line: such a name is stored with `json.` or `sd.` in front, see [`is_own`].
+//!
+//! Invariant: whatever the line has, there is room for all own fields of a row and all own names of a batch.
+
+use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
+use crate::frame::Line;
+
+/// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`] less these.
+pub const OWN_FIELDS_MAX: usize = 64;
+/// Keys of a line that become fields; a line with more is noted and the rest is only in the raw line.
+pub const LINE_KEYS_MAX: usize = ROW_FIELDS_MAX - OWN_FIELDS_MAX;
+
+macro_rules! own_names {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// The field names that parsers give themselves.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Own { $($variant),+ }
+        const OWN_NAMES: &[&str] = &[$($name),+];
+    };
+}
+
+own_names! {
+    Type = "type", Msg = "_msg", Level = "level", Note = "_note",
+    Priority = "priority", Facility = "facility", FacilityKeyword = "facility_keyword",
+    Severity = "severity", Format = "format", Hostname = "hostname", AppName = "app_name",
+    ProcId = "proc_id", MsgId = "msg_id", Sequence = "sequence",
+    Vhost = "vhost", ClientIp = "client_ip", Ident = "ident", User = "user", Method = "method",
+    Path = "path", Protocol = "protocol", Request = "request", Status = "status", Bytes = "bytes",
+    Referer = "referer", UserAgent = "user_agent", RemoteIp = "remote_ip", File = "file",
+}
+
+const OWN_COUNT: usize = OWN_NAMES.len();
+const _: () = assert!(OWN_COUNT < OWN_FIELDS_MAX);
+
+/// Notes of one line that are told apart; what fails beyond them is not noted.
+const NOTES_MAX: usize = 4;
+
+/// A batch being built, and the row of it that is being written.
+pub(crate) struct Rows<'f> {
+    pub builder: BatchBuilder,
+    line: &'f [u8],
+    ids: [Option<FieldId>; OWN_COUNT],
+    notes: [&'static str; NOTES_MAX],
+    notes_count: usize,
+}
+
+impl<'f> Rows<'f> {
+    pub fn new(builder: BatchBuilder) -> Self {
+        Rows { builder, line: b"", ids: [None; OWN_COUNT], notes: [""; NOTES_MAX], notes_count: 0 }
+    }
+
+    pub fn begin(&mut self, line: &Line<'f>) {
+        self.builder.begin_row(line);
+        self.line = line.bytes;
+        self.notes_count = 0;
+    }
+
+    /// Writes the notes and closes the row.
+    pub fn end(&mut self) {
+        if self.builder.overflowed() {
+            self.note("too many fields, the rest is only in the raw line");
+        }
+        if self.notes_count > 0 {
+            self.write_notes();
+        }
+        self.builder.end_row();
+    }
+
+    /// Says what failed; the line is kept all the same.
+    pub fn note(&mut self, note: &'static str) {
+        if self.notes_count < NOTES_MAX && !self.notes[..self.notes_count].contains(&note) {
+            self.notes[self.notes_count] = note;
+            self.notes_count += 1;
+        }
+    }
+
+    #[cold]
+    fn write_notes(&mut self) {
+        let id = self.id(Own::Note);
+        match self.notes[..self.notes_count] {
+            [note] => self.builder.push_static(id, note),
+            ref notes => self.builder.push_made(id, notes.join("; ").as_bytes()),
+        }
+    }
+
+    /// The number of an own name.
+    #[inline]
+    pub fn id(&mut self, own: Own) -> FieldId {
+        match self.ids[own as usize] {
+            Some(id) => id,
+            None => {
+                let id = self.builder.field_id(OWN_NAMES[own as usize]);
+                let id = id.expect("room is kept for own names");
+                self.ids[own as usize] = Some(id);
+                id
+            }
+        }
+    }
+
+    /// Adds a part of the line.
+    #[inline]
+    pub fn put(&mut self, own: Own, part: &[u8]) {
+        let id = self.id(own);
+        self.put_as(id, part);
+    }
+
+    /// Adds a part of the line unless it is empty.
+    #[inline]
+    pub fn put_some(&mut self, own: Own, part: &[u8]) {
+        if !part.is_empty() {
+            self.put(own, part);
+        }
+    }
+
+    /// Adds a part of the line under a name from the line.
+    #[inline]
+    pub fn put_as(&mut self, id: FieldId, part: &[u8]) {
+        // An empty part may come from anywhere.
+        let offset = match part.is_empty() {
+            true => 0,
+            false => part.as_ptr().addr() - self.line.as_ptr().addr(),
+        };
+        self.builder.push_slice(id, offset, part.len());
+    }
+
+    /// Adds one of few values.
+    #[inline]
+    pub fn put_static(&mut self, own: Own, value: &'static str) {
+        let id = self.id(own);
+        self.builder.push_static(id, value);
+    }
+
+    /// The value of an own field, if it is there yet; a key of the line may have given it.
+    #[inline]
+    pub fn get(&self, own: Own) -> Option<&[u8]> {
+        let known = || self.builder.known_id(OWN_NAMES[own as usize]);
+        self.builder.get(self.ids[own as usize].or_else(known)?)
+    }
+
+    /// The number of a name from the line. None when there are too many names.
+    pub fn key_id(&mut self, name: &str) -> Option<FieldId> {
+        if self.builder.names_left() > OWN_COUNT {
+            return self.builder.field_id(name);
+        }
+        self.builder.known_id(name)
+    }
+
+    /// Whether a field from the line still has room in the row; notes it when not.
+    #[inline]
+    pub fn has_room(&mut self, id: FieldId) -> bool {
+        if self.builder.row_fields() < LINE_KEYS_MAX || self.builder.get(id).is_some() {
+            return true;
+        }
+        self.no_room();
+        false
+    }
+
+    /// Notes that a key became no field.
+    #[cold]
+    pub fn no_room(&mut self) {
+        self.note("too many fields, the rest is only in the raw line");
+    }
+}
+
+/// Whether a name from the line would hide what Loginson says of the line: the computed names, `type`, and the
+/// sender; and with a syslog head its fields.
+pub(crate) fn is_own(name: &str, has_head: bool) -> bool {
+    match name {
+        "type" | "_time" | "_received" | "_raw" | "_id" | "_stream" | "_note" | "_msg" => true,
+        "remote_ip" | "file" => true,
+        "priority" | "facility" | "facility_keyword" | "severity" | "format" | "hostname"
+        | "app_name" | "proc_id" | "msg_id" | "sequence" => has_head,
+        _ => false,
+    }
+}

@@ -1,0 +1,340 @@
+//! Rules that give lines their type.
+//!
+//! A rule holds when all of its conditions do; the first one that holds names the type. Rules that ask for an
+//! application are found by hash, so that a hundred of them cost a line no more than one.
+//! Left out: conditions on fields of the message, which are only known once a type has said how to parse it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use memchr::memmem;
+use serde::Deserialize;
+
+/// Rules of one configuration. More are an error when it is read.
+pub const TYPE_RULES_MAX: usize = 1_000;
+/// Bytes of a type's name. A longer one is an error when it is read.
+pub const TYPE_NAME_BYTES_MAX: usize = 64;
+
+/// How the message of a line is parsed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageFormat {
+    /// As it looks: an access line, a JSON object, or else text.
+    #[default]
+    Auto,
+    /// Text, whatever it looks like.
+    Plain,
+    /// A JSON object.
+    Json,
+    /// An access line of Apache or nginx.
+    Access,
+}
+
+/// Which lines have a type, and how their message is parsed; `[[types]]` of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TypeRule {
+    /// The type.
+    pub name: String,
+    /// Holds when the application is one of these.
+    #[serde(default)]
+    pub app_name: Vec<String>,
+    /// Holds when the host is one of these.
+    #[serde(default)]
+    pub hostname: Vec<String>,
+    /// Holds when the sender's address is one of these, or in one of these networks (`10.0.0.0/8`).
+    #[serde(default)]
+    pub remote_ip: Vec<String>,
+    /// Holds when the line contains this text.
+    #[serde(default)]
+    pub contains: Option<String>,
+    /// Holds when this regular expression matches somewhere in the line.
+    #[serde(default)]
+    pub regex: Option<String>,
+    /// How to parse the message.
+    #[serde(default)]
+    pub format: MessageFormat,
+}
+
+/// Why rules cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// A name that cannot be a type.
+    #[error(
+        "type rule {place}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
+         '.', '_' or '-' (but not 'summary', which Loginson uses itself)"
+    )]
+    Name {
+        /// Place of the rule, from 1.
+        place: usize,
+        /// The name given.
+        name: String,
+    },
+    /// An address that is none.
+    #[error(
+        "type rule '{rule}': remote_ip '{given}' is no address or network; write for example 10.1.2.3, \
+         10.0.0.0/8 or 2001:db8::/32"
+    )]
+    RemoteIp {
+        /// Name of the rule.
+        rule: String,
+        /// What was given.
+        given: String,
+    },
+    /// A regular expression that is none.
+    #[error(
+        "type rule '{rule}': regex cannot be used: {error}; special characters are escaped with \\"
+    )]
+    Regex {
+        /// Name of the rule.
+        rule: String,
+        /// Why.
+        error: Box<regex::Error>,
+    },
+    /// A text to search that is empty, so that every line would contain it.
+    #[error("type rule '{rule}': 'contains' is empty and would hold for every line; leave it out")]
+    EmptyContains {
+        /// Name of the rule.
+        rule: String,
+    },
+    /// Too many rules.
+    #[error(
+        "{found} type rules, but there can be {TYPE_RULES_MAX}; put several app_name or hostname values into \
+         one rule"
+    )]
+    TooMany {
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// What rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub app_name: &'a [u8],
+    pub hostname: &'a [u8],
+    pub remote_ip: Option<IpAddr>,
+    pub line: &'a [u8],
+}
+
+/// Rules made ready for use.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    rules: Vec<Rule>,
+    /// Places of the rules that ask for an application, by application; ascending.
+    by_app: HashMap<Box<[u8]>, Vec<u16>, foldhash::fast::RandomState>,
+    /// Places of the others; ascending.
+    others: Vec<u16>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    hostname: Vec<String>,
+    remote_ip: Vec<(IpAddr, u8)>,
+    contains: Option<memmem::Finder<'static>>,
+    regex: Option<regex::bytes::Regex>,
+    format: MessageFormat,
+}
+
+impl Rules {
+    pub(crate) fn new(given: &[TypeRule]) -> Result<Rules, RuleError> {
+        if given.len() > TYPE_RULES_MAX {
+            return Err(RuleError::TooMany { found: given.len() });
+        }
+        let mut rules = Rules::default();
+        for (place, rule) in given.iter().enumerate() {
+            rules.rules.push(ready(place, rule)?);
+            let place = place as u16;
+            if rule.app_name.is_empty() {
+                rules.others.push(place);
+            }
+            for app_name in &rule.app_name {
+                rules.by_app.entry(app_name.as_bytes().into()).or_default().push(place);
+            }
+        }
+        Ok(rules)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Place, name and format of the first rule that holds.
+    pub(crate) fn find(&self, subject: Subject<'_>) -> Option<(usize, MessageFormat)> {
+        let of_app = self.by_app.get(subject.app_name).map(Vec::as_slice).unwrap_or_default();
+        let (mut of_app, mut others) = (of_app.iter().peekable(), self.others.iter().peekable());
+        loop {
+            // Both lists ascend: the smaller place is next in the order of the rules.
+            let place = match (of_app.peek(), others.peek()) {
+                (Some(a), Some(b)) if a < b => of_app.next(),
+                (Some(_), None) => of_app.next(),
+                _ => others.next(),
+            };
+            let place = usize::from(*place?);
+            let rule = &self.rules[place];
+            if rule.holds(subject) {
+                return Some((place, rule.format));
+            }
+        }
+    }
+
+    pub(crate) fn name(&self, place: usize) -> &str {
+        &self.rules[place].name
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rules.len()
+    }
+}
+
+impl Rule {
+    /// Whether the conditions other than that on the application hold; the cheap ones first.
+    fn holds(&self, subject: Subject<'_>) -> bool {
+        let host = || self.hostname.iter().any(|h| h.as_bytes() == subject.hostname);
+        let sender = |ip: IpAddr| self.remote_ip.iter().any(|(net, bits)| within(ip, *net, *bits));
+        (self.hostname.is_empty() || host())
+            && (self.remote_ip.is_empty() || subject.remote_ip.is_some_and(sender))
+            && self.contains.as_ref().is_none_or(|finder| finder.find(subject.line).is_some())
+            && self.regex.as_ref().is_none_or(|regex| regex.is_match(subject.line))
+    }
+}
+
+fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
+    let name = given.name.clone();
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if name.is_empty()
+        || name.len() > TYPE_NAME_BYTES_MAX
+        || !name.bytes().all(allowed)
+        || name == "summary"
+    {
+        return Err(RuleError::Name { place: place + 1, name });
+    }
+    if given.contains.as_deref() == Some("") {
+        return Err(RuleError::EmptyContains { rule: name });
+    }
+    let network = |text: &String| {
+        let error = || RuleError::RemoteIp { rule: given.name.clone(), given: text.clone() };
+        network(text).ok_or_else(error)
+    };
+    let regex = given.regex.as_deref().map(regex::bytes::Regex::new).transpose();
+    Ok(Rule {
+        hostname: given.hostname.clone(),
+        remote_ip: given.remote_ip.iter().map(network).collect::<Result<_, _>>()?,
+        contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),
+        regex: regex.map_err(|e| RuleError::Regex { rule: name.clone(), error: Box::new(e) })?,
+        format: given.format,
+        name,
+    })
+}
+
+/// An address, or address and length of a prefix.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(bits_max);
+    (bits <= bits_max).then_some((address, bits))
+}
+
+fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let number = |ip: IpAddr| match ip {
+        IpAddr::V4(v4) => (32, u128::from(v4.to_bits())),
+        IpAddr::V6(v6) => (128, v6.to_bits()),
+    };
+    let ((width, ip), (network_width, network)) = (number(ip), number(network));
+    width == network_width && (bits == 0 || (ip ^ network) >> (width - u32::from(bits)) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str, change: impl Fn(&mut TypeRule)) -> TypeRule {
+        let mut rule = TypeRule { name: name.into(), ..TypeRule::default() };
+        change(&mut rule);
+        rule
+    }
+
+    #[test]
+    fn the_first_rule_that_holds_names_the_type() {
+        let rules = Rules::new(&[
+            rule("vpn", |r| (r.app_name, r.contains) = (vec!["sshd".into()], Some("vpn".into()))),
+            rule("dmz", |r| r.remote_ip = vec!["10.1.0.0/16".into(), "2001:db8::/32".into()]),
+            rule("ssh", |r| r.app_name = vec!["sshd".into(), "ssh".into()]),
+            rule("web", |r| r.hostname = vec!["web1".into(), "web2".into()]),
+            rule("oom", |r| r.regex = Some("(?i)out of memory|oom-".into())),
+        ])
+        .unwrap();
+        let check =
+            |app: &str, host: &str, ip: Option<&str>, line: &str, expected: Option<&str>| {
+                let subject = Subject {
+                    app_name: app.as_bytes(),
+                    hostname: host.as_bytes(),
+                    remote_ip: ip.map(|ip| ip.parse().unwrap()),
+                    line: line.as_bytes(),
+                };
+                let found = rules.find(subject).map(|(place, _)| rules.name(place));
+                assert_eq!(found, expected, "{app} {host} {ip:?} {line}");
+            };
+        check("sshd", "", None, "a vpn line", Some("vpn"));
+        check("sshd", "", None, "a line", Some("ssh"));
+        check("sshd", "web1", Some("10.1.2.3"), "a line", Some("dmz"));
+        check("sshd", "web1", Some("10.2.2.3"), "a line", Some("ssh"));
+        check("ssh", "web1", None, "a vpn line", Some("ssh"));
+        check("cron", "web2", Some("2001:db9::1"), "", Some("web"));
+        check("cron", "web3", Some("2001:db8::1"), "", Some("dmz"));
+        check("", "", None, "kernel: Out of Memory: x", Some("oom"));
+        check("", "", None, "\u{fffd}", None);
+    }
+
+    #[test]
+    fn networks() {
+        let rows = [
+            ("10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.2", "10.0.0.1", false),
+            ("10.255.0.1", "10.0.0.0/8", true),
+            ("11.0.0.1", "10.0.0.0/8", false),
+            ("11.0.0.1", "0.0.0.0/0", true),
+            ("::1", "0.0.0.0/0", false),
+            ("::1", "::/0", true),
+        ];
+        for (ip, net, inside) in rows {
+            let (address, bits) = network(net).unwrap();
+            assert_eq!(within(ip.parse().unwrap(), address, bits), inside, "{ip} in {net}");
+        }
+    }
+
+    #[test]
+    fn wrong_rules_name_themselves_and_the_remedy() {
+        let rows = [
+            (rule("", |_| ()), "type rule 1"),
+            (rule("summary", |_| ()), "Loginson uses itself"),
+            (rule("a b", |_| ()), "'a b'"),
+            (rule(&"x".repeat(TYPE_NAME_BYTES_MAX + 1), |_| ()), "1 to 64"),
+            (rule("x", |r| r.remote_ip = vec!["10.0.0.0/33".into()]), "10.0.0.0/33"),
+            (rule("x", |r| r.remote_ip = vec!["host".into()]), "for example 10.1.2.3"),
+            (rule("x", |r| r.regex = Some("(".into())), "'x'"),
+            (rule("x", |r| r.contains = Some(String::new())), "leave it out"),
+        ];
+        for (rule, expected) in rows {
+            let error = Rules::new(std::slice::from_ref(&rule)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(Rules::new(&[rule(&"x".repeat(TYPE_NAME_BYTES_MAX), |_| ())]).is_ok());
+        let many = vec![rule("x", |_| ()); TYPE_RULES_MAX + 1];
+        assert!(Rules::new(&many[1..]).is_ok());
+        assert!(Rules::new(&many).is_err());
+    }
+
+    #[test]
+    fn unknown_keys_are_errors() {
+        let parse = serde_json::from_str::<TypeRule>;
+        assert!(parse(r#"{"name":"x","format":"json","app_name":["a"]}"#).is_ok());
+        assert!(parse(r#"{"name":"x","app":["a"]}"#).is_err());
+        assert!(parse(r#"{"name":"x","format":"xml"}"#).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Any bytes: nothing panics, each line has a row, and rows are whole.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::frame::LINE_BYTES_MAX;
+
+const SAMPLES: [&str; 9] = [
+    "<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 [a@1 x=\"1\" y=\"\\\"\"][b] \u{feff}msg",
+    "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
+    "<189>router1: 000123: *Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: x",
+    "<166>Jan 31 2026 12:00:00 asa1 : %ASA-6-302013: x",
+    "{\"_time\":\"2026-01-01T00:00:00Z\",\"a\":{\"b\":[1,2,{\"c\":\"\\u00e9\"}]},\"msg\":\"x\",\"level\":\"WARN\"}",
+    "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"Mozilla\"",
+    "2015-10-18 18:01:47,978 INFO [main] x",
+    "[Sun Dec 04 04:47:44.5 2005] [core:error] x",
+    "- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL INFO x",
+];
+
+fn all_origins() -> Vec<Origin> {
+    let typed = |name: &str| Hints { log_type: Some(name.into()), ..Hints::default() };
+    let mut origins = vec![syslog_udp(), file(), http(Format::Json, Hints::default())];
+    for name in ["plain", "json", "access", "syslog", "other"] {
+        origins.push(http(Format::Auto, typed(name)));
+    }
+    origins
+}
+
+fn check_any(lines: &[&[u8]]) {
+    for origin in all_origins() {
+        let batch = parse_with(&ParserConfig::default(), &origin, lines);
+        assert_eq!(batch.len(), lines.len());
+        for (row, line) in batch.rows().zip(lines) {
+            assert_eq!(row.raw(), *line);
+            assert!(row.get_by_name("type").is_some_and(|t| !t.is_empty()));
+            assert!(row.get_by_name("_msg").is_some());
+            assert!(row.time_ns() >= 0 && row.time_ns() <= ARRIVAL_NS + 2 * 86_400_000_000_000);
+            let mut ids: Vec<_> = row.fields().map(|(id, _)| id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), row.fields().count(), "a name occurs once");
+        }
+    }
+}
+
+#[test]
+fn each_cut_of_each_sample() {
+    for sample in SAMPLES {
+        let cuts: Vec<&[u8]> = (0..=sample.len()).map(|at| &sample.as_bytes()[..at]).collect();
+        check_any(&cuts);
+        let cuts: Vec<&[u8]> = (0..=sample.len()).map(|at| &sample.as_bytes()[at..]).collect();
+        check_any(&cuts);
+    }
+}
+
+#[test]
+fn the_longest_line() {
+    for start in
+        ["", "{\"a\":\"", "<13>1 - - - - - [x y=\"", "1.2.3.4 - - [", "<13>", "{\"a\":[[[["]
+    {
+        let mut line = start.as_bytes().to_vec();
+        line.resize(LINE_BYTES_MAX, b'x');
+        check_any(&[&line]);
+    }
+    let mut origin = FrameBuilder::new();
+    origin.push_line(&file(), ARRIVAL_NS, b"x", true);
+    let frame = Arc::new(origin.finish(1, 1).unwrap());
+    let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
+    let note = batch.row(0).get_by_name("_note");
+    assert_eq!(note, Some(&b"longer than a line may be, cut off"[..]));
+}
+
+proptest! {
+    #[test]
+    fn random_bytes(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..20)) {
+        let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+        check_any(&lines);
+    }
+
+    #[test]
+    fn changed_samples(
+        sample in prop::sample::select(&SAMPLES[..]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 1..6),
+    ) {
+        let mut line = sample.as_bytes().to_vec();
+        for (at, byte, kind) in changes {
+            let at = at.index(line.len().max(1)).min(line.len().saturating_sub(1));
+            match kind {
+                0 if !line.is_empty() => line[at] = byte,
+                1 if !line.is_empty() => { line.remove(at); }
+                _ => line.insert(at, byte),
+            }
+        }
+        check_any(&[&line]);
+    }
+}

@@ -1,0 +1,227 @@
+//! RFC 5424 and RFC 3164 as written down, and what is near to them.
+
+use super::*;
+
+const COMMON: [&str; 1] = ["remote_ip=10.0.0.7"];
+
+#[test]
+fn rfc5424() {
+    check(
+        &syslog_udp(),
+        &["remote_ip=10.0.0.7", "format=rfc5424", "type=syslog"],
+        &[
+            // The examples of RFC 5424 section 6.5.
+            (
+                "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed for lonvick on /dev/pts/8",
+                "_msg='su root' failed for lonvick on /dev/pts/8|app_name=su|facility=4|facility_keyword=auth|hostname=mymachine.example.com|level=critical|msg_id=ID47|priority=34|severity=2|@2003-10-11T22:14:15.003Z",
+            ),
+            (
+                "<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - - %% It's time to make the do-nuts.",
+                "_msg=%% It's time to make the do-nuts.|app_name=myproc|facility=20|facility_keyword=local4|hostname=192.0.2.1|level=notice|priority=165|proc_id=8710|severity=5|@2003-08-24T12:14:15.000003Z",
+            ),
+            (
+                "<165>1 2003-10-11T22:14:15.003Z h evntslog - ID47 [exampleSDID@32473 iut=\"3\" eventSource=\"Application\" eventID=\"1011\"] An event",
+                "_msg=An event|app_name=evntslog|exampleSDID@32473.eventID=1011|exampleSDID@32473.eventSource=Application|exampleSDID@32473.iut=3|facility=20|facility_keyword=local4|hostname=h|level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
+            ),
+            (
+                "<165>1 2003-10-11T22:14:15.003Z h evntslog - ID47 [a@1 x=\"1\"][b@2]",
+                "_msg=|a@1.x=1|app_name=evntslog|b@2=|facility=20|facility_keyword=local4|hostname=h|level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
+            ),
+            // Everything nil, with and without a message.
+            (
+                "<0>1 - - - - - -",
+                "_msg=|facility=0|facility_keyword=kern|level=emerg|priority=0|severity=0",
+            ),
+            (
+                "<15>1 - - - - - - x",
+                "_msg=x|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            (
+                "<15>1 - - - - -",
+                "_msg=|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            // Escapes, and a backslash that is none.
+            (
+                r#"<15>1 - - a - - [x y="q\"b\\c\]d\e"] m"#,
+                r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
+            ),
+            // Broken structured data.
+            (
+                "<15>1 - - a - - [x y=\"1\" m",
+                "_msg=[x y=\"1\" m|_note=broken structured data, kept in the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            (
+                "<15>1 - - a - - [x y=1] m",
+                "_msg=[x y=1] m|_note=broken structured data, kept in the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            (
+                "<15>1 - - a - - hello",
+                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            // An element with the name of something that is Loginson's.
+            (
+                "<15>1 - - a - - [type] m",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|sd.type=|severity=7",
+            ),
+            // Absurd times.
+            (
+                "<15>1 2099-01-01T00:00:00Z - a - - - m",
+                "_msg=m|_note=absurd time, arrival taken|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+            // No PRI.
+            (
+                "1 2026-11-21T11:59:59.5+00:00 h a 1 - - ERROR m",
+                "_msg=ERROR m|app_name=a|hostname=h|level=error|proc_id=1|@2026-11-21T11:59:59.5Z",
+            ),
+            // A mark in front of the PRI, carriage return and NUL behind.
+            (
+                "\u{feff}<15>1 - - a - - - m\r\n\0",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn rfc3164() {
+    let common = [
+        "remote_ip=10.0.0.7",
+        "format=rfc3164",
+        "type=syslog",
+        "facility=4",
+        "facility_keyword=auth",
+        "level=critical",
+        "severity=2",
+        "priority=34",
+    ];
+    check(
+        &syslog_udp(),
+        &common,
+        &[
+            (
+                "<34>Oct 11 22:14:15 mymachine su: 'su root' failed for lonvick on /dev/pts/8",
+                "_msg='su root' failed for lonvick on /dev/pts/8|app_name=su|hostname=mymachine|@2026-10-11T22:14:15Z",
+            ),
+            (
+                "<34>Nov 21 12:00:00 web1 sshd[24200]: Invalid user webmaster from 173.234.31.186",
+                "_msg=Invalid user webmaster from 173.234.31.186|app_name=sshd|hostname=web1|proc_id=24200",
+            ),
+            (
+                "<34>Nov 21 12:00:00 h sshd(pam_unix)[19939]: x",
+                "_msg=x|app_name=sshd(pam_unix)|hostname=h|proc_id=19939",
+            ),
+            (
+                "<34>Nov 21 12:00:00 h postfix/smtpd[9]: x",
+                "_msg=x|app_name=postfix/smtpd|hostname=h|proc_id=9",
+            ),
+            ("<34>Nov 21 12:00:00 h app[12] x", "_msg=x|app_name=app|hostname=h|proc_id=12"),
+            ("<34>Nov 21 12:00:00 h app[]: x", "_msg=x|app_name=app|hostname=h"),
+            ("<34>Nov 21 12:00:00 h kernel:[ 1.5] x", "_msg=[ 1.5] x|app_name=kernel|hostname=h"),
+            ("<34>Nov 21 12:00:00 h app:", "_msg=|app_name=app|hostname=h"),
+            // Repeated, marks, and other messages without a tag.
+            (
+                "<34>Nov 21 12:00:00 h last message repeated 2 times",
+                "_msg=last message repeated 2 times|hostname=h",
+            ),
+            ("<34>Nov 21 12:00:00 h -- MARK --", "_msg=-- MARK --|hostname=h"),
+            (
+                "<34>Nov 21 12:00:00 h syslogd 1.4.1: restart.",
+                "_msg=syslogd 1.4.1: restart.|hostname=h",
+            ),
+            (
+                "<34>Nov 21 12:00:00 h C:\\Windows\\x failed",
+                "_msg=C:\\Windows\\x failed|hostname=h",
+            ),
+            // No host.
+            ("<34>Nov 21 12:00:00 su: x", "_msg=x|app_name=su"),
+            ("<34>Nov 21 12:00:00 su[1]: x", "_msg=x|app_name=su|proc_id=1"),
+            ("<34>Nov 21 12:00:00 - su[1]: x", "_msg=x|app_name=su|proc_id=1"),
+            // No time.
+            ("<34>su[1]: x", "_msg=x|app_name=su|proc_id=1"),
+            ("<34>hello world", "_msg=hello world"),
+            ("<34>", "_msg="),
+            ("<34> su: x", "_msg=x|app_name=su"),
+            // Nothing but the time, or cut in it.
+            ("<34>Nov 21 12:00:00", "_msg="),
+            ("<34>Nov 21 12:00:00 h", "_msg=|hostname=h"),
+            ("<34>Nov 21 12:0", "_msg=Nov 21 12:0"),
+            ("<34>Nov 31 12:00:00 h a: x", "_msg=Nov 31 12:00:00 h a: x"),
+            // An IPv6 address for a host.
+            ("<34>Nov 21 12:00:00 2001:db8::1 a: x", "_msg=x|app_name=a|hostname=2001:db8::1"),
+            // Zone and year from the arrival.
+            ("<34>Nov 21 13:00:02 h a: x", "_msg=x|app_name=a|hostname=h|@2026-11-21T12:00:02Z"),
+            ("<34>Dec  1 00:00:00 h a: x", "_msg=x|app_name=a|hostname=h|@2025-12-01T00:00:00Z"),
+            // ISO times.
+            (
+                "<34>2026-11-21T11:59:59.123+01:00 h a[1]: x",
+                "_msg=x|app_name=a|hostname=h|proc_id=1|@2026-11-21T10:59:59.123Z",
+            ),
+            ("<34>2026-11-21 12:00:00 h a: x", "_msg=x|app_name=a|hostname=h"),
+            ("<34>2026-11-21T12:00:00Z a: x", "_msg=x|app_name=a"),
+            // Carriage return, NUL.
+            ("<34>Nov 21 12:00:00 h a: x\r\0", "_msg=x|app_name=a|hostname=h"),
+            ("<34>Nov 21 12:00:00 h a: \u{feff}x", "_msg=\u{feff}x|app_name=a|hostname=h"),
+            ("<34>\u{feff}Nov 21 12:00:00 h a: x", "_msg=x|app_name=a|hostname=h"),
+        ],
+    );
+}
+
+#[test]
+fn without_priority() {
+    check(
+        &file(),
+        &["format=rfc3164", "type=syslog"],
+        &[
+            (
+                "Dec 10 06:55:46 LabSZ sshd[24200]: Invalid user webmaster",
+                "_msg=Invalid user webmaster|app_name=sshd|hostname=LabSZ|proc_id=24200|@2025-12-10T06:55:46Z",
+            ),
+            (
+                "Dec 10 09:11:21 LabSZ sshd[1]: error: Received disconnect",
+                "_msg=error: Received disconnect|app_name=sshd|hostname=LabSZ|level=error|proc_id=1|@2025-12-10T09:11:21Z",
+            ),
+            (
+                "2026-01-31T12:00:00.5+01:00 web1 app[7]: x",
+                "_msg=x|app_name=app|hostname=web1|proc_id=7|@2026-01-31T11:00:00.5Z",
+            ),
+        ],
+    );
+    // Not syslog for one who was not told so.
+    check(
+        &file(),
+        &["type=plain"],
+        &[
+            (
+                "2026-01-31T12:00:00 web1 app[7]: x",
+                "_msg=2026-01-31T12:00:00 web1 app[7]: x|@2026-01-31T12:00:00Z",
+            ),
+            ("May the force be with you", "_msg=May the force be with you"),
+            ("<1234>x", "_msg=<1234>x"),
+            ("<x>y", "_msg=<x>y"),
+            ("<>", "_msg=<>"),
+        ],
+    );
+}
+
+#[test]
+fn priorities() {
+    check(
+        &syslog_udp(),
+        &COMMON,
+        &[
+            (
+                "<191>su: x",
+                "_msg=x|app_name=su|facility=23|facility_keyword=local7|format=rfc3164|level=debug|priority=191|severity=7|type=syslog",
+            ),
+            (
+                "<192>su: x",
+                "_msg=x|_note=priority above 191|app_name=su|facility=24|format=rfc3164|level=emerg|priority=192|severity=0|type=syslog",
+            ),
+            (
+                "<999>su: x",
+                "_msg=x|_note=priority above 191|app_name=su|facility=124|format=rfc3164|level=debug|priority=999|severity=7|type=syslog",
+            ),
+            ("<1000>su: x", "_msg=<1000>su: x|type=plain"),
+        ],
+    );
+}

@@ -1,0 +1,523 @@
+//! Times as they are written in lines, and what they mean.
+//!
+//! A written time may lack its zone, or zone and year; [`resolve`] completes it from the arrival of the line.
+//! The forms here are those of headers (ISO 8601 and RFC 3339, RFC 3164, Apache) and numbers since 1970;
+//! leading times of plain lines are in [`super::time_plain`].
+//!
+//! Invariant: a resolved time lies between 1970 and 2262 and at most [`AHEAD_S_MAX`] behind its line's
+//! arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week dates, and
+//! leap seconds, which count as the first second of the next minute.
+
+/// A time further ahead of the arrival is not believed. A day, so that any zone is forgiven.
+pub(crate) const AHEAD_S_MAX: i64 = 86_400;
+/// A time with the expected zone that is this near to the arrival needs no other zone.
+const ZONE_SURE_S: i64 = 600;
+/// How near another zone has to bring a time to the arrival to be believed.
+const ZONE_NEAR_S: i64 = 300;
+/// Zones are multiples of a quarter of an hour.
+const ZONE_STEP_S: i64 = 900;
+const ZONE_MIN_S: i64 = -12 * 3600;
+const ZONE_MAX_S: i64 = 14 * 3600;
+/// 2262-01-01: nanoseconds since 1970 still fit.
+const SECONDS_END: i64 = 9_214_646_400;
+
+/// A time as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Seconds since 1970 as if the clock face showed UTC; of the year 1972 when there is no year.
+    pub local_s: i64,
+    pub nanos: u32,
+    /// Seconds east of UTC, when written.
+    pub offset_s: Option<i32>,
+    pub has_year: bool,
+}
+
+/// How zones and years that were not written are found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    /// Nanoseconds since 1970 UTC.
+    pub arrival_ns: i64,
+    /// The expected zone, seconds east of UTC.
+    pub zone_offset_s: i32,
+    /// Whether lines come as they are written, so that another zone can be told from the arrival. Not so
+    /// for files: their lines may be of any age.
+    pub live: bool,
+}
+
+/// The time is before 1970, after 2262, or more than [`AHEAD_S_MAX`] ahead of the arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Absurd;
+
+/// Nanoseconds since 1970 UTC of a written time.
+pub(crate) fn resolve(written: Written, context: Context) -> Result<i64, Absurd> {
+    let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
+    let mut local_s = written.local_s;
+    if !written.has_year {
+        let zone = i64::from(written.offset_s.unwrap_or(context.zone_offset_s));
+        local_s = with_year(local_s, arrival_s + zone).ok_or(Absurd)?;
+    }
+    let utc_s = match written.offset_s {
+        Some(offset_s) => local_s - i64::from(offset_s),
+        None => with_zone(local_s, arrival_s, context),
+    };
+    in_bounds(utc_s, written.nanos, context.arrival_ns)
+}
+
+/// Nanoseconds since 1970 of seconds and nanoseconds, unless absurd.
+pub(crate) fn in_bounds(utc_s: i64, nanos: u32, arrival_ns: i64) -> Result<i64, Absurd> {
+    let arrival_s = arrival_ns.div_euclid(1_000_000_000);
+    if !(0..SECONDS_END).contains(&utc_s) || utc_s > arrival_s.saturating_add(AHEAD_S_MAX) {
+        return Err(Absurd);
+    }
+    Ok(utc_s * 1_000_000_000 + i64::from(nanos))
+}
+
+/// The latest year that brings the time at most a day ahead of `now_s`; both on the same clock face.
+fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
+    let (_, month, day) = civil_from_days(local_s.div_euclid(86_400));
+    let second = local_s.rem_euclid(86_400);
+    let (year, _, _) = civil_from_days(now_s.div_euclid(86_400));
+    // Only 29 February looks back further than the year before; leap years are at most 8 years apart.
+    (0..=9).map(|back| year + 1 - back).find_map(|year| {
+        let candidate_s = days_from_civil(year, month, day)? * 86_400 + second;
+        (candidate_s <= now_s + AHEAD_S_MAX).then_some(candidate_s)
+    })
+}
+
+fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
+    let expected_s = local_s - i64::from(context.zone_offset_s);
+    if !context.live || (expected_s - arrival_s).abs() <= ZONE_SURE_S {
+        return expected_s;
+    }
+    let apart_s = local_s - arrival_s;
+    let zone_s = (apart_s + ZONE_STEP_S / 2).div_euclid(ZONE_STEP_S) * ZONE_STEP_S;
+    let near = (apart_s - zone_s).abs() <= ZONE_NEAR_S;
+    if near && (ZONE_MIN_S..=ZONE_MAX_S).contains(&zone_s) { local_s - zone_s } else { expected_s }
+}
+
+/// Days since 1970 of a date of the Gregorian calendar; none when there is no such day.
+/// After H. Hinnant, "chrono-compatible low-level date algorithms".
+pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
+    const DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = *DAYS.get((month as usize).wrapping_sub(1))? + u32::from(leap && month == 2);
+    if day == 0 || day > length {
+        return None;
+    }
+    let shifted = year - i64::from(month <= 2);
+    let era = shifted.div_euclid(400);
+    let of_era = shifted.rem_euclid(400);
+    let month = i64::from(month);
+    let of_year =
+        (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + i64::from(day) - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+}
+
+/// Year, month and day of days since 1970.
+pub(crate) fn civil_from_days(days: i64) -> (i64, u32, u32) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month as u32, day as u32)
+}
+
+/// ISO 8601 as logs write it: `2026-01-31T12:00:00.123+01:00`, with a space for `T`, `/` for `-`, a comma for
+/// the point, with or without fraction and zone. The time and the bytes it takes; more may follow.
+pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
+    let date = text.first_chunk::<19>()?;
+    let separator = date[4];
+    if !matches!(separator, b'-' | b'/')
+        || date[7] != separator
+        || !matches!(date[10], b'T' | b't' | b' ' | b'_')
+    {
+        return None;
+    }
+    let year = i64::from(two(date, 0)? * 100 + two(date, 2)?);
+    let days = days_from_civil(year, two(date, 5)?, two(date, 8)?)?;
+    let second = clock(&date[11..])?;
+    let mut at = 19;
+    let nanos = fraction(text, &mut at);
+    let offset_s = zone(text, &mut at);
+    Some((Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true }, at))
+}
+
+/// RFC 3164 section 4.1.2 and what devices make of it: `Jan 31 12:00:00`, `Jan  1`, `Jan 1`,
+/// `Jan 31 2026 12:00:00`, `Jan 31 12:00:00.123`, `Jan 31 12:00:00 2026`, `Jan 31 12:00:00.123 UTC`.
+pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
+    let month = month_number(text.first_chunk::<3>()?)?;
+    if text.get(3) != Some(&b' ') {
+        return None;
+    }
+    let mut at = 4;
+    if text.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    let (day, digits) = number(&text[at..], 2)?;
+    at += digits;
+    if text.get(at) != Some(&b' ') {
+        return None;
+    }
+    at += 1;
+    let mut year = None;
+    if let Some(found) = four_digits(text, at)
+        && text.get(at + 4) == Some(&b' ')
+    {
+        year = Some(found);
+        at += 5;
+    }
+    let second = clock(text.get(at..)?)?;
+    at += 8;
+    let nanos = fraction(text, &mut at);
+    if year.is_none()
+        && text.get(at) == Some(&b' ')
+        && let Some(found @ 1970..2262) = four_digits(text, at + 1)
+        && matches!(text[at + 5..], [] | [b' ', ..] | [b':', b' ', ..])
+    {
+        year = Some(found);
+        at += 5;
+    }
+    let offset_s = zone(text, &mut at);
+    let days = days_from_civil(i64::from(year.unwrap_or(1972)), month, day)?;
+    let local_s = days * 86_400 + second;
+    Some((Written { local_s, nanos, offset_s, has_year: year.is_some() }, at))
+}
+
+/// Apache's `17/May/2015:10:05:03 +0000`, without the brackets.
+pub(crate) fn apache(text: &[u8]) -> Option<Written> {
+    let date = text.first_chunk::<26>().filter(|_| text.len() == 26)?;
+    if [date[2], date[6], date[11], date[20]] != *b"//: " {
+        return None;
+    }
+    let month = month_number(&[date[3], date[4], date[5]])?;
+    let year = i64::from(two(date, 7)? * 100 + two(date, 9)?);
+    let days = days_from_civil(year, month, two(date, 0)?)?;
+    let second = clock(&date[12..])?;
+    let offset_s = Some(numeric_zone(&date[21..])?.0);
+    Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
+}
+
+/// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, told apart by size, with or
+/// without a fraction. Seconds and nanoseconds. Numbers below 100,000,000 (1973) are no times: they are
+/// durations and counts.
+pub(crate) fn since_1970(text: &[u8]) -> Option<(i64, u32)> {
+    let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+    let (whole, rest) = text.split_at(point);
+    let (value, digits) = big_number(whole)?;
+    if digits != whole.len() || value < 100_000_000 {
+        return None;
+    }
+    // The unit in nanoseconds.
+    let unit: u64 = match value {
+        0..100_000_000_000 => 1_000_000_000,
+        100_000_000_000..100_000_000_000_000 => 1_000_000,
+        100_000_000_000_000..100_000_000_000_000_000 => 1_000,
+        _ => 1,
+    };
+    let per_second = 1_000_000_000 / unit;
+    let mut nanos = (value % per_second) * unit;
+    let mut weight = unit / 10;
+    for &byte in rest.get(1..).unwrap_or_default() {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        nanos += u64::from(byte - b'0') * weight;
+        weight /= 10;
+    }
+    Some(((value / per_second) as i64, nanos as u32))
+}
+
+/// Seconds of the day of `hh:mm:ss`, the first eight bytes.
+pub(crate) fn clock(text: &[u8]) -> Option<i64> {
+    let text = text.first_chunk::<8>()?;
+    if text[2] != b':' || text[5] != b':' {
+        return None;
+    }
+    seconds(two(text, 0)?, two(text, 3)?, two(text, 6)?)
+}
+
+/// Seconds of the day; 60 seconds are let through for leap seconds.
+pub(crate) fn seconds(hour: u32, minute: u32, second: u32) -> Option<i64> {
+    (hour < 24 && minute < 60 && second <= 60)
+        .then(|| i64::from(hour * 3600 + minute * 60 + second))
+}
+
+/// Nanoseconds of a fraction at `at` (`.123`, `,123`), which moves behind it; 0 without one. Digits beyond
+/// the ninth are passed over.
+pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
+    if !matches!(text.get(*at), Some(b'.' | b',')) {
+        return 0;
+    }
+    let (nanos, digits) = fraction_digits(&text[*at + 1..]);
+    if digits == 0 {
+        return 0;
+    }
+    *at += 1 + digits;
+    nanos
+}
+
+/// Nanoseconds of the digits at the start, which stand behind a point, and how many they are.
+pub(crate) fn fraction_digits(text: &[u8]) -> (u32, usize) {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let nanos = text[..digits.min(9)].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'));
+    (nanos * 10u32.pow(9 - digits.min(9) as u32), digits)
+}
+
+/// Seconds east of UTC of a zone at `at`: `Z`, `+01:00`, `+0100`, `+01`, ` +0100`, ` UTC`, ` GMT`.
+pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
+    let rest = &text[*at..];
+    let (skipped, rest) = match rest {
+        [b' ', rest @ ..] => (1, rest),
+        _ => (0, rest),
+    };
+    let (offset_s, length) = match rest {
+        [b'Z' | b'z', ..] if skipped == 0 => (0, 1),
+        [b'U', b'T', b'C', ..] | [b'G', b'M', b'T', ..] => (0, 3),
+        [b'+' | b'-', ..] => {
+            let (offset_s, length) = numeric_zone(rest)?;
+            if skipped == 1 && length == 3 {
+                return None; // ` -12` is rather a number.
+            }
+            (offset_s, length)
+        }
+        _ => return None,
+    };
+    if rest.get(length).is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    *at += skipped + length;
+    Some(offset_s)
+}
+
+fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {
+    let negative = match text.first()? {
+        b'+' => false,
+        b'-' => true,
+        _ => return None,
+    };
+    let hours = two(text, 1)?;
+    let (minutes, length) = match (text.get(3), two(text, 3), two(text, 4)) {
+        (Some(b':'), _, Some(minutes)) => (minutes, 6),
+        (_, Some(minutes), _) => (minutes, 5),
+        _ => (0, 3),
+    };
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let offset_s = (hours * 3600 + minutes * 60) as i32;
+    Some((if negative { -offset_s } else { offset_s }, length))
+}
+
+/// 1 to 12 of `Jan` to `Dec`.
+pub(crate) fn month_number(name: &[u8; 3]) -> Option<u32> {
+    Some(match name {
+        b"Jan" => 1,
+        b"Feb" => 2,
+        b"Mar" => 3,
+        b"Apr" => 4,
+        b"May" => 5,
+        b"Jun" => 6,
+        b"Jul" => 7,
+        b"Aug" => 8,
+        b"Sep" => 9,
+        b"Oct" => 10,
+        b"Nov" => 11,
+        b"Dec" => 12,
+        _ => return None,
+    })
+}
+
+/// The two digits at `at`.
+#[inline]
+pub(crate) fn two(text: &[u8], at: usize) -> Option<u32> {
+    let tens = text.get(at)?.wrapping_sub(b'0');
+    let ones = text.get(at + 1)?.wrapping_sub(b'0');
+    (tens < 10 && ones < 10).then(|| u32::from(tens) * 10 + u32::from(ones))
+}
+
+fn four_digits(text: &[u8], at: usize) -> Option<u32> {
+    Some(two(text, at)? * 100 + two(text, at + 2)?)
+}
+
+/// A decimal number of at most `digits_max` (≤ 9) digits at the start, and how many digits it has.
+pub(crate) fn number(text: &[u8], digits_max: usize) -> Option<(u32, usize)> {
+    let digits = text.iter().take(digits_max).take_while(|b| b.is_ascii_digit()).count();
+    let value = text[..digits].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'));
+    (digits > 0).then_some((value, digits))
+}
+
+fn big_number(text: &[u8]) -> Option<(u64, usize)> {
+    let digits = text.iter().take(19).take_while(|b| b.is_ascii_digit()).count();
+    let value = text[..digits].iter().fold(0, |n, b| n * 10 + u64::from(b - b'0'));
+    (digits > 0).then_some((value, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rfc3339(text: &str) -> i64 {
+        let (written, length) = iso(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(length, text.len(), "{text}");
+        let utc_s = written.local_s - i64::from(written.offset_s.unwrap_or(0));
+        utc_s * 1_000_000_000 + i64::from(written.nanos)
+    }
+
+    #[test]
+    fn days_and_dates_are_inverse() {
+        for days in -200_000..200_000 {
+            let (year, month, day) = civil_from_days(days);
+            assert_eq!(days_from_civil(year, month, day), Some(days));
+        }
+        assert_eq!(days_from_civil(1970, 1, 1), Some(0));
+        assert_eq!(days_from_civil(2023, 2, 29), None);
+        assert_eq!(days_from_civil(2000, 2, 29), Some(11_016));
+        assert_eq!(days_from_civil(2023, 13, 1), None);
+        assert_eq!(days_from_civil(2023, 0, 1), None);
+        assert_eq!(days_from_civil(2023, 4, 31), None);
+    }
+
+    #[test]
+    fn iso_forms() {
+        let rows: &[(&str, i64)] = &[
+            ("1970-01-01T00:00:00Z", 0),
+            ("2003-10-11T22:14:15.003Z", 1_065_910_455_003_000_000),
+            ("2003-08-24T05:14:15.000003-07:00", 1_061_727_255_000_003_000),
+            ("1985-04-12T23:20:50.52Z", 482_196_050_520_000_000),
+            ("1985-04-12T19:20:50.52-04:00", 482_196_050_520_000_000),
+            ("2015-10-18 18:01:47,978", 1_445_191_307_978_000_000),
+            ("2015/10/18 18:01:47", 1_445_191_307_000_000_000),
+            ("2015-10-18 18:01:47.1234567891", 1_445_191_307_123_456_789),
+            ("2015-10-18T18:01:47+0200", 1_445_184_107_000_000_000),
+            ("2015-10-18T18:01:47+02", 1_445_184_107_000_000_000),
+            ("2015-10-18 18:01:47 +0200", 1_445_184_107_000_000_000),
+            ("2015-10-18 18:01:47 UTC", 1_445_191_307_000_000_000),
+            ("2016-12-31T23:59:60Z", 1_483_228_800_000_000_000),
+        ];
+        for (text, ns) in rows {
+            assert_eq!(rfc3339(text), *ns, "{text}");
+        }
+        for text in
+            ["2015-10-18", "2015-13-18T00:00:00Z", "2015-10-18T24:00:00Z", "2015-10-18x18:01:47"]
+        {
+            assert_eq!(iso(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    fn check_header(text: &str, arrival: &str, zone_offset_s: i32, expected: &str) {
+        let (written, length) = month_first(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(length, text.len(), "{text}");
+        let context = Context { arrival_ns: rfc3339(arrival), zone_offset_s, live: true };
+        let found = resolve(written, context).unwrap();
+        assert_eq!(found, rfc3339(expected), "{text} arrived {arrival}: {found}");
+    }
+
+    #[test]
+    fn the_year_comes_from_the_arrival() {
+        let rows = [
+            ("Oct 11 22:14:15", "2026-10-11T22:14:16Z", "2026-10-11T22:14:15Z"),
+            ("Oct  1 22:14:15", "2026-11-21T00:00:00Z", "2026-10-01T22:14:15Z"),
+            ("Oct 1 22:14:15", "2026-11-21T00:00:00Z", "2026-10-01T22:14:15Z"),
+            ("Dec 31 23:59:59", "2027-01-01T00:00:01Z", "2026-12-31T23:59:59Z"),
+            ("Dec 10 06:55:46", "2026-11-21T00:00:00Z", "2025-12-10T06:55:46Z"),
+            ("Jan  1 00:00:00", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"),
+            ("Nov 21 20:00:00.123", "2026-11-21T20:00:01Z", "2026-11-21T20:00:00.123Z"),
+            ("Feb 29 12:00:00", "2026-11-21T00:00:00Z", "2024-02-29T12:00:00Z"),
+            ("Feb 29 12:00:00", "2024-02-29T12:00:00Z", "2024-02-29T12:00:00Z"),
+            ("Feb 29 12:00:00", "2103-11-21T00:00:00Z", "2096-02-29T12:00:00Z"),
+            ("Jan 31 2026 12:00:00", "2026-11-21T00:00:00Z", "2026-01-31T12:00:00Z"),
+            ("Jan 31 12:00:00 2026", "2026-11-21T00:00:00Z", "2026-01-31T12:00:00Z"),
+            ("Jan 31 12:00:00.5 UTC", "2026-01-31T14:00:00Z", "2026-01-31T12:00:00.5Z"),
+        ];
+        for (text, arrival, expected) in rows {
+            check_header(text, arrival, 0, expected);
+        }
+    }
+
+    #[test]
+    fn the_zone_comes_from_the_arrival() {
+        let arrival = "2026-07-01T12:00:00Z";
+        let rows = [
+            // As expected, near enough.
+            ("Jul  1 12:09:59", 0, "2026-07-01T12:09:59Z"),
+            ("Jul  1 14:00:00", 7200, "2026-07-01T12:00:00Z"),
+            // Another zone: +02:00, -07:00, +05:45, +14:00.
+            ("Jul  1 14:00:03", 0, "2026-07-01T12:00:03Z"),
+            ("Jul  1 04:59:58", 0, "2026-07-01T11:59:58Z"),
+            ("Jul  1 17:45:00", 0, "2026-07-01T12:00:00Z"),
+            ("Jul  2 02:00:00", 0, "2026-07-01T12:00:00Z"),
+            // No zone brings it near: the expected one.
+            ("Jul  1 10:07:00", 0, "2026-07-01T10:07:00Z"),
+            ("Jun 20 12:00:00", 0, "2026-06-20T12:00:00Z"),
+        ];
+        for (text, zone_offset_s, expected) in rows {
+            check_header(text, arrival, zone_offset_s, expected);
+        }
+    }
+
+    #[test]
+    fn lines_of_files_have_the_expected_zone() {
+        let (written, _) = month_first(b"Jul  1 14:00:03").unwrap();
+        let context = Context {
+            arrival_ns: rfc3339("2026-07-01T16:00:00Z"),
+            zone_offset_s: 3600,
+            live: false,
+        };
+        assert_eq!(resolve(written, context), Ok(rfc3339("2026-07-01T13:00:03Z")));
+    }
+
+    #[test]
+    fn absurd_times() {
+        let context =
+            |arrival: &str| Context { arrival_ns: rfc3339(arrival), zone_offset_s: 0, live: true };
+        let check = |text: &str, arrival: &str, absurd: bool| {
+            let written = iso(text.as_bytes()).unwrap().0;
+            assert_eq!(resolve(written, context(arrival)).is_err(), absurd, "{text} at {arrival}");
+        };
+        check("1969-12-31T23:59:59Z", "2026-01-01T00:00:00Z", true);
+        check("1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z", false);
+        check("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", false);
+        check("2026-01-02T00:00:01Z", "2026-01-01T00:00:00Z", true);
+        check("9999-12-31T23:59:59Z", "2026-01-01T00:00:00Z", true);
+        check("0000-01-01T00:00:00Z", "2026-01-01T00:00:00Z", true);
+    }
+
+    #[test]
+    fn numbers_since_1970() {
+        let rows: &[(&str, Option<(i64, u32)>)] = &[
+            ("1700000000", Some((1_700_000_000, 0))),
+            ("1700000000.25", Some((1_700_000_000, 250_000_000))),
+            ("1700000000123", Some((1_700_000_000, 123_000_000))),
+            ("1700000000123.5", Some((1_700_000_000, 123_500_000))),
+            ("1700000000123456", Some((1_700_000_000, 123_456_000))),
+            ("1700000000123456789", Some((1_700_000_000, 123_456_789))),
+            ("1700000000.1234567891", Some((1_700_000_000, 123_456_789))),
+            ("99999999", None),
+            ("100000000", Some((100_000_000, 0))),
+            ("-1700000000", None),
+            ("17000000001234567890", None),
+            ("12:00", None),
+            ("1700000000.x", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(since_1970(text.as_bytes()), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn apache_times() {
+        let written = apache(b"17/May/2015:10:05:03 +0200").unwrap();
+        assert_eq!(written.local_s, 1_431_857_103);
+        assert_eq!(written.offset_s, Some(7200));
+        for text in
+            ["17/May/2015:10:05:03", "17/Mai/2015:10:05:03 +0200", "17/May/2015 10:05:03 +0200"]
+        {
+            assert_eq!(apache(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Times at or near the beginning of plain lines, found by a table of forms.
+//!
+//! A form is a pattern over the start of the line. Lines of one source look alike, so that the form that
+//! fitted last is tried first. Left out: times further in, and forms that could as well be a number or a name.
+
+use super::time::{self, Written};
+
+/// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the month, `b`
+/// its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits each, `f` a fraction of
+/// any length, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
+/// time with all its variants ([`time::iso`]). Anything else stands for itself.
+const FORMS: [&str; 13] = [
+    "I",
+    "[I",
+    "y/M/D h:m:s",  // Spark
+    "yMD hms ",     // HDFS
+    "YMD-h:m:s:f|", // HealthApp
+    "Y.M.D h:m:s",
+    "[a b D h:m:s Y]",   // Apache error log
+    "[a b D h:m:s.f Y]", // the same since 2.4
+    "[D/b/Y:h:m:s",
+    "D/b/Y:h:m:s",
+    "* I",        // OpenStack: the file, then the time
+    "* U Y.M.D ", // BGL
+    "# * * * U ", // HPC
+];
+
+/// Finds the time of a line; `memo` is the place of the form that fitted last. The time, and the bytes up to
+/// its end.
+pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
+    if let Some(found) = fit(FORMS[*memo], line) {
+        return Some(found);
+    }
+    let (place, found) =
+        FORMS.iter().enumerate().find_map(|(place, form)| Some((place, fit(form, line)?)))?;
+    *memo = place;
+    Some(found)
+}
+
+/// Words that may stand before a time are shorter than that.
+const WORD_BYTES_MAX: usize = 128;
+
+fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
+    let (mut year, mut month, mut day) = (1970, 1, 1);
+    let (mut hour, mut minute, mut second, mut nanos) = (0, 0, 0, 0);
+    let mut since_1970 = None;
+    let mut at = 0;
+    for letter in form.bytes() {
+        let rest = line.get(at..)?;
+        at += match letter {
+            b'Y' => {
+                year = i64::from(time::two(rest, 0)? * 100 + time::two(rest, 2)?);
+                4
+            }
+            b'y' => {
+                year = 2000 + i64::from(time::two(rest, 0)?);
+                2
+            }
+            b'M' => {
+                month = time::two(rest, 0)?;
+                2
+            }
+            b'b' => {
+                month = time::month_number(rest.first_chunk()?)?;
+                3
+            }
+            b'D' => {
+                day = match rest.first()? {
+                    b' ' => time::number(&rest[1..], 1)?.0,
+                    _ => time::two(rest, 0)?,
+                };
+                2
+            }
+            b'h' => two_of(&mut hour, rest)?,
+            b'm' => two_of(&mut minute, rest)?,
+            b's' => two_of(&mut second, rest)?,
+            b'f' => {
+                let digits;
+                (nanos, digits) = time::fraction_digits(rest);
+                (digits > 0).then_some(digits)?
+            }
+            b'U' => {
+                let (high, _) = time::number(rest, 5).filter(|(_, digits)| *digits == 5)?;
+                let (low, digits) = time::number(&rest[5..], 6)?;
+                since_1970 = (digits == 5).then_some(i64::from(high) * 100_000 + i64::from(low));
+                since_1970.filter(|s| *s >= 100_000_000)?;
+                10
+            }
+            b'a' => {
+                const DAYS: [&[u8; 3]; 7] =
+                    [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+                DAYS.contains(&rest.first_chunk()?).then_some(3)?
+            }
+            b'*' => {
+                let head = &rest[..rest.len().min(WORD_BYTES_MAX)];
+                memchr::memchr(b' ', head).filter(|n| *n > 0)?
+            }
+            b'#' => time::number(rest, 9)?.1,
+            b'I' => {
+                let (written, length) = time::iso(rest)?;
+                return Some((written, at + length));
+            }
+            literal => (*rest.first()? == literal).then_some(1)?,
+        };
+    }
+    let written = |local_s, offset_s| Written { local_s, nanos, offset_s, has_year: true };
+    if let Some(seconds) = since_1970 {
+        return Some((written(seconds, Some(0)), at));
+    }
+    let days = time::days_from_civil(year, month, day)?;
+    let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
+    let offset_s = time::zone(line, &mut at);
+    Some((written(local_s, offset_s), at))
+}
+
+fn two_of(value: &mut u32, rest: &[u8]) -> Option<usize> {
+    *value = time::two(rest, 0)?;
+    Some(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_known_logs() {
+        let rows: &[(&str, i64, u32)] = &[
+            ("2015-10-18 18:01:47,978 INFO [main] x", 1_445_191_307, 978_000_000),
+            ("[2015-10-18T18:01:47Z] x", 1_445_191_307, 0),
+            ("[Sun Dec 04 04:47:44 2005] [notice] x", 1_133_671_664, 0),
+            ("[Sun Dec  4 04:47:44 2005] [notice] x", 1_133_671_664, 0),
+            ("[Sun Dec 04 04:47:44.250000 2005] [core:error]", 1_133_671_664, 250_000_000),
+            ("081109 203615 148 INFO dfs.DataNode", 1_226_262_975, 0),
+            ("17/06/09 20:10:40 INFO executor", 1_497_039_040, 0),
+            ("20171223-22:15:29:606|Step_LSC|30002312|x", 1_514_067_329, 606_000_000),
+            ("2016-09-28 04:30:30, Info    CBS", 1_475_037_030, 0),
+            (
+                "nova-api.log.1.2017-05-16_13:53:08 2017-05-16 00:00:00.008 25746",
+                1_494_892_800,
+                8_000_000,
+            ),
+            ("- 1117838570 2005.06.03 R02-M1-N0-C:J12-U11 2005", 1_117_838_570, 0),
+            ("KERNDTLB 1118536327 2005.06.11 R30-M0", 1_118_536_327, 0),
+            ("134681 node-246 unix.hw state_change.unavailable 1077804742 1 C", 1_077_804_742, 0),
+        ];
+        for (line, seconds, nanos) in rows {
+            for start in 0..FORMS.len() {
+                let (written, _) = find(line.as_bytes(), &mut start.clone())
+                    .unwrap_or_else(|| panic!("no time in {line}"));
+                assert_eq!((written.local_s, written.nanos), (*seconds, *nanos), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_without_a_time() {
+        for line in [
+            "",
+            "hello",
+            "12345",
+            "2015-10-18",
+            "081109 993615 x",
+            "1 node unix.hw x 107780474 1",
+            "1 node unix.hw x 10778047421 1",
+            "17/13/09 20:10:40",
+            "[Xyz Dec 04 04:47:44 2005]",
+        ] {
+            assert_eq!(find(line.as_bytes(), &mut 0), None, "{line}");
+        }
+    }
+}
