@@ -32,6 +32,7 @@ class Refused extends Error {
 }
 
 const SLOW_MS = 10_000;
+const POLICY = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const QUEUE_MAX = 100;
 
 class Mock {
@@ -352,6 +353,13 @@ export function mockServer(): Plugin {
   return {
     name: 'loginson-mock',
     configureServer: (server) => void server.middlewares.use(answer),
-    configurePreviewServer: (server) => void server.middlewares.use(answer),
+    configurePreviewServer: (server) => {
+      // The built page must live with the policy of the real server.
+      server.middlewares.use((_request, response, next) => {
+        response.setHeader('Content-Security-Policy', POLICY);
+        next();
+      });
+      server.middlewares.use(answer);
+    },
   };
 }

@@ -25,12 +25,19 @@ async function settled(page: Page): Promise<void> {
   await expect(page.getByTestId('cancel')).toBeDisabled();
 }
 
-/** The tallest red segment of the access chart; the chart keeps still between the choice and the click. */
+/**
+ * The tallest segment of a status in the access chart. Only of bars that no line can be added to any more, so that the
+ * number on it still holds when its lines are counted.
+ */
 async function tallestBar(page: Page, status: string): Promise<Locator> {
   const chart = page.locator('[data-testid="summary-card"][data-type="access"]').getByTestId('summary-by-status');
   const bars = chart.locator(`[data-testid="summary-bar"][data-series="${status}"]`);
   await expect(bars.first()).toBeVisible();
-  const values = await bars.evaluateAll((all) => all.map((bar) => Number(bar.getAttribute('data-value'))));
+  const settledMs = Date.now() - 5 * 60_000;
+  const values = await bars.evaluateAll(
+    (all, before) => all.map((bar) => (Number(bar.getAttribute('data-from')) < before ? Number(bar.getAttribute('data-value')) : 0)),
+    settledMs,
+  );
   return bars.nth(values.indexOf(Math.max(...values)));
 }
 
@@ -39,7 +46,24 @@ async function post(request: APIRequestContext, fields: Record<string, string>):
   expect(answer.ok(), await answer.text()).toBe(true);
 }
 
+/** The generator sends its hour of history first; the tour begins when that has arrived, with the incident in it. */
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await expect
+    .poll(
+      async () => {
+        const { store } = (await (await request.get('/api/v1/status')).json()) as { store: { newest: string | null } };
+        return store.newest !== null && Date.parse(store.newest) > Date.now() - 10_000;
+      },
+      { timeout: 150_000, message: 'the history of the generator has not arrived' },
+    )
+    .toBe(true);
+});
+
 test.beforeEach(({ page }) => {
+  page.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) throw new Error(message.text());
+  });
   page.on('pageerror', (error) => {
     throw error;
   });
@@ -59,11 +83,11 @@ test('the histogram shows what came, by level, and a click drills down', async (
   await expect(page.getByTestId('histogram').getByRole('status')).toContainText('Click');
   await bar.click();
   await expect(page).toHaveURL(/from=.*&to=/);
-  await expect.poll(() => count(page.getByTestId('hits'))).toBeLessThan(before);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBeLessThan(before / 2);
 
   await page.getByTestId('range-back').click();
   await expect(page).toHaveURL(/range=1h/);
-  await expect.poll(() => count(page.getByTestId('hits'))).toBeGreaterThanOrEqual(before);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBeGreaterThan(before / 2);
 });
 
 test('a drag over the histogram picks a range', async ({ page }) => {
