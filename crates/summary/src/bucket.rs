@@ -1,22 +1,23 @@
 //! The counts of one type over one bucket while lines arrive.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasher as _;
 
 use record::{Batch, FieldId, Row};
 
 use crate::OTHER;
 use crate::program::Program;
 use crate::row::{SummaryRow, whole_number};
-use crate::summariser::VALUE_BYTES_MAX;
+use crate::summariser::{FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE_BYTES_MAX};
 
 /// Upper bound of the JSON of one count besides its value: quotes, colon, comma, 20 digits.
 const COUNT_JSON_BYTES: usize = 24;
 /// Upper bound of the JSON of a row without type, dimensions and sums: fixed keys, numbers, message.
 const ROW_JSON_BYTES: usize = 640;
 
-/// Places of a type's fields in one batch.
+/// Dimensions and sums of a type, with the places of their fields in one batch.
 pub(crate) struct Fields {
-    dimensions: Vec<Option<FieldId>>,
+    dimensions: Vec<(&'static str, Option<FieldId>)>,
     sums: Vec<Option<FieldId>>,
 }
 
@@ -25,19 +26,52 @@ impl Fields {
         let dimensions = programs.iter().flat_map(|p| p.dimensions);
         let sums = programs.iter().flat_map(|p| p.sums);
         Fields {
-            dimensions: dimensions.map(|name| batch.field_id(name)).collect(),
+            dimensions: dimensions.map(|name| (*name, batch.field_id(name))).collect(),
             sums: sums.map(|sum| batch.field_id(sum.field)).collect(),
         }
     }
 }
 
-/// What bounds a bucket's growth; see [`SummaryConfig`](crate::SummaryConfig).
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    /// Values of a dimension counted under their own names.
-    pub values_max: usize,
-    /// JSON bytes that may still be added, by this line, before everything new is [`OTHER`].
-    pub json_bytes_left: usize,
+/// What all open buckets together may still grow by.
+pub(crate) struct Room {
+    /// Upper bound of their JSON. At most [`FLUSH_BYTES_MAX`] and a row.
+    json_bytes: usize,
+    values_max: usize,
+    /// Hashes of the different names of counts. Two names that share one count as one, which only makes room.
+    names: HashSet<u64, foldhash::fast::RandomState>,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl Room {
+    pub(crate) fn new(values_max: usize) -> Self {
+        let hasher = foldhash::fast::RandomState::default();
+        Room { json_bytes: 0, values_max, names: HashSet::default(), hasher }
+    }
+
+    /// Whether so many bytes still fit; takes them.
+    pub(crate) fn take(&mut self, json_bytes: usize) -> bool {
+        let fits = self.json_bytes + json_bytes <= FLUSH_BYTES_MAX;
+        if fits {
+            self.json_bytes += json_bytes;
+        }
+        fits
+    }
+
+    /// Whether it is time to write, so that there is room again.
+    pub(crate) fn is_large(&self) -> bool {
+        self.json_bytes >= FLUSH_BYTES_DUE || self.names.len() >= FLUSH_NAMES_MAX / 2
+    }
+
+    fn take_count(&mut self, dimension: &str, value: &[u8]) -> bool {
+        let name = self.hasher.hash_one((dimension, value));
+        let is_known = self.names.contains(&name);
+        let fits = (is_known || self.names.len() < FLUSH_NAMES_MAX)
+            && self.take(text_json_bytes(value) + COUNT_JSON_BYTES);
+        if fits && !is_known {
+            self.names.insert(name);
+        }
+        fits
+    }
 }
 
 /// Counts of one type and bucket.
@@ -66,24 +100,21 @@ impl Bucket {
         }
     }
 
-    /// Counts a line and says by how many bytes, at most, the bucket's JSON grew.
+    /// Counts a line.
     #[inline]
-    pub(crate) fn add(&mut self, row: &Row<'_>, fields: &Fields, limits: Limits) -> usize {
+    pub(crate) fn add(&mut self, row: &Row<'_>, fields: &Fields, room: &mut Room) {
         self.lines += 1;
         self.bytes += row.raw().len() as u64;
-        let mut grown = 0;
-        for (counter, field) in self.dimensions.iter_mut().zip(&fields.dimensions) {
+        for (counter, (dimension, field)) in self.dimensions.iter_mut().zip(&fields.dimensions) {
             let value = field.and_then(|id| row.get(id)).unwrap_or_default();
             if !value.is_empty() {
-                let left = limits.json_bytes_left.saturating_sub(grown);
-                grown += counter.add(value, limits.values_max, left);
+                counter.add(dimension, value, room);
             }
         }
         for (sum, field) in self.sums.iter_mut().zip(&fields.sums) {
             let number = field.and_then(|id| row.get(id)).and_then(whole_number);
             *sum = sum.saturating_add(number.unwrap_or(0));
         }
-        grown
     }
 
     /// The counts as a row.
@@ -114,24 +145,23 @@ impl Bucket {
 
 impl Counter {
     #[inline]
-    fn add(&mut self, value: &[u8], values_max: usize, json_bytes_left: usize) -> usize {
-        if let Some(lines) = self.values.get_mut(value) {
-            *lines += 1;
-            return 0;
+    fn add(&mut self, dimension: &str, value: &[u8], room: &mut Room) {
+        match self.values.get_mut(value) {
+            Some(lines) => *lines += 1,
+            None => self.add_new(dimension, value, room),
         }
-        self.add_new(value, values_max, json_bytes_left)
     }
 
     #[cold]
-    fn add_new(&mut self, value: &[u8], values_max: usize, json_bytes_left: usize) -> usize {
-        let grown = text_json_bytes(value) + COUNT_JSON_BYTES;
-        let room = self.values.len() < values_max && grown <= json_bytes_left;
-        if !room || value.len() > VALUE_BYTES_MAX {
+    fn add_new(&mut self, dimension: &str, value: &[u8], room: &mut Room) {
+        let is_named = value.len() <= VALUE_BYTES_MAX
+            && self.values.len() < room.values_max
+            && room.take_count(dimension, value);
+        if is_named {
+            self.values.insert(value.into(), 1);
+        } else {
             self.other += 1;
-            return 0;
         }
-        self.values.insert(value.into(), 1);
-        grown
     }
 
     /// The counts by name; bytes that are not UTF-8 are shown as U+FFFD, and values that then look alike fall

@@ -6,10 +6,10 @@
 //!                                 stored rows  →  ChartBuilder → series
 //! ```
 //!
-//! A summary row is a log line like any other, of type `summary`:
+//! A summary row is a log line like any other. Its type, `summary`, comes from the hints of its frame:
 //!
 //! ```json
-//! {"_time":"2026-01-31T12:00:00Z","type":"summary","summary_of":"access","bucket_s":10,"lines":123,
+//! {"_time":"2026-01-31T12:00:00Z","summary_of":"access","bucket_s":10,"lines":123,
 //!  "bytes":45678,"level":{"error":3,"info":120},"hostname":{"web1":60,"web2.example.com":63},
 //!  "status":{"200":120,"500":3},"response_bytes":123456,"_msg":"access: 123 lines, 3 error"}
 //! ```
@@ -42,8 +42,8 @@ pub use chart::{
 pub use program::{Program, Sum, programs};
 pub use row::{SummaryRow, stored_rows};
 pub use summariser::{
-    FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, Flush, Snapshot, Summariser, SummaryConfig, VALUE_BYTES_MAX,
-    WIDTH_S_MAX,
+    FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, Snapshot, Summariser, SummaryConfig,
+    VALUE_BYTES_MAX, WIDTH_S_MAX,
 };
 
 /// The type of summary rows.

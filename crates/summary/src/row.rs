@@ -12,8 +12,8 @@ use crate::time::rfc3339;
 pub(crate) const FIXED_KEYS: [&str; 7] =
     ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes"];
 
-/// Levels worth a word in the message of a row, loudest first.
-const LEVELS_TOLD: [&str; 7] = ["emerg", "alert", "critical", "crit", "fatal", "error", "warning"];
+/// Levels worth a word in the message of a row, loudest first, as the parser calls them.
+const LEVELS_TOLD: [&str; 5] = ["emerg", "alert", "critical", "error", "warning"];
 
 /// Counts of one type over one bucket of event time; part of them, when there are several rows for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,6 @@ impl SummaryRow {
         };
         out.extend_from_slice(b"{\"_time\":");
         text(out, &rfc3339(self.time_ns));
-        out.extend_from_slice(b",\"type\":");
-        text(out, SUMMARY_TYPE);
         out.extend_from_slice(b",\"summary_of\":");
         text(out, &self.summary_of);
         number(out, "bucket_s", self.bucket_s);
@@ -208,7 +206,7 @@ pub(crate) mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             concat!(
-                r#"{"_time":"2026-01-31T12:00:00Z","type":"summary","summary_of":"access","bucket_s":10,"#,
+                r#"{"_time":"2026-01-31T12:00:00Z","summary_of":"access","bucket_s":10,"#,
                 r#""lines":123,"bytes":45678,"app_name":{"a\"b\n�<script>":123},"#,
                 r#""hostname":{"web1":60,"web2.example.com":63},"level":{"error":3,"info":120},"#,
                 r#""status":{"200":120,"500":3},"response_bytes":123456,"_msg":"access: 123 lines, 3 error"}"#,

@@ -19,16 +19,17 @@
 //!
 //! # Limits
 //!
-//! The unit is bytes of JSON, a count that memory is a small multiple of. Above [`FLUSH_BYTES_DUE`] a flush is due.
+//! The unit is bytes of JSON, a count that memory is a small multiple of. Above [`FLUSH_BYTES_DUE`], or half of
+//! [`FLUSH_NAMES_MAX`], a flush is due.
 //! At [`FLUSH_BYTES_MAX`], which only a single frame full of absurd timestamps can reach, or a store that cannot
-//! write, new values are counted as `other`, and lines that would open one more bucket are counted as of type
+//! write, and at [`FLUSH_NAMES_MAX`], new values are counted as `other`, and lines that would open one more bucket are counted as of type
 //! `other` at the time of arrival.
 
 use std::collections::HashMap;
 
 use record::Batch;
 
-use crate::bucket::{Bucket, Fields, Limits, empty_json_bytes};
+use crate::bucket::{Bucket, Fields, Room, empty_json_bytes};
 use crate::program::{Program, programs};
 use crate::row::SummaryRow;
 use crate::time::{SECOND_NS, bucket_start};
@@ -38,6 +39,12 @@ use crate::{OTHER, SUMMARY_TYPE};
 pub const FLUSH_BYTES_DUE: usize = 4 << 20;
 /// The largest flush. It fits one frame. See the module's documentation for what happens there.
 pub const FLUSH_BYTES_MAX: usize = 16 << 20;
+/// Different counts (dimension and value) that all rows of a flush name together; half of the field names that one
+/// parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count as `other`.
+pub const FLUSH_NAMES_MAX: usize = record::batch::BATCH_NAMES_MAX / 2;
+/// The most that [`SummaryConfig::values_max`] may be: a row's dimensions together stay below the fields that one
+/// line can have ([`record::batch::ROW_FIELDS_MAX`]).
+pub const VALUES_MAX: usize = 200;
 /// The longest value, and name of a type, counted under its own name. A longer one counts as `other`.
 pub const VALUE_BYTES_MAX: usize = 128;
 
@@ -49,7 +56,7 @@ pub const WIDTH_S_MAX: u64 = 366 * 86_400;
 pub struct SummaryConfig {
     /// Width of a bucket, seconds; 1 to [`WIDTH_S_MAX`].
     pub bucket_s: u64,
-    /// Values of one dimension that a row names. Lines with further values count as `other` in that row.
+    /// Values of one dimension that a row names; at most [`VALUES_MAX`]. Lines with further values count as `other` in that row.
     pub values_max: usize,
     /// How often rows are written, seconds; 1 to [`WIDTH_S_MAX`]. More often means more rows for a bucket, less often more to
     /// observe again after a crash.
@@ -89,8 +96,7 @@ pub struct Summariser {
     config: SummaryConfig,
     types: Types,
     buckets: HashMap<(u32, i64), Bucket, foldhash::fast::RandomState>,
-    /// Upper bound of the JSON of all open buckets.
-    json_bytes: usize,
+    room: Room,
     /// When to write the open buckets, wall clock. None while there are none.
     due_ns: Option<i64>,
     observed_through: Option<u64>,
@@ -107,16 +113,19 @@ impl Summariser {
     /// A summariser that goes on behind `settled_through`, the greatest mark found in the store.
     ///
     /// # Panics
-    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`]; the caller's configuration checks that.
+    /// When a width or interval of `config` is 0 or above [`WIDTH_S_MAX`], or `values_max` above [`VALUES_MAX`]: the
+    /// caller's configuration checks that.
     pub fn new(config: SummaryConfig, settled_through: Option<u64>) -> Self {
         let widths = 1..=WIDTH_S_MAX;
         assert!(widths.contains(&config.bucket_s) && widths.contains(&config.flush_interval_s));
         assert!(config.flush_delay_s <= WIDTH_S_MAX);
+        assert!(config.values_max <= VALUES_MAX);
+        let room = Room::new(config.values_max);
         Summariser {
             config,
             types: Types::default(),
             buckets: HashMap::default(),
-            json_bytes: 0,
+            room,
             due_ns: None,
             observed_through: settled_through,
             pending: None,
@@ -154,11 +163,7 @@ impl Summariser {
             let programs = self.types.entries[of_type].programs;
             let fields = fields[of_type].get_or_insert_with(|| Fields::resolve(programs, batch));
             let bucket = self.buckets.get_mut(&key).expect("it was opened");
-            let limits = Limits {
-                values_max: self.config.values_max,
-                json_bytes_left: FLUSH_BYTES_MAX.saturating_sub(self.json_bytes),
-            };
-            self.json_bytes += bucket.add(&row, fields, limits);
+            bucket.add(&row, fields, &mut self.room);
         }
         if !self.buckets.is_empty() && self.due_ns.is_none() {
             let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
@@ -168,7 +173,7 @@ impl Summariser {
     }
 
     /// Everything counted so far as rows to be written, when it is time: the interval and the delay are over, or
-    /// [`FLUSH_BYTES_DUE`] is passed, or with `force`. After a flush that was not settled, that one again. To be
+    /// a limit is near (see the module), or with `force`. After a flush that was not settled, that one again. To be
     /// called about once a second and after each [`observe`](Self::observe), not while a flush is being written.
     pub fn flush(&mut self, now_ns: i64, force: bool) -> Option<Flush> {
         if self.pending.is_none() {
@@ -178,7 +183,7 @@ impl Summariser {
             let is_due = self.due_ns.is_some_and(|due_ns| {
                 now_ns >= due_ns || due_ns.saturating_sub(now_ns) > interval_ns + delay_ns
             });
-            if self.buckets.is_empty() || !(force || is_due || self.json_bytes >= FLUSH_BYTES_DUE) {
+            if self.buckets.is_empty() || !(force || is_due || self.room.is_large()) {
                 return None;
             }
             let rows = self.open_rows(None, i64::MIN, i64::MAX);
@@ -186,7 +191,7 @@ impl Summariser {
             self.pending = Some(Pending { rows, through });
             self.buckets = HashMap::default();
             self.types = Types::default();
-            self.json_bytes = 0;
+            self.room = Room::new(self.config.values_max);
             self.due_ns = None;
         }
         let pending = self.pending.as_ref()?;
@@ -237,8 +242,7 @@ impl Summariser {
     fn open(&mut self, key: (u32, i64), batch: &Batch) -> (u32, i64) {
         let entry = &self.types.entries[key.0 as usize];
         let grown = empty_json_bytes(&entry.name, entry.programs);
-        if self.json_bytes + grown <= FLUSH_BYTES_MAX {
-            self.json_bytes += grown;
+        if self.room.take(grown) {
             self.buckets.insert(key, Bucket::new(entry.programs));
             return key;
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use record::{Batch, BatchBuilder, Format, FrameBuilder, Hints, Origin, Transport};
 use summary::{
-    ChartBuilder, ChartRange, FLUSH_BYTES_MAX, Flush, OTHER, Summariser, SummaryConfig, SummaryRow,
-    TypesBuilder, VALUE_BYTES_MAX, stored_rows,
+    ChartBuilder, ChartRange, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, OTHER, Summariser,
+    SummaryConfig, SummaryRow, TypesBuilder, VALUE_BYTES_MAX, stored_rows,
 };
 
 const S: i64 = 1_000_000_000;
@@ -67,6 +67,7 @@ fn flush_batch(flush: &Flush) -> Batch {
                 }
             }
         }
+        push("type", &"summary".into());
         builder.set_time(parse_time(json["_time"].as_str().expect("a text")));
         builder.end_row();
     }
@@ -353,6 +354,22 @@ fn a_million_hosts_and_types_stay_small() {
     // 1,000 types at most, two buckets each for `syslog` and `other`, one for the others.
     assert!(flush.rows <= 1_002, "{} rows", flush.rows);
     assert!(flush.lines.len() < 1 << 20, "{} bytes", flush.lines.len());
+}
+
+#[test]
+fn rows_of_a_flush_fit_the_names_of_a_batch() {
+    // 200 buckets with 100 hosts each, none twice.
+    let lines: Vec<Line> = (0..20_000)
+        .map(|i| line((i % 200) * 10 * S, "a", &[("hostname", &format!("h{i}"))]))
+        .collect();
+    let mut summariser = Summariser::new(SummaryConfig::default(), None);
+    summariser.observe(&batch(&lines), 1, 0);
+    let parsed = flush_batch(&summariser.flush(0, true).unwrap());
+    let hosts = parsed.names().iter().filter(|n| n.starts_with("hostname.")).count();
+    assert_eq!(hosts, FLUSH_NAMES_MAX + 1, "and `other`");
+    let rows: Vec<SummaryRow> = stored_rows(&parsed, Some(1)).collect();
+    assert_eq!(rows.len(), 200);
+    assert_eq!(rows.iter().flat_map(|r| r.dimensions["hostname"].values()).sum::<u64>(), 20_000);
 }
 
 #[test]
