@@ -1,5 +1,18 @@
-//! The machine under Loginson, as small traits with a real and a simulated form.
+//! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form.
+//!
+//! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can be run
+//! from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a second.
+//!
+//! Left out: the network, and asynchronous I/O. The data plane is made of threads that block.
 
+mod buffer;
 mod clock;
+mod disk;
+mod real;
+mod sim;
 
+pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};
+pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
+pub use real::RealDisk;
+pub use sim::{Fault, Operation, SimDisk};
