@@ -1,1 +1,23 @@
-//! placeholder
+//! One hot segment file: written by appending frames, closed by an index of them, read by both.
+//!
+//! ```text
+//! header 4 KiB | frame | frame | … | zeros (preallocated)            while it is written
+//! header 4 KiB | frame | frame | … | index | trailer                 when it is rolled
+//! ```
+//!
+//! `docs/format/hot-segment.md` draws it byte by byte. Invariants: frames stand back to back on multiples of 8
+//! bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a file never change.
+//!
+//! Left out: which segments there are (the store's catalog knows), compression, and columns.
+
+mod error;
+mod header;
+mod index;
+mod reader;
+mod writer;
+
+pub use error::SegmentError;
+pub use header::{HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
+pub use index::{ENTRY_BYTES, FrameEntry, TRAILER_BYTES, index_bytes, write_index};
+pub use reader::{Contents, Origin, Scan, read_frame, read_segment};
+pub use writer::HotWriter;

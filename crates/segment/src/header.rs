@@ -1,0 +1,118 @@
+//! The first block of a segment file.
+
+use std::path::Path;
+
+use platform::BLOCK_BYTES;
+
+use crate::error::SegmentError;
+
+/// Bytes of the header: one block, so that the first frame begins on a multiple of it.
+pub const HEADER_BYTES: usize = BLOCK_BYTES;
+/// Version of the layout that this code writes, and the only one it reads.
+pub const SEGMENT_VERSION: u16 = 1;
+
+const MAGIC: [u8; 8] = *b"LGNHOTSG";
+const CRC_AT: usize = HEADER_BYTES - 4;
+
+/// What a segment file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Node that made the file.
+    pub node: u32,
+    /// Number of the segment on its node.
+    pub segment: u64,
+    /// When it was made, nanoseconds since 1970 UTC.
+    pub created_ns: i64,
+    /// The node's next sequence number at that time. All smaller ones may have been given before, so that none is
+    /// given twice even when the segments that used them are deleted.
+    pub sequence_next: u64,
+}
+
+impl SegmentHeader {
+    /// The block as it is written.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        out[..HEADER_BYTES].fill(0);
+        out[0..8].copy_from_slice(&MAGIC);
+        out[8..10].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&self.node.to_le_bytes());
+        out[16..24].copy_from_slice(&self.segment.to_le_bytes());
+        out[24..32].copy_from_slice(&self.created_ns.to_le_bytes());
+        out[32..40].copy_from_slice(&self.sequence_next.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..CRC_AT]);
+        out[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads and checks the block; `path` is for the error.
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, SegmentError> {
+        let damaged = |offset: u64, expected: String, found: String| SegmentError::Damaged {
+            path: path.to_owned(),
+            offset,
+            part: "the file header",
+            expected,
+            found,
+        };
+        if bytes.len() < HEADER_BYTES {
+            let length = bytes.len() as u64;
+            return Err(damaged(length, format!("{HEADER_BYTES} bytes"), format!("{length}")));
+        }
+        if bytes[..8] != MAGIC {
+            return Err(damaged(0, format!("{MAGIC:02x?}"), format!("{:02x?}", &bytes[..8])));
+        }
+        let expected = u32::from_le_bytes(array(bytes, CRC_AT));
+        let found = crc32c::crc32c(&bytes[..CRC_AT]);
+        if expected != found {
+            let offset = CRC_AT as u64;
+            return Err(damaged(offset, format!("{expected:08x}"), format!("{found:08x}")));
+        }
+        let version = u16::from_le_bytes(array(bytes, 8));
+        if version != SEGMENT_VERSION {
+            return Err(SegmentError::Version {
+                path: path.to_owned(),
+                expected: SEGMENT_VERSION,
+                found: version,
+            });
+        }
+        Ok(SegmentHeader {
+            node: u32::from_le_bytes(array(bytes, 12)),
+            segment: u64::from_le_bytes(array(bytes, 16)),
+            created_ns: i64::from_le_bytes(array(bytes, 24)),
+            sequence_next: u64::from_le_bytes(array(bytes, 32)),
+        })
+    }
+}
+
+pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("the length is N")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_round_trips_and_each_flipped_byte_is_an_error() {
+        let header = SegmentHeader { node: 7, segment: 9, created_ns: -3, sequence_next: 1 << 40 };
+        let mut bytes = vec![0xaa; HEADER_BYTES];
+        header.encode(&mut bytes);
+        let path = Path::new("s");
+        assert_eq!(SegmentHeader::decode(&bytes, path).unwrap(), header);
+        for at in 0..HEADER_BYTES {
+            bytes[at] ^= 1;
+            assert!(SegmentHeader::decode(&bytes, path).is_err(), "byte {at}");
+            bytes[at] ^= 1;
+        }
+        assert!(SegmentHeader::decode(&bytes[..HEADER_BYTES - 1], path).is_err());
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let header = SegmentHeader { node: 7, segment: 9, created_ns: 0, sequence_next: 1 };
+        let mut bytes = vec![0; HEADER_BYTES];
+        header.encode(&mut bytes);
+        bytes[8] = 2;
+        let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+        bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        let error = SegmentHeader::decode(&bytes, Path::new("7.hot")).unwrap_err().to_string();
+        assert!(error.starts_with("7.hot: segment version 2 is not known"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads segment files: which frames are in one, and single frames.
+
+use std::path::Path;
+
+use platform::{Access, Disk, DiskFile};
+use record::frame::{FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES};
+use record::{Frame, FrameError};
+
+use crate::error::SegmentError;
+use crate::header::{HEADER_BYTES, SegmentHeader};
+use crate::index::{FrameEntry, INDEX_MAGIC, read_exact, read_index};
+
+/// Bytes read at once by a scan; grows for larger frames.
+const SCAN_BYTES: usize = 4 << 20;
+/// Damaged frames that a scan describes. Those beyond are only counted.
+const DAMAGES_MAX: usize = 16;
+const FRAME_ALIGN: u64 = 8;
+
+/// What a scan found besides good frames.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Bytes behind the last good frame that are neither zeros nor an index: what was being written when the
+    /// process or the machine stopped, or damage.
+    pub tail_bytes: u64,
+    /// Whether a whole frame stands in that tail, so that more than a torn last write may be lost.
+    pub tail_has_frames: bool,
+    /// Damaged frames between good ones; they were skipped.
+    pub damaged_frames: u64,
+    /// The first of them, and why the scan stopped if not at zeros, at most 16.
+    pub damages: Vec<SegmentError>,
+}
+
+/// How the frames of a file were found.
+#[derive(Debug)]
+pub enum Origin {
+    /// By its index.
+    Index,
+    /// By reading every frame.
+    Scan(Scan),
+}
+
+/// What is in a segment file.
+#[derive(Debug)]
+pub struct Contents {
+    /// The file's first block; an error when that is damaged, while frames may be fine.
+    pub header: Result<SegmentHeader, SegmentError>,
+    /// Its frames, in order.
+    pub frames: Vec<FrameEntry>,
+    /// First byte behind the frames.
+    pub data_end: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Where this comes from.
+    pub origin: Origin,
+}
+
+/// Lists the frames of a file: by the index if it has a good one, else by reading and checking every frame, at
+/// most to `limit`. A frame whose body is damaged is skipped; at a damaged header the scan stops, because the
+/// next frame could only be guessed.
+///
+/// Errors: the file cannot be read, or another version of Loginson wrote it.
+pub fn read_segment(
+    disk: &dyn Disk,
+    path: &Path,
+    segment: u64,
+    limit: Option<u64>,
+) -> Result<Contents, SegmentError> {
+    let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
+    let file_bytes = file.bytes().map_err(SegmentError::io(path, "get the length"))?;
+    let first = read_exact(&*file, path, 0, (file_bytes as usize).min(HEADER_BYTES))?;
+    let header = SegmentHeader::decode(&first, path);
+    if let Err(error @ SegmentError::Version { .. }) = header {
+        return Err(error);
+    }
+    let mut scan = Scan::default();
+    match read_index(&*file, path, segment) {
+        Ok(Some((data_end, frames))) => {
+            return Ok(Contents { header, frames, data_end, file_bytes, origin: Origin::Index });
+        }
+        Ok(None) => {}
+        Err(error @ SegmentError::Io { .. }) => return Err(error),
+        Err(error) => scan.damages.push(error),
+    }
+    let end = limit.unwrap_or(file_bytes).min(file_bytes);
+    let mut window = Window { file: &*file, path, end, start: 0, bytes: Vec::new() };
+    let frames = scan_frames(&mut window, &mut scan)?;
+    let data_end = frames.last().map_or(HEADER_BYTES as u64, FrameEntry::end);
+    if limit.is_none() {
+        scan_tail(&mut window, data_end, &mut scan)?;
+    }
+    Ok(Contents { header, frames, data_end, file_bytes, origin: Origin::Scan(scan) })
+}
+
+/// Reads and checks one frame.
+pub fn read_frame(
+    file: &dyn DiskFile,
+    path: &Path,
+    entry: &FrameEntry,
+) -> Result<Frame, SegmentError> {
+    let bytes = read_exact(file, path, entry.offset, entry.frame_bytes as usize)?;
+    let frame = Frame::decode(bytes).map_err(|source| SegmentError::Frame {
+        path: path.to_owned(),
+        offset: entry.offset,
+        source,
+    })?;
+    if frame.header().sequence != entry.sequence {
+        return Err(SegmentError::Damaged {
+            path: path.to_owned(),
+            offset: entry.offset,
+            part: "a frame",
+            expected: format!("sequence {}", entry.sequence),
+            found: format!("sequence {}", frame.header().sequence),
+        });
+    }
+    Ok(frame)
+}
+
+/// A stretch of the file in memory, moved along by a scan.
+struct Window<'a> {
+    file: &'a dyn DiskFile,
+    path: &'a Path,
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// The file's bytes from `offset`: at least `least`, fewer only at its end.
+    fn at(&mut self, offset: u64, least: usize) -> Result<&[u8], SegmentError> {
+        let inside =
+            offset >= self.start && offset + least as u64 <= self.start + self.bytes.len() as u64;
+        if !inside {
+            let left = self.end.saturating_sub(offset);
+            let bytes = left.min(least.max(SCAN_BYTES) as u64) as usize;
+            self.bytes.resize(bytes, 0);
+            let found = self
+                .file
+                .read_at(&mut self.bytes, offset)
+                .map_err(SegmentError::io(self.path, "read"))?;
+            self.bytes.truncate(found);
+            self.start = offset;
+        }
+        Ok(&self.bytes[(offset - self.start) as usize..])
+    }
+}
+
+fn scan_frames(window: &mut Window<'_>, scan: &mut Scan) -> Result<Vec<FrameEntry>, SegmentError> {
+    let mut frames = Vec::new();
+    let mut offset = HEADER_BYTES as u64;
+    loop {
+        let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
+        if bytes.is_empty() || bytes.starts_with(&INDEX_MAGIC) {
+            return Ok(frames);
+        }
+        let header = match FrameHeader::decode(bytes) {
+            Ok(header) => header,
+            Err(FrameError::Magic([0, 0, 0, 0])) => return Ok(frames),
+            Err(source) => {
+                scan.damage(window.path, offset, source);
+                return Ok(frames);
+            }
+        };
+        let frame_bytes = header.frame_bytes();
+        let bytes = window.at(offset, frame_bytes)?;
+        if bytes.len() < frame_bytes {
+            let source = FrameError::Short { needed: frame_bytes, found: bytes.len() };
+            scan.damage(window.path, offset, source);
+            return Ok(frames);
+        }
+        let found = crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..frame_bytes]);
+        if found == header.body_crc {
+            frames.push(FrameEntry::new(offset, &header));
+        } else {
+            scan.damaged_frames += 1;
+            let expected = header.body_crc;
+            let source = FrameError::Checksum { part: "body", expected, found };
+            scan.damage(window.path, offset, source);
+        }
+        offset += frame_bytes as u64;
+    }
+}
+
+/// Looks at what is behind the last good frame.
+fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<(), SegmentError> {
+    let mut offset = data_end;
+    let mut last = data_end;
+    loop {
+        let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
+        if bytes.is_empty() || (offset == data_end && bytes.starts_with(&INDEX_MAGIC)) {
+            break;
+        }
+        let mut headers = Vec::new();
+        if let Some(at) = bytes.iter().rposition(|&b| b != 0) {
+            last = last.max(offset + at as u64 + 1);
+            let places = (0..bytes.len()).step_by(FRAME_ALIGN as usize);
+            headers.extend(places.filter_map(|at| {
+                let header = FrameHeader::decode(&bytes[at..]).ok()?;
+                Some((offset + at as u64, header))
+            }));
+        }
+        // Windows overlap by less than a header, so that none is cut in two.
+        let overlap = FRAME_HEADER_BYTES - FRAME_ALIGN as usize;
+        let step = if bytes.len() > overlap { bytes.len() - overlap } else { bytes.len() };
+        for (at, header) in headers {
+            scan.tail_has_frames = scan.tail_has_frames || is_whole(window, at, &header)?;
+        }
+        offset += (step as u64).next_multiple_of(FRAME_ALIGN);
+    }
+    scan.tail_bytes = last - data_end;
+    Ok(())
+}
+
+fn is_whole(window: &mut Window<'_>, at: u64, header: &FrameHeader) -> Result<bool, SegmentError> {
+    let frame_bytes = header.frame_bytes();
+    let bytes = window.at(at, frame_bytes)?;
+    Ok(bytes.len() >= frame_bytes
+        && crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..frame_bytes]) == header.body_crc)
+}
+
+impl Scan {
+    fn damage(&mut self, path: &Path, offset: u64, source: FrameError) {
+        if self.damages.len() < DAMAGES_MAX {
+            self.damages.push(SegmentError::Frame { path: path.to_owned(), offset, source });
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Appends frames to a segment file.
+//!
+//! Bytes go out in whole blocks, so that O_DIRECT takes them; the last, partly filled block stays in memory and
+//! is written again with the next append. That is safe: both versions of the block hold the same acknowledged
+//! bytes at the same place and differ only behind them, so whichever version, or mixture of sectors, a power cut
+//! leaves, what was acknowledged is there.
+//!
+//! After a failed sync nothing is known of the file's last writes; the writer must then be dropped
+//! ([`HotWriter::durable_end`] says how much of the file counts) and the frames written to another segment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile};
+
+use crate::error::SegmentError;
+use crate::header::{HEADER_BYTES, SegmentHeader};
+use crate::index::{FrameEntry, encode_index, read_exact};
+
+/// Bytes gathered for one write. Larger frames take several writes; the limit costs only memory.
+const STAGING_BYTES: usize = 4 << 20;
+
+/// Appends to one segment file.
+pub struct HotWriter {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    segment: u64,
+    /// The bytes of the file from `staging_at`, as far as `filled`.
+    staging: AlignedBuffer,
+    /// A multiple of [`BLOCK_BYTES`].
+    staging_at: u64,
+    filled: usize,
+    /// The first bytes of `staging` that are in the file already.
+    flushed: usize,
+    durable_end: u64,
+    /// What the durable part of the last block holds.
+    durable_tail: Vec<u8>,
+    allocated: u64,
+}
+
+impl HotWriter {
+    /// Makes a new file with its header, durable, in a directory that is there. On an error the file may be
+    /// there; it is not a segment then and may be removed.
+    pub fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        header: &SegmentHeader,
+    ) -> Result<Self, SegmentError> {
+        let file = disk.open(path, Access::Create).map_err(SegmentError::io(path, "create"))?;
+        let mut staging = AlignedBuffer::new(STAGING_BYTES);
+        header.encode(&mut staging);
+        file.write_at(&staging[..HEADER_BYTES], 0).map_err(SegmentError::io(path, "write"))?;
+        file.sync_data().map_err(SegmentError::io(path, "sync"))?;
+        let dir = path.parent().expect("a segment is in a directory");
+        disk.sync_dir(dir).map_err(SegmentError::io(dir, "sync the directory"))?;
+        let end = HEADER_BYTES as u64;
+        Ok(HotWriter {
+            path: path.to_owned(),
+            file,
+            segment: header.segment,
+            staging,
+            staging_at: end,
+            filled: 0,
+            flushed: 0,
+            durable_end: end,
+            durable_tail: Vec::new(),
+            allocated: end,
+        })
+    }
+
+    /// Goes on with a file whose frames end at `data_end`: cuts off what is behind and makes the rest durable,
+    /// because a process that was killed may have left frames in the page cache only.
+    pub fn resume(
+        disk: &dyn Disk,
+        path: &Path,
+        segment: u64,
+        data_end: u64,
+    ) -> Result<Self, SegmentError> {
+        let file = disk.open(path, Access::Write).map_err(SegmentError::io(path, "open"))?;
+        file.truncate(data_end).map_err(SegmentError::io(path, "truncate"))?;
+        file.sync_data().map_err(SegmentError::io(path, "sync"))?;
+        let block = BLOCK_BYTES as u64;
+        let staging_at = data_end / block * block;
+        let durable_tail = read_exact(&*file, path, staging_at, (data_end - staging_at) as usize)?;
+        let mut writer = HotWriter {
+            path: path.to_owned(),
+            file,
+            segment,
+            staging: AlignedBuffer::new(STAGING_BYTES),
+            staging_at,
+            filled: 0,
+            flushed: 0,
+            durable_end: data_end,
+            durable_tail,
+            allocated: data_end,
+        };
+        writer.restore_tail();
+        Ok(writer)
+    }
+
+    /// The file, for readers.
+    pub fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of the segment.
+    pub fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// Where the next frame begins.
+    pub fn end(&self) -> u64 {
+        self.staging_at + self.filled as u64
+    }
+
+    /// How far the file is durable.
+    pub fn durable_end(&self) -> u64 {
+        self.durable_end
+    }
+
+    /// Length of the file, with what is preallocated.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Reserves room up to byte `bytes` of the file.
+    pub fn preallocate(&mut self, bytes: u64) -> Result<(), SegmentError> {
+        if bytes > self.allocated {
+            self.file.preallocate(bytes).map_err(SegmentError::io(&self.path, "extend"))?;
+            self.allocated = bytes;
+        }
+        Ok(())
+    }
+
+    /// Appends a frame; returns where it begins. Not durable before [`commit`](Self::commit). After an error,
+    /// [`rollback`](Self::rollback) or drop.
+    pub fn append(&mut self, frame: &[u8]) -> Result<u64, SegmentError> {
+        assert!(frame.len().is_multiple_of(8), "frames are padded to 8 bytes");
+        let offset = self.end();
+        self.stage(frame)?;
+        Ok(offset)
+    }
+
+    /// Writes what was appended and makes it durable. After an error, [`rollback`](Self::rollback) if the disk
+    /// is full; else drop.
+    pub fn commit(&mut self) -> Result<(), SegmentError> {
+        self.flush()?;
+        self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
+        self.durable_end = self.end();
+        self.durable_tail.clear();
+        self.durable_tail.extend_from_slice(&self.staging[..self.filled]);
+        Ok(())
+    }
+
+    /// Takes back what was appended since the last commit, also from the file, durably: a frame that was refused
+    /// must not be found after a restart.
+    pub fn rollback(&mut self) -> Result<(), SegmentError> {
+        self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
+        self.allocated = self.durable_end;
+        self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
+        self.staging_at = self.durable_end - self.durable_tail.len() as u64;
+        self.restore_tail();
+        Ok(())
+    }
+
+    /// Closes the file with its index; returns its length. Frames that were not committed must not be there.
+    pub fn roll(mut self, entries: &[FrameEntry]) -> Result<u64, SegmentError> {
+        assert_eq!(self.end(), self.durable_end, "only committed frames are closed in");
+        self.stage(&encode_index(self.segment, self.durable_end, entries))?;
+        self.flush()?;
+        self.file.truncate(self.end()).map_err(SegmentError::io(&self.path, "truncate"))?;
+        self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
+        Ok(self.end())
+    }
+
+    /// Gives back what is preallocated, at the end of a process; the file can be resumed.
+    pub fn close(self) -> Result<u64, SegmentError> {
+        self.file.truncate(self.durable_end).map_err(SegmentError::io(&self.path, "truncate"))?;
+        self.file.sync_data().map_err(SegmentError::io(&self.path, "sync"))?;
+        Ok(self.durable_end)
+    }
+
+    fn restore_tail(&mut self) {
+        self.filled = self.durable_tail.len();
+        self.flushed = self.filled;
+        self.staging[..self.filled].copy_from_slice(&self.durable_tail);
+    }
+
+    fn stage(&mut self, mut bytes: &[u8]) -> Result<(), SegmentError> {
+        while !bytes.is_empty() {
+            let part = bytes.len().min(STAGING_BYTES - self.filled);
+            self.staging[self.filled..self.filled + part].copy_from_slice(&bytes[..part]);
+            self.filled += part;
+            bytes = &bytes[part..];
+            if self.filled == STAGING_BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is staged, the last block padded with zeros, and keeps that block.
+    fn flush(&mut self) -> Result<(), SegmentError> {
+        if self.flushed == self.filled {
+            return Ok(());
+        }
+        let blocks_end = self.filled.next_multiple_of(BLOCK_BYTES);
+        self.staging[self.filled..blocks_end].fill(0);
+        self.file
+            .write_at(&self.staging[..blocks_end], self.staging_at)
+            .map_err(SegmentError::io(&self.path, "write"))?;
+        self.allocated = self.allocated.max(self.staging_at + blocks_end as u64);
+        let full = self.filled / BLOCK_BYTES * BLOCK_BYTES;
+        self.staging.copy_within(full..self.filled, 0);
+        self.staging_at += full as u64;
+        self.filled -= full;
+        self.flushed = self.filled;
+        Ok(())
+    }
+}
