@@ -1,0 +1,133 @@
+//! What can be set, and the limits that cannot.
+
+use std::path::PathBuf;
+
+use crate::error::StoreError;
+
+/// Frames written and synced together at most. More waits for the next group: a sync of 32 MiB takes some 20 ms
+/// on an ordinary disk, which bounds how long an acknowledgement takes.
+pub(crate) const GROUP_BYTES_MAX: usize = 32 << 20;
+/// When so much waits, a group is written at once, without regard to the commit interval.
+pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
+/// A hot segment is extended by so much at a time: large enough that extents stay long and syncs rarely change
+/// metadata, small enough that a store of a few lines does not take a gibibyte.
+pub(crate) const PREALLOCATE_BYTES: u64 = 64 << 20;
+/// What must be free beyond the reserve before a full disk is called usable again while nothing waits.
+pub(crate) const PROBE_BYTES: u64 = 1 << 20;
+/// Segments are not made smaller than this for a small `bytes_max`: files would become too many.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Least `bytes_max`: eight segments of the least size, so that what is kept is at least seven eighths of it.
+pub(crate) const RETENTION_BYTES_MIN: u64 = 8 * SEGMENT_BYTES_MIN;
+/// A segment covers at most this part of the age and of the bytes kept, so that dropping whole segments keeps
+/// close to either limit.
+pub(crate) const RETENTION_PARTS: u64 = 8;
+/// Frames handed to the parse stage at a time. It asks again for more.
+pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
+/// Segment files kept open for reading. Beyond that the one opened first is closed, and opened again when it is
+/// read: a store of thousands of segments stays far from the limit on open files.
+pub(crate) const OPEN_FILES_MAX: usize = 64;
+/// How often limits on age are enforced, and what failed is tried again, when nothing else happens.
+pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
+
+/// How a store is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// Directory of all its files; made if missing.
+    pub data_dir: PathBuf,
+    /// A segment is closed before it grows beyond this. Also limited to an eighth of `bytes_max`.
+    pub segment_bytes_max: u64,
+    /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks beyond it.
+    pub queue_bytes_max: usize,
+    /// Frames and parsed batches kept in memory, in bytes. Beyond that the least recently used are dropped and
+    /// read from disk, and parsed, when asked for.
+    pub cache_bytes_max: usize,
+    /// At most one group of frames is made durable in this time, milliseconds, unless much waits. A higher value
+    /// means fewer syncs and later acknowledgements.
+    pub commit_interval_ms: u64,
+    /// Space left free on the file system, in bytes. The store says that the disk is full when it would take more.
+    pub disk_free_bytes_min: u64,
+    /// While the disk is full or failing, writing is tried again after this time, milliseconds.
+    pub retry_ms: u64,
+    /// While the disk is full or failing, frames whose sender waits for an acknowledgement are given up after this
+    /// time, milliseconds.
+    pub unacknowledged_ms_max: u64,
+    /// Lines are deleted when they arrived longer ago than this, nanoseconds, in whole segments: up to an eighth
+    /// later. None: never.
+    pub age_ns: Option<i64>,
+    /// Segment files together, in bytes; the oldest are deleted before more is taken. At least 8 MiB. None: no
+    /// limit. The catalog (a few hundred bytes a segment) is not counted. A single frame above an eighth of this
+    /// (lines of many megabytes) makes a segment of its own size.
+    pub bytes_max: Option<u64>,
+}
+
+impl StoreConfig {
+    /// The defaults: segments of 1 GiB, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no deletion.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        StoreConfig {
+            data_dir: data_dir.into(),
+            segment_bytes_max: 1 << 30,
+            queue_bytes_max: 64 << 20,
+            cache_bytes_max: 512 << 20,
+            commit_interval_ms: 10,
+            disk_free_bytes_min: 256 << 20,
+            retry_ms: 1_000,
+            unacknowledged_ms_max: 10_000,
+            age_ns: None,
+            bytes_max: None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if let Some(bytes) = self.bytes_max
+            && bytes < RETENTION_BYTES_MIN
+        {
+            return Err(StoreError::Config(format!(
+                "the retention limit of {bytes} bytes is too small: it must be at least {RETENTION_BYTES_MIN}"
+            )));
+        }
+        if self.age_ns.is_some_and(|age| age <= 0) {
+            return Err(StoreError::Config("the retention age must be above zero".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Bytes at which a segment is closed.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        let part = self.bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
+        self.segment_bytes_max.min(part).max(SEGMENT_BYTES_MIN)
+    }
+
+    pub(crate) fn segments_dir(&self) -> PathBuf {
+        self.data_dir.join("segments")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_size_follows_the_limit_on_bytes() {
+        let check = |segment: u64, bytes: Option<u64>, expected: u64| {
+            let mut config = StoreConfig::new("d");
+            (config.segment_bytes_max, config.bytes_max) = (segment, bytes);
+            assert_eq!(config.segment_bytes(), expected);
+        };
+        check(1 << 30, None, 1 << 30);
+        check(1 << 30, Some(8 << 30), 1 << 30);
+        check(1 << 30, Some((8 << 30) - 8), (1 << 30) - 1);
+        check(1 << 30, Some(8 << 20), 1 << 20);
+        check(1, None, 1 << 20);
+    }
+
+    #[test]
+    fn limits_that_cannot_hold_are_refused() {
+        let mut config = StoreConfig::new("d");
+        for (bytes, good) in [(RETENTION_BYTES_MIN - 1, false), (RETENTION_BYTES_MIN, true)] {
+            config.bytes_max = Some(bytes);
+            assert_eq!(config.check().is_ok(), good);
+        }
+        config.age_ns = Some(0);
+        assert!(config.check().is_err());
+    }
+}

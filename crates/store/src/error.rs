@@ -1,0 +1,89 @@
+//! What can go wrong, for whoever opens, appends to or reads a store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use segment::SegmentError;
+
+/// Why a store cannot be opened, read or closed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has the data directory.
+    #[error(
+        "the data directory {} is in use by {}; stop it, or give this instance a --data-dir of its own",
+        data_dir.display(),
+        holder.map_or("another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    Locked {
+        /// The directory.
+        data_dir: PathBuf,
+        /// The other process, if it is known.
+        holder: Option<u32>,
+    },
+    /// A setting cannot work.
+    #[error("{0}")]
+    Config(String),
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A segment cannot be read or written.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The catalog cannot be read or written.
+    #[error(
+        "the catalog {file}: {source}; if it is damaged, move it away: it is made again from the segments"
+    )]
+    Catalog {
+        /// Its file.
+        file: String,
+        /// Why not.
+        source: rusqlite::Error,
+    },
+    /// The catalog was written by a newer program.
+    #[error(
+        "the catalog {file} has schema version {found}; this program knows up to {expected}: run the newer program"
+    )]
+    CatalogVersion {
+        /// Its file.
+        file: String,
+        /// The newest version known here.
+        expected: i64,
+        /// The version found.
+        found: i64,
+    },
+    /// The store was closed with frames that could not be written.
+    #[error("{lines} lines that had arrived could not be written: {reason}")]
+    Unwritten {
+        /// Lines in them.
+        lines: u64,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> StoreError {
+        move |source| StoreError::Io { path: path.to_owned(), action, source }
+    }
+}
+
+/// Why a frame was not taken or not made durable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// There is no room, beyond what is to be left free.
+    #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
+    DiskFull,
+    /// The store is being closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Writing failed; the text names file and cause.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,100 @@
+//! A frame in the store, without its bytes.
+
+use std::sync::Arc;
+
+use record::{Batch, Frame};
+use segment::{FrameEntry, read_frame};
+
+use crate::error::StoreError;
+use crate::segments::{Position, Segment};
+use crate::shared::Shared;
+
+/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted by retention.
+#[derive(Clone)]
+pub struct FrameHandle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) frame: u32,
+    pub(crate) entry: FrameEntry,
+}
+
+/// A frame for the parse stage.
+#[derive(Clone)]
+pub struct CommittedFrame {
+    /// Where it is; the cursor to go on behind it.
+    pub position: Position,
+    /// Its number on its node.
+    pub sequence: u64,
+    /// To read it.
+    pub handle: FrameHandle,
+}
+
+impl FrameHandle {
+    /// Where the frame is.
+    pub fn position(&self) -> Position {
+        Position { segment: self.segment.id, frame: self.frame }
+    }
+
+    /// Its number on its node.
+    pub fn sequence(&self) -> u64 {
+        self.entry.sequence
+    }
+
+    /// Lines in it.
+    pub fn lines(&self) -> u64 {
+        u64::from(self.entry.lines)
+    }
+
+    /// Bytes of its lines with their newlines.
+    pub fn payload_bytes(&self) -> u64 {
+        u64::from(self.entry.payload_bytes)
+    }
+
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC, as known when the handle was
+    /// made; none before parsing.
+    pub fn time_range(&self) -> Option<(i64, i64)> {
+        self.entry.time_range_ns()
+    }
+
+    /// Earliest and latest arrival, nanoseconds since 1970 UTC.
+    pub fn received_range(&self) -> (i64, i64) {
+        (self.entry.received_min_ns, self.entry.received_max_ns)
+    }
+
+    /// The parsed frame, if it is in memory.
+    pub fn cached(&self) -> Option<Arc<Batch>> {
+        if self.segment.is_deleted() {
+            return None;
+        }
+        self.shared.cache.batch(self.position())
+    }
+
+    /// Keeps the parsed frame in memory, as long as there is room.
+    pub fn put(&self, batch: Arc<Batch>) {
+        self.shared.cache.put_batch(self.position(), batch);
+        // Retention may have cleared the cache just before.
+        if self.segment.is_deleted() {
+            self.shared.cache.remove_segment(self.segment.id);
+        }
+    }
+
+    /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A frame read from
+    /// disk is not kept in memory: its reader parses it and calls [`put`](Self::put).
+    ///
+    /// Errors: the file cannot be read or is damaged; the text names file and byte.
+    pub fn read_frame(&self) -> Result<Option<Arc<Frame>>, StoreError> {
+        if self.segment.is_deleted() {
+            return Ok(None);
+        }
+        if let Some(frame) = self.shared.cache.frame(self.position()) {
+            return Ok(Some(frame));
+        }
+        let file = self.shared.open(&self.segment);
+        let frame = file.and_then(|file| read_frame(&*file, &self.segment.path, &self.entry));
+        match frame {
+            Ok(frame) => Ok(Some(Arc::new(frame))),
+            Err(_) if self.segment.is_deleted() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Frames that wait for the disk, in order, bounded in bytes.
+//!
+//! They stay here until they are durable or given up, so that the bound holds for everything not yet on disk.
+//! Only the writer takes frames away.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use record::Frame;
+
+use crate::error::AppendError;
+use crate::shared::lock;
+
+/// Called exactly once: with success when the frame is durable and visible, or with the reason when it is
+/// certain that it will not be. Called from the writer's thread, which waits for it: it must not block.
+pub type OnDurable = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
+
+pub(crate) struct Pending {
+    pub(crate) frame: Arc<Frame>,
+    pub(crate) on_durable: Option<OnDurable>,
+    /// When it was taken, monotonic nanoseconds.
+    pub(crate) since_ns: u64,
+}
+
+impl Pending {
+    pub(crate) fn finish(self, result: Result<(), AppendError>) {
+        if let Some(on_durable) = self.on_durable {
+            on_durable(result);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) frames: VecDeque<Pending>,
+    pub(crate) bytes: usize,
+    pub(crate) closed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Something came in, or the queue was closed.
+    changed: Condvar,
+    /// Something went out, or the queue was closed.
+    room: Condvar,
+}
+
+impl Queue {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Waiting> {
+        lock(&self.waiting)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Adds frames behind those that wait.
+    pub(crate) fn push(&self, mut waiting: MutexGuard<'_, Waiting>, pending: Vec<Pending>) {
+        waiting.bytes += pending.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
+        waiting.frames.extend(pending);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn wait_for_room<'a>(
+        &self,
+        waiting: MutexGuard<'a, Waiting>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, Waiting> {
+        let result = self.room.wait_timeout(waiting, timeout);
+        result.unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    pub(crate) fn wait_for_change<'a>(
+        &self,
+        waiting: MutexGuard<'a, Waiting>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, Waiting> {
+        let result = self.changed.wait_timeout(waiting, timeout);
+        result.unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    /// The first frames, up to `bytes` and at least one.
+    pub(crate) fn first(&self, bytes: usize) -> Vec<Arc<Frame>> {
+        let waiting = self.lock();
+        let mut sum = 0;
+        let fits = |pending: &&Pending| {
+            sum += pending.frame.bytes().len();
+            sum <= bytes || sum == pending.frame.bytes().len()
+        };
+        waiting.frames.iter().take_while(fits).map(|p| p.frame.clone()).collect()
+    }
+
+    /// Takes the first `frames` away.
+    pub(crate) fn take(&self, frames: usize) -> Vec<Pending> {
+        let mut waiting = self.lock();
+        let taken: Vec<Pending> = waiting.frames.drain(..frames).collect();
+        self.release(&mut waiting, &taken);
+        taken
+    }
+
+    /// Takes those away whose sender waits and that came before `since_ns`.
+    pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
+        let mut waiting = self.lock();
+        let frames = std::mem::take(&mut waiting.frames);
+        let overdue = |p: &Pending| p.on_durable.is_some() && p.since_ns < since_ns;
+        let (taken, kept): (Vec<_>, VecDeque<_>) = {
+            let mut taken = Vec::new();
+            let mut kept = VecDeque::with_capacity(frames.len());
+            for pending in frames {
+                if overdue(&pending) { taken.push(pending) } else { kept.push_back(pending) }
+            }
+            (taken, kept)
+        };
+        waiting.frames = kept;
+        self.release(&mut waiting, &taken);
+        taken
+    }
+
+    /// Takes nothing more in.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+        self.room.notify_all();
+    }
+
+    fn release(&self, waiting: &mut Waiting, taken: &[Pending]) {
+        waiting.bytes -= taken.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
+        self.room.notify_all();
+    }
+}

@@ -1,0 +1,328 @@
+//! Opening a store: which segments are there, and what a crash left of them.
+//!
+//! | found | done |
+//! |---|---|
+//! | row marked for deletion | its file is removed, then the row |
+//! | row without file | the row is removed, with a warning |
+//! | file without row | it is read and listed |
+//! | file that ends in a good index | the index is believed |
+//! | other file | every frame is read and checked; damaged ones are left out |
+//! | torn bytes behind the last good frame | cut off: they were never acknowledged |
+//! | whole frames behind a damaged header | the file is kept as it is and closed, with a warning |
+//! | file without a frame | removed, except the newest: it says which sequence numbers were given |
+//! | frames that a later segment has too | left out: they were written again after a failed write |
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use platform::{Clock, Disk};
+use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHeader, read_segment};
+
+use crate::catalog::{Catalog, RowState, SegmentRow};
+use crate::config::StoreConfig;
+use crate::error::StoreError;
+use crate::segments::{Index, Segment, file_name, segment_of};
+
+/// What opening a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Segments with frames.
+    pub segments: u64,
+    /// Of those, the ones without a good index, whose every frame was read.
+    pub segments_scanned: u64,
+    /// Frames in all of them.
+    pub frames: u64,
+    /// Lines in all of them.
+    pub lines: u64,
+    /// Time it took, milliseconds.
+    pub elapsed_ms: u64,
+    /// Bytes cut off at the ends of segments: writes that a crash interrupted, never acknowledged.
+    pub dropped: Vec<Dropped>,
+    /// What an operator should know: damage, missing files. Each names its file.
+    pub warnings: Vec<String>,
+}
+
+/// Bytes cut off a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Number of the segment.
+    pub segment: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: u64| if n == 1 { "" } else { "s" };
+        write!(
+            f,
+            "recovered {} line{} in {} segment{} in {} ms",
+            thousands(self.lines),
+            plural(self.lines),
+            thousands(self.segments),
+            plural(self.segments),
+            thousands(self.elapsed_ms),
+        )?;
+        for (i, dropped) in self.dropped.iter().enumerate() {
+            write!(
+                f,
+                "{} {} unacknowledged byte{} at the end of segment {}",
+                if i == 0 { "; dropped" } else { "," },
+                thousands(dropped.bytes),
+                plural(dropped.bytes),
+                dropped.segment,
+            )?;
+        }
+        for warning in &self.warnings {
+            write!(f, "; {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// What a store begins with.
+pub(crate) struct Recovered {
+    pub(crate) report: RecoveryReport,
+    pub(crate) catalog: Catalog,
+    pub(crate) node: u32,
+    pub(crate) sequence_next: u64,
+    pub(crate) segment_next: u64,
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// The segment to go on with, its last one.
+    pub(crate) active: Option<HotWriter>,
+}
+
+/// Reads the data directory, which is locked, and puts it in order.
+pub(crate) fn recover(
+    config: &StoreConfig,
+    disk: &dyn Disk,
+    clock: &dyn Clock,
+) -> Result<Recovered, StoreError> {
+    let start_ns = clock.monotonic_ns();
+    let catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
+    let mut report = RecoveryReport::default();
+    let rows: BTreeMap<u64, SegmentRow> =
+        catalog.rows()?.into_iter().map(|row| (row.id, row)).collect();
+    let mut found = Vec::new();
+    for id in files_to_read(config, disk, &catalog, &rows, &mut report)? {
+        let kept = rows.get(&id).filter(|row| row.state == RowState::Kept);
+        let path = config.segments_dir().join(file_name(id));
+        let limit = kept.map(|row| row.data_end);
+        let contents = read_segment(disk, &path, id, limit)?;
+        found.push(Found { id, path, kept: kept.is_some(), contents });
+    }
+    drop_repeated(&mut found);
+
+    let node_known = catalog.node()?.or_else(|| {
+        found.iter().rev().find_map(|f| f.contents.header.as_ref().ok().map(|h| h.node))
+    });
+    let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
+    catalog.set_node(node)?;
+
+    let mut recovered = Recovered {
+        report: RecoveryReport::default(),
+        catalog,
+        node,
+        sequence_next: sequence_next(&found, node),
+        segment_next: rows.keys().chain(found.iter().map(|f| &f.id)).max().map_or(1, |id| id + 1),
+        segments: Vec::new(),
+        active: None,
+    };
+    let last = found.last().map(|f| f.id);
+    for segment in found {
+        let is_last = last == Some(segment.id);
+        recovered.adopt(segment, is_last, config, disk, &mut report)?;
+    }
+    report.elapsed_ms = (clock.monotonic_ns() - start_ns) / 1_000_000;
+    recovered.report = report;
+    Ok(recovered)
+}
+
+/// A segment file as it was found.
+struct Found {
+    id: u64,
+    path: PathBuf,
+    /// Whether the catalog says that only a part of it counts.
+    kept: bool,
+    contents: Contents,
+}
+
+/// Brings catalog and directory to the same list of files; returns it.
+fn files_to_read(
+    config: &StoreConfig,
+    disk: &dyn Disk,
+    catalog: &Catalog,
+    rows: &BTreeMap<u64, SegmentRow>,
+    report: &mut RecoveryReport,
+) -> Result<Vec<u64>, StoreError> {
+    let dir = config.segments_dir();
+    let names = disk.list(&dir).map_err(StoreError::io(&dir, "list"))?;
+    let mut ids: Vec<u64> = names.iter().filter_map(|name| segment_of(name)).collect();
+    ids.sort_unstable();
+    for row in rows.values() {
+        let there = ids.binary_search(&row.id).is_ok();
+        if row.state == RowState::Deleting {
+            if there {
+                let path = dir.join(file_name(row.id));
+                disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
+                ids.retain(|&id| id != row.id);
+            }
+        } else if !there {
+            report.warnings.push(format!(
+                "segment {} with {} lines is missing: {} is not there",
+                row.id,
+                thousands(row.lines),
+                dir.join(&row.file).display(),
+            ));
+        } else {
+            continue;
+        }
+        disk.sync_dir(&dir).map_err(StoreError::io(&dir, "sync"))?;
+        catalog.remove(row.id)?;
+    }
+    Ok(ids)
+}
+
+/// Leaves out frames of files that could not be closed when a later file has them.
+fn drop_repeated(found: &mut [Found]) {
+    let scanned = |f: &Found| matches!(f.contents.origin, Origin::Scan(_));
+    let Some(first) = found.iter().position(scanned) else { return };
+    let last = found.len() - 1;
+    let mut later: HashSet<(u32, u64)> = HashSet::new();
+    for place in (first..=last).rev().filter(|_| first < last) {
+        let is_scanned = scanned(&found[place]);
+        let frames = &mut found[place].contents.frames;
+        if is_scanned && place < last {
+            frames.retain(|entry| !later.contains(&(entry.node, entry.sequence)));
+        }
+        later.extend(frames.iter().map(|entry| (entry.node, entry.sequence)));
+        if is_scanned && let Some(end) = frames.last().map(FrameEntry::end) {
+            found[place].contents.data_end = end;
+        }
+    }
+}
+
+fn sequence_next(found: &[Found], node: u32) -> u64 {
+    let given = found.iter().flat_map(|f| {
+        let own = f.contents.frames.iter().filter(move |entry| entry.node == node);
+        let floor = f.contents.header.as_ref().ok().map(|header| header.sequence_next);
+        own.map(|entry| entry.sequence.saturating_add(1)).chain(floor)
+    });
+    given.max().unwrap_or(1)
+}
+
+impl Recovered {
+    /// Takes a file over: as it is, closed with an index, or to go on with.
+    fn adopt(
+        &mut self,
+        found: Found,
+        is_last: bool,
+        config: &StoreConfig,
+        disk: &dyn Disk,
+        report: &mut RecoveryReport,
+    ) -> Result<(), StoreError> {
+        let Found { id, path, kept, contents } = found;
+        let Contents { header, frames, data_end, file_bytes, origin } = contents;
+        let mut whole_tail = false;
+        let mut tail_bytes = 0;
+        if let Origin::Scan(scan) = &origin {
+            report.segments_scanned += u64::from(!frames.is_empty());
+            whole_tail = scan.tail_has_frames;
+            tail_bytes = scan.tail_bytes;
+            let torn_only = scan.damaged_frames == 0 && !whole_tail;
+            if scan.damaged_frames > 0 && data_end > HEADER_END {
+                warn_damage(report, &scan.damages, "damaged frames are left out");
+            } else if !torn_only {
+                warn_damage(report, &scan.damages, "what is behind it is kept but not read");
+            }
+        }
+        let wanted = kept || whole_tail || (is_last && header.is_ok());
+        if frames.is_empty() && !wanted {
+            disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
+            let dir = config.segments_dir();
+            disk.sync_dir(&dir).map_err(StoreError::io(&dir, "sync"))?;
+            self.catalog.remove(id)?;
+            return Ok(());
+        }
+        let SegmentHeader { node, created_ns, .. } = header.unwrap_or_else(|error| {
+            report.warnings.push(error.to_string());
+            SegmentHeader { node: self.node, segment: id, created_ns: 0, sequence_next: 0 }
+        });
+        let (state, file_bytes) = match origin {
+            _ if kept || whole_tail => (RowState::Kept, file_bytes),
+            Origin::Index => (RowState::Rolled, file_bytes),
+            Origin::Scan(_) => {
+                if tail_bytes > 0 {
+                    report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
+                }
+                let writer = HotWriter::resume(disk, &path, id, data_end)?;
+                if is_last && data_end < config.segment_bytes() {
+                    self.active = Some(writer);
+                    (RowState::Hot, data_end)
+                } else {
+                    (RowState::Rolled, close(writer, &frames, file_bytes))
+                }
+            }
+        };
+        report.segments += u64::from(!frames.is_empty());
+        report.frames += frames.len() as u64;
+        report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
+        let index = Index::new(state, frames, data_end, file_bytes);
+        let segment = Arc::new(Segment::new(id, path, node, created_ns, index));
+        self.catalog.put(&segment.row())?;
+        self.segments.push(segment);
+        Ok(())
+    }
+}
+
+const HEADER_END: u64 = segment::HEADER_BYTES as u64;
+
+fn warn_damage(report: &mut RecoveryReport, damages: &[SegmentError], consequence: &str) {
+    report.warnings.extend(damages.iter().map(|damage| format!("{damage}; {consequence}")));
+}
+
+/// Closes a file with its index; on a full disk it stays without, which only costs a scan at the next start.
+fn close(writer: HotWriter, frames: &[FrameEntry], file_bytes: u64) -> u64 {
+    writer.roll(frames).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        file_bytes
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_is_one_sentence() {
+        let mut report = RecoveryReport {
+            segments: 3,
+            lines: 1_000_000,
+            elapsed_ms: 12,
+            ..RecoveryReport::default()
+        };
+        assert_eq!(report.to_string(), "recovered 1,000,000 lines in 3 segments in 12 ms");
+        report.dropped.push(Dropped { segment: 7, bytes: 4096 });
+        assert_eq!(
+            report.to_string(),
+            "recovered 1,000,000 lines in 3 segments in 12 ms; dropped 4,096 unacknowledged bytes at the end of \
+             segment 7"
+        );
+        let one = RecoveryReport { segments: 1, lines: 1, ..RecoveryReport::default() };
+        assert_eq!(one.to_string(), "recovered 1 line in 1 segment in 0 ms");
+    }
+}

@@ -1,0 +1,138 @@
+//! A store on a real disk: what goes in comes out, also after it was closed, killed, or opened twice.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{all, append, config, frame_at, open, sequences};
+use platform::{Clock, Disk, RealClock, RealDisk};
+use store::{AppendError, Position, Store, StoreError};
+
+fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
+    (Arc::new(RealDisk), Arc::new(RealClock::new()))
+}
+
+#[test]
+fn frames_come_back_in_order_and_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let config = config(dir.path());
+    let store = open(&config, &disk, &clock);
+    let mut expected = Vec::new();
+    for round in 0..30 {
+        let frames: Vec<_> =
+            (0..3).map(|i| frame_at(store.next_sequence(), 1 + round * i, 100, 5)).collect();
+        expected.extend(frames.iter().map(|f| f.bytes().to_vec()));
+        assert!(append(&store, frames).iter().all(Result::is_ok));
+    }
+    let check = |store: &Store| {
+        let found: Vec<Vec<u8>> =
+            all(store).iter().map(|h| h.read_frame().unwrap().unwrap().bytes().to_vec()).collect();
+        assert!(found == expected, "frames differ");
+    };
+    check(&store);
+    let before = store.stats();
+    store.close().unwrap();
+    store.close().unwrap();
+    check(&store);
+    assert_eq!(
+        append(&store, vec![frame_at((1, 1), 1, 1, 1)]),
+        [Err(AppendError::Closed)],
+        "nothing is taken after closing"
+    );
+    let (store, report) = Store::open(config.clone(), disk, clock).unwrap();
+    assert_eq!((report.lines, report.frames), (before.lines, 90));
+    assert_eq!((report.dropped.len(), report.warnings.len()), (0, 0), "{report}");
+    check(&store);
+    assert_eq!(store.next_sequence().1, 91);
+    let handle = store.find_sequence(17).unwrap();
+    assert_eq!(handle.read_frame().unwrap().unwrap().header().sequence, 17);
+    assert!(store.find_sequence(91).is_none());
+}
+
+#[test]
+fn segments_roll_and_event_times_are_kept_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let config = config(dir.path());
+    let store = open(&config, &disk, &clock);
+    for _ in 0..25 {
+        let frame = frame_at(store.next_sequence(), 1000, 100, 5);
+        assert!(append(&store, vec![frame])[0].is_ok());
+    }
+    assert_eq!(store.stats().segments, 3);
+    assert_eq!(store.first_unparsed(), Position { segment: 0, frame: u32::MAX });
+    let frames = all(&store);
+    for handle in &frames[..12] {
+        let time = handle.sequence() as i64 * 10;
+        store.set_times(handle.position(), (time, time + 5));
+    }
+    assert_eq!(store.first_unparsed(), frames[11].position());
+    // Unparsed first, then the newest of those that overlap.
+    let found: Vec<u64> = store.snapshot((50, 70)).iter().map(|h| h.sequence()).collect();
+    let expected: Vec<u64> = (13..=25).rev().chain([7, 6, 5]).collect();
+    assert_eq!(found, expected);
+    store.close().unwrap();
+    let store = open(&config, &disk, &clock);
+    assert_eq!(store.first_unparsed(), frames[11].position());
+    assert_eq!(store.stats().time_ns, Some((10, 125)));
+    let after = store.first_unparsed();
+    let next = store.wait_committed(after, Duration::from_secs(5));
+    assert_eq!(next[0].sequence, 13);
+    assert_eq!(next.len(), 13);
+}
+
+#[test]
+fn second_instance_is_told_who_has_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let config = config(dir.path());
+    let store = open(&config, &disk, &clock);
+    let error = Store::open(config.clone(), disk.clone(), clock.clone()).err().unwrap();
+    assert!(
+        matches!(error, StoreError::Locked { holder: Some(pid), .. } if pid == std::process::id())
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains(&dir.path().display().to_string()) && text.contains("--data-dir"),
+        "{text}"
+    );
+    store.close().unwrap();
+    open(&config, &disk, &clock);
+}
+
+#[test]
+fn the_node_keeps_its_id_and_finds_it_without_the_catalog() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let config = config(dir.path());
+    let store = open(&config, &disk, &clock);
+    let node = store.node();
+    append(&store, vec![frame_at(store.next_sequence(), 1, 10, 5)]);
+    drop(store);
+    std::fs::remove_file(dir.path().join("catalog.sqlite")).unwrap();
+    let store = open(&config, &disk, &clock);
+    assert_eq!(store.node(), node);
+    assert_eq!(sequences(&store), [1]);
+}
+
+#[test]
+fn parse_stage_wakes_when_a_frame_becomes_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let store = open(&config(dir.path()), &disk, &clock);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.wait_committed(Position::START, Duration::from_secs(60)));
+        append(&store, vec![frame_at(store.next_sequence(), 1, 10, 5)]);
+        assert_eq!(waiter.join().unwrap().len(), 1);
+        // Closing wakes too.
+        let after = Position { segment: 1, frame: 0 };
+        let waiter = scope.spawn({
+            let store = &store;
+            move || store.wait_committed(after, Duration::from_secs(60))
+        });
+        store.close().unwrap();
+        assert!(waiter.join().unwrap().is_empty());
+    });
+}
