@@ -60,6 +60,7 @@ export class LinesSearch {
     const buckets = bucketsOf(span, stepMs);
     const current = (): boolean => run === this.#run;
     const startedMs = performance.now();
+    const got = { lines: !withLines, histogram: false, facets: false };
     this.cancelled = false;
     this.loading = true;
 
@@ -67,12 +68,11 @@ export class LinesSearch {
       if (!withLines) return;
       const limit = pipes === '' ? PAGE_ROWS : TABLE_ROWS_MAX;
       const rows: Row[] = [];
-      let shown = false;
       const show = (): void => {
         this.rows = this.query === text ? reuseRows(this.rows, rows) : [...rows];
         this.query = text;
         this.error = null;
-        shown = true;
+        got.lines = true;
       };
       try {
         await this.running.track('query', text, (options) =>
@@ -93,7 +93,6 @@ export class LinesSearch {
         }
         this.query = text;
         this.error = toApiError(error);
-        if (!shown) this.rows = [];
       }
     };
     const histogram = async (): Promise<void> => {
@@ -103,10 +102,13 @@ export class LinesSearch {
       this.buckets = buckets;
       this.levels = levelSeriesOfHits(groups, buckets);
       this.hits = groups.reduce((sum, group) => sum + group.total, 0);
+      got.histogram = true;
     };
     const facets = async (): Promise<void> => {
       const answer = await this.running.track('facets', filter, (options) => queryFacets(filter, span, FACET_VALUES, options));
-      if (current()) this.facets = sortFacets(answer);
+      if (!current()) return;
+      this.facets = sortFacets(answer);
+      got.facets = true;
     };
     const aside = async (task: () => Promise<void>): Promise<void> => {
       try {
@@ -122,13 +124,13 @@ export class LinesSearch {
     await Promise.all([lines(), aside(histogram), aside(facets)]);
     if (!current()) return;
     this.loading = false;
-    // What was found before is not an answer to a wrong query.
-    if (this.error?.status === 400) {
+    // What an earlier query found is no answer to one that failed or was cancelled.
+    if (!got.lines) this.rows = [];
+    if (!got.facets) this.facets = [];
+    if (!got.histogram) {
       this.buckets = null;
       this.levels = [];
-      this.facets = [];
       this.hits = null;
-      this.sideError = null;
     }
   }
 
