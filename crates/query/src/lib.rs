@@ -1,3 +1,38 @@
 //! Questions: LogsQL text to rows.
+//!
+//! [`Query::parse`] reads the text into a tree, [`run()`] sends the units of a [`source::Source`] through its
+//! filter and pipes. `docs/logsql.md` says what of the language there is.
+//!
+//! Invariants: no text makes the parser panic or run out of stack; writing a query and reading it again gives
+//! the same tree; what a query holds in memory is counted and limited; values are bytes, never changed on
+//! their way.
+//!
+//! Left out: indexes and rollups (every line of the time range is looked at), several threads for one query,
+//! queries inside queries.
 
+mod bitmap;
+mod block;
+mod cursor;
+mod error;
+mod filter;
+mod newest;
+mod number;
+mod pipe;
+mod query;
+mod run;
 pub mod source;
+mod tail;
+#[cfg(test)]
+mod testing;
+pub mod time;
+
+pub use block::{Change, NamePattern, Scratch};
+pub use cursor::NESTING_MAX;
+pub use error::ParseError;
+pub use filter::{Comparison, Filter, Number, Pattern, Test};
+pub use pipe::{
+    Bucket, By, Facets, Function, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
+};
+pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
+pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
+pub use tail::TailQuery;

@@ -1,0 +1,202 @@
+//! `facets [N] [max_values_per_field M] [max_value_len L] [keep_const_fields]`: the most frequent values of
+//! every field.
+//!
+//! Fields that would make no useful facet are left out: those with more than M different values, with a value
+//! longer than L bytes, and, unless `keep_const_fields`, with one value in every row. Computed fields are not
+//! counted.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Processor, limit::parse_count, tuples};
+use crate::block::{BLOCK_ROWS_MAX, Block, Lines, MadeRow, Scratch};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+
+/// The `facets` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facets {
+    /// Values of a field that come out.
+    pub limit: u64,
+    /// Different values; fields with more are left out.
+    pub values_max: u64,
+    /// Bytes of a value; fields with a longer one are left out.
+    pub value_bytes_max: u64,
+    /// Whether fields with the same value in every row are kept.
+    pub keep_const_fields: bool,
+}
+
+impl Default for Facets {
+    fn default() -> Self {
+        Facets { limit: 10, values_max: 1_000, value_bytes_max: 128, keep_const_fields: false }
+    }
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Facets, ParseError> {
+    let mut facets = Facets::default();
+    if cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
+        facets.limit = parse_count(cursor, None)?;
+    }
+    loop {
+        if cursor.eat_keyword("max_values_per_field") {
+            facets.values_max = parse_count(cursor, None)?;
+        } else if cursor.eat_keyword("max_value_len") {
+            facets.value_bytes_max = parse_count(cursor, None)?;
+        } else if cursor.eat_keyword("keep_const_fields") {
+            facets.keep_const_fields = true;
+        } else {
+            return Ok(facets);
+        }
+    }
+}
+
+impl fmt::Display for Facets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Facets { limit, values_max, value_bytes_max, keep_const_fields } = self;
+        write!(
+            f,
+            "facets {limit} max_values_per_field {values_max} max_value_len {value_bytes_max}"
+        )?;
+        if *keep_const_fields { f.write_str(" keep_const_fields") } else { Ok(()) }
+    }
+}
+
+pub(super) struct FacetCounts {
+    facets: Facets,
+    places: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
+    fields: Vec<FieldCounts>,
+    rows: u64,
+    scratch: Scratch,
+}
+
+struct FieldCounts {
+    name: Arc<str>,
+    rows: u64,
+    left_out: bool,
+    hits: HashMap<Box<[u8]>, u64, foldhash::fast::RandomState>,
+}
+
+impl FieldCounts {
+    #[inline]
+    fn add(&mut self, value: &[u8], facets: &Facets, meter: &mut Meter) -> Result<(), RunError> {
+        self.rows += 1;
+        if self.left_out {
+            return Ok(());
+        }
+        if let Some(hits) = self.hits.get_mut(value) {
+            *hits += 1;
+            return Ok(());
+        }
+        if value.len() as u64 > facets.value_bytes_max
+            || self.hits.len() as u64 >= facets.values_max
+        {
+            self.left_out = true;
+            let bytes: usize = self.hits.keys().map(|v| v.len() + tuples::ENTRY_BYTES).sum();
+            meter.give_back(bytes);
+            self.hits = HashMap::default();
+            return Ok(());
+        }
+        meter.take(value.len() + tuples::ENTRY_BYTES)?;
+        self.hits.insert(value.into(), 1);
+        Ok(())
+    }
+}
+
+impl FacetCounts {
+    pub fn new(facets: &Facets) -> FacetCounts {
+        FacetCounts {
+            facets: facets.clone(),
+            places: HashMap::default(),
+            fields: Vec::new(),
+            rows: 0,
+            scratch: Scratch::default(),
+        }
+    }
+
+    fn place(&mut self, name: &Arc<str>, meter: &mut Meter) -> Result<usize, RunError> {
+        if let Some(&place) = self.places.get(name) {
+            return Ok(place);
+        }
+        meter.take(name.len() + size_of::<FieldCounts>() + tuples::ENTRY_BYTES)?;
+        let place = self.fields.len();
+        self.places.insert(name.clone(), place);
+        self.fields.push(FieldCounts {
+            name: name.clone(),
+            rows: 0,
+            left_out: false,
+            hits: HashMap::default(),
+        });
+        Ok(place)
+    }
+}
+
+impl Processor for FacetCounts {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        self.rows += block.len() as u64;
+        if let Block::Lines(Lines { batch, rows, layout: None }) = &block {
+            let meter = next.meter();
+            let places: Result<Vec<usize>, RunError> =
+                batch.names().iter().map(|name| self.place(name, meter)).collect();
+            let places = places?;
+            for &row in rows {
+                for (id, value) in batch.row(row as usize).fields() {
+                    if !value.is_empty() {
+                        self.fields[places[id.0 as usize]].add(value, &self.facets, meter)?;
+                    }
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for row in 0..block.len() {
+            if row % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            let meter = next.meter();
+            let mut result = Ok(());
+            block.visit(row, &[], &mut scratch, &mut |name, value, _| {
+                if result.is_ok() && !matches!(&**name, "_time" | "_stream") {
+                    result = self
+                        .place(name, meter)
+                        .and_then(|place| self.fields[place].add(value, &self.facets, meter));
+                }
+            });
+            result?;
+        }
+        self.scratch = scratch;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let [field_name, field_value, hits_name]: [Arc<str>; 3] =
+            ["field_name", "field_value", "hits"].map(Into::into);
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let mut rows = Vec::new();
+        for field in fields {
+            let constant = field.hits.len() == 1 && field.rows == self.rows;
+            if field.left_out || constant && !self.facets.keep_const_fields {
+                continue;
+            }
+            let mut values: Vec<_> = field.hits.into_iter().collect();
+            values.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            values.truncate(usize::try_from(self.facets.limit).unwrap_or(usize::MAX));
+            for (value, hits) in values {
+                let mut row = MadeRow::default();
+                row.push(field_name.clone(), field.name.as_bytes());
+                row.push(field_value.clone(), &value);
+                row.push(hits_name.clone(), hits.to_string().as_bytes());
+                rows.push(row);
+            }
+            if rows.len() >= BLOCK_ROWS_MAX
+                && next.push(Block::Made(std::mem::take(&mut rows)))?.is_break()
+            {
+                return Ok(());
+            }
+        }
+        next.push(Block::Made(rows)).map(|_| ())
+    }
+}

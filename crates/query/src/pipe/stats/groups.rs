@@ -1,0 +1,397 @@
+//! Puts rows into groups and runs the functions over them.
+//!
+//! For each block, first the group of every row is found, then each function goes over the rows. Groups by one
+//! field and by a time bucket have tables of their own; a row in the group of the row before it needs no look-up.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::bucket::time_bucket;
+use super::states::States;
+use super::{Bucket, By, Stats};
+use crate::bitmap::Bitmap;
+use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
+use crate::filter::Selector;
+use crate::number::{compare_values, parse_number, write_number};
+use crate::pipe::Processor;
+use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
+use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::time::write_time;
+
+type Table<K> = HashMap<K, u32, foldhash::fast::RandomState>;
+
+/// The `stats` pipe at work.
+pub(in crate::pipe) struct Grouping {
+    stats: Stats,
+    selectors: Vec<Option<Selector>>,
+    state: GroupState,
+    /// Group of each row of the block at hand.
+    places: Vec<u32>,
+    scratch: Scratch,
+}
+
+/// What is known of all groups; that of two workers can be merged.
+pub(super) struct GroupState {
+    keys: Keys,
+    groups: usize,
+    states: Vec<States>,
+}
+
+/// From what makes a group to its number.
+enum Keys {
+    /// One group for all.
+    Single,
+    /// One time bucket; rows without a time are in the group of none.
+    Time(Table<Option<i64>>),
+    /// One field.
+    One(Table<Box<[u8]>>),
+    /// Several: each value behind its length.
+    Many(Table<Box<[u8]>>),
+}
+
+impl GroupState {
+    fn new(stats: &Stats) -> GroupState {
+        let keys = match stats.by.as_slice() {
+            [] => Keys::Single,
+            [By { bucket: Some(Bucket::Time { .. }), .. }] => Keys::Time(Table::default()),
+            [_] => Keys::One(Table::default()),
+            _ => Keys::Many(Table::default()),
+        };
+        let states = stats.functions.iter().map(|f| States::new(&f.function)).collect();
+        let mut state = GroupState { keys, groups: 0, states };
+        if stats.by.is_empty() {
+            state.groups = 1;
+            state.grow();
+        }
+        state
+    }
+
+    fn grow(&mut self) {
+        self.states.iter_mut().for_each(|states| states.grow(self.groups));
+    }
+
+    fn group_bytes(&self) -> usize {
+        ENTRY_BYTES + self.states.iter().map(States::state_bytes).sum::<usize>()
+    }
+
+    /// Takes over what another worker of the same query found.
+    #[cfg_attr(not(test), expect(dead_code, reason = "one thread reads all units so far"))]
+    pub(super) fn merge(
+        &mut self,
+        stats: &Stats,
+        other: GroupState,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let mut places = vec![0; other.groups];
+        let groups = &mut self.groups;
+        match (&mut self.keys, other.keys) {
+            (Keys::Single, Keys::Single) => {}
+            (Keys::Time(own), Keys::Time(other)) => {
+                for (key, group) in other {
+                    places[group as usize] = *own.entry(key).or_insert_with(|| next_group(groups));
+                }
+            }
+            (Keys::One(own), Keys::One(other)) | (Keys::Many(own), Keys::Many(other)) => {
+                for (key, group) in other {
+                    places[group as usize] = *own.entry(key).or_insert_with(|| next_group(groups));
+                }
+            }
+            _ => unreachable!("workers of one query have the same groups"),
+        }
+        self.grow();
+        let states = self.states.iter_mut().zip(other.states).zip(&stats.functions);
+        for ((own, other), function) in states {
+            own.merge(&function.function, other, &places, meter)?;
+        }
+        Ok(())
+    }
+
+    /// The groups with their values of the `by` fields, in the order of these.
+    fn take_sorted(&mut self) -> Vec<(Vec<Vec<u8>>, u32)> {
+        let time = |ns: Option<i64>| {
+            let mut text = Vec::new();
+            ns.iter().for_each(|&ns| write_time(ns, &mut text));
+            text
+        };
+        let mut groups: Vec<(Vec<Vec<u8>>, u32)> =
+            match std::mem::replace(&mut self.keys, Keys::Single) {
+                Keys::Single => vec![(Vec::new(), 0)],
+                Keys::Time(table) => table.into_iter().map(|(ns, g)| (vec![time(ns)], g)).collect(),
+                Keys::One(table) => {
+                    table.into_iter().map(|(v, g)| (vec![v.into_vec()], g)).collect()
+                }
+                Keys::Many(table) => {
+                    let values = |key: &[u8]| parts(key).map(<[u8]>::to_vec).collect();
+                    table.into_iter().map(|(key, g)| (values(&key), g)).collect()
+                }
+            };
+        groups.sort_by(|a, b| {
+            let pairs = a.0.iter().zip(&b.0);
+            pairs
+                .map(|(a, b)| compare_values(a, b))
+                .find(|o| o.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        groups
+    }
+}
+
+fn next_group(groups: &mut usize) -> u32 {
+    *groups += 1;
+    u32::try_from(*groups - 1).expect("memory ends before 2^32 groups")
+}
+
+impl Grouping {
+    pub fn new(stats: &Stats) -> Grouping {
+        let selector = |f: &super::StatsFunction| f.filter.as_ref().map(Selector::new);
+        Grouping {
+            selectors: stats.functions.iter().map(selector).collect(),
+            state: GroupState::new(stats),
+            stats: stats.clone(),
+            places: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Finds the group of every row of `block`.
+    fn find_groups(&mut self, block: &Block, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.places.clear();
+        let new_bytes = self.state.group_bytes();
+        let GroupState { keys, groups, .. } = &mut self.state;
+        let (places, scratch, by) = (&mut self.places, &mut self.scratch, &self.stats.by);
+        match keys {
+            Keys::Single => places.resize(block.len(), 0),
+            Keys::Time(table) => {
+                let Some(Bucket::Time { step_ns, offset_ns }) = by[0].bucket else {
+                    unreachable!("made for a time bucket")
+                };
+                let column = block.column(&by[0].name);
+                let mut last = None;
+                for row in 0..block.len() {
+                    let ns = block.time_ns(column, row, scratch);
+                    let key = ns.map(|ns| time_bucket(ns, step_ns, offset_ns));
+                    let group = match last {
+                        Some((last_key, group)) if last_key == key => group,
+                        _ => match table.get(&key) {
+                            Some(&group) => group,
+                            None => {
+                                next.meter().take(new_bytes)?;
+                                let group = next_group(groups);
+                                table.insert(key, group);
+                                group
+                            }
+                        },
+                    };
+                    last = Some((key, group));
+                    places.push(group);
+                }
+            }
+            Keys::One(table) => {
+                let column = block.column(&by[0].name);
+                let mut made = Vec::new();
+                let mut last: Option<(Vec<u8>, u32)> = None;
+                for row in 0..block.len() {
+                    if row % CHECK_ROWS == CHECK_ROWS - 1 {
+                        next.check()?;
+                    }
+                    let value = match &by[0].bucket {
+                        None => block.value(column, row, scratch),
+                        bucket => {
+                            made.clear();
+                            write_bucket(block, column, row, bucket, scratch, &mut made);
+                            made.as_slice()
+                        }
+                    };
+                    if let Some((last, group)) = &last
+                        && last == value
+                    {
+                        places.push(*group);
+                        continue;
+                    }
+                    let group = find_group(table, value, groups, new_bytes, next.meter())?;
+                    let mut text = last.take().map_or_else(Vec::new, |(text, _)| text);
+                    text.clear();
+                    text.extend_from_slice(value);
+                    last = Some((text, group));
+                    places.push(group);
+                }
+            }
+            Keys::Many(table) => {
+                let columns: Vec<Column<'_>> = by.iter().map(|by| block.column(&by.name)).collect();
+                let (mut key, mut made) = (Vec::new(), Vec::new());
+                for row in 0..block.len() {
+                    if row % CHECK_ROWS == CHECK_ROWS - 1 {
+                        next.check()?;
+                    }
+                    key.clear();
+                    for (by, &column) in by.iter().zip(&columns) {
+                        if by.bucket.is_none() {
+                            write_part(block.value(column, row, scratch), &mut key);
+                        } else {
+                            made.clear();
+                            write_bucket(block, column, row, &by.bucket, scratch, &mut made);
+                            write_part(&made, &mut key);
+                        }
+                    }
+                    places.push(find_group(table, &key, groups, new_bytes, next.meter())?);
+                }
+            }
+        }
+        self.state.grow();
+        Ok(())
+    }
+}
+
+#[inline]
+fn find_group(
+    table: &mut Table<Box<[u8]>>,
+    key: &[u8],
+    groups: &mut usize,
+    new_bytes: usize,
+    meter: &mut Meter,
+) -> Result<u32, RunError> {
+    if let Some(&group) = table.get(key) {
+        return Ok(group);
+    }
+    meter.take(key.len() + new_bytes)?;
+    let group = next_group(groups);
+    table.insert(key.into(), group);
+    Ok(group)
+}
+
+/// Appends the beginning of the bucket that a value is in; what has no bucket stays as it is.
+fn write_bucket(
+    block: &Block,
+    column: Column<'_>,
+    row: usize,
+    bucket: &Option<Bucket>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    match bucket {
+        Some(Bucket::Time { step_ns, offset_ns }) => {
+            if let Some(ns) = block.time_ns(column, row, scratch) {
+                return write_time(time_bucket(ns, *step_ns, *offset_ns), out);
+            }
+            // Durations as values are numbers of nanoseconds.
+            if let Some(number) = parse_number(block.value(column, row, scratch)) {
+                let (step, offset) = (*step_ns as f64, *offset_ns as f64);
+                return write_number(((number - offset) / step).floor() * step + offset, out);
+            }
+        }
+        Some(Bucket::Number { size, .. }) => {
+            if let Some(number) = parse_number(block.value(column, row, scratch)) {
+                return write_number((number / size).floor() * size, out);
+            }
+        }
+        None => {}
+    }
+    out.extend_from_slice(block.value(column, row, scratch));
+}
+
+impl Processor for Grouping {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        next.check()?;
+        self.find_groups(&block, next)?;
+        let functions =
+            self.stats.functions.iter().zip(&self.selectors).zip(&mut self.state.states);
+        for ((function, selector), states) in functions {
+            let bits = selector.as_ref().map(|selector| {
+                let mut bits = Bitmap::full(block.len());
+                selector.narrow(&block, &mut bits, &mut self.scratch);
+                bits
+            });
+            let (places, scratch) = (&self.places, &mut self.scratch);
+            states.add(&function.function, &block, places, bits.as_ref(), scratch, next.meter())?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let by: Vec<Arc<str>> = self.stats.by.iter().map(|by| by.name.as_str().into()).collect();
+        let names: Vec<Arc<str>> =
+            self.stats.functions.iter().map(|f| f.name.as_str().into()).collect();
+        let groups = self.state.take_sorted();
+        let mut value = Vec::new();
+        for chunk in groups.chunks(BLOCK_ROWS_MAX) {
+            let mut rows = Vec::with_capacity(chunk.len());
+            for (values, group) in chunk {
+                let mut row = MadeRow::default();
+                by.iter().zip(values).for_each(|(name, value)| row.push(name.clone(), value));
+                let functions = self.stats.functions.iter().zip(&names).zip(&mut self.state.states);
+                for ((function, name), states) in functions {
+                    value.clear();
+                    states.write(&function.function, *group as usize, &mut value);
+                    row.push(name.clone(), &value);
+                }
+                rows.push(row);
+            }
+            if next.push(Block::Made(rows))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Lines;
+    use crate::pipe::Pipe;
+    use crate::testing::{batch, record};
+    use proptest::prelude::*;
+
+    fn block(sequence: u64, rows: &[(u8, u8)]) -> Block {
+        let texts: Vec<_> = rows.iter().map(|(a, b)| (format!("g{a}"), b.to_string())).collect();
+        let records: Vec<_> = texts
+            .iter()
+            .zip(rows)
+            .map(|((a, b), (_, time))| record(i64::from(*time), &[("a", a), ("n", b)]))
+            .collect();
+        let places = (0..rows.len() as u32).collect();
+        Block::Lines(Lines { batch: batch(sequence, &records), rows: places, layout: None })
+    }
+
+    proptest! {
+        #[test]
+        fn merged_workers_find_what_one_finds(
+            rows in prop::collection::vec((0u8..4, 0u8..20), 2..60),
+            by in prop::sample::select(vec!["", "by (a)", "by (_time:3ns)", "by (a, n:5)"]),
+            share in 0.1f64..0.9,
+        ) {
+            let text = format!(
+                "* | stats {by} count() c, count_empty(n) e, count_uniq(n) u, count_uniq(n) limit 2 v, sum(n) s, \
+                 avg(n) g, min(n) lo, max(n) hi, median(n) q"
+            );
+            let query = crate::Query::parse(&text, 0).unwrap();
+            let Pipe::Stats(stats) = &query.pipes()[0] else { unreachable!() };
+            let (left, right) = rows.split_at(1 + (share * (rows.len() - 2) as f64) as usize);
+            let shown = |parts: &[&[(u8, u8)]]| {
+                let (_, sent) = crate::run::with_next(|next| {
+                    let mut workers: Vec<Grouping> = parts.iter().map(|_| Grouping::new(stats)).collect();
+                    for (worker, part) in workers.iter_mut().zip(parts) {
+                        let _ = worker.push(block(1, part), next).unwrap();
+                    }
+                    let mut first = workers.remove(0);
+                    for other in workers {
+                        first.state.merge(stats, other.state, next.meter()).unwrap();
+                    }
+                    first.finish(next).unwrap();
+                });
+                let mut shown = Vec::new();
+                let mut scratch = Scratch::default();
+                for block in &sent {
+                    for row in 0..block.len() {
+                        block.visit(row, &mut scratch, |name, value| {
+                            shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
+                        });
+                    }
+                }
+                shown
+            };
+            prop_assert_eq!(shown(&[left, right]), shown(&[&rows]));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `top N by (a, b) [hits as name]`: the most frequent values, with the number of rows that have them.
+//!
+//! All different values are counted, up to the memory limit of queries.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use super::{
+    Processor, limit::parse_count, parse_names, tuples::Tuples, uniq::push_tuples, write_names,
+};
+use crate::block::{Block, Column};
+use crate::cursor::{Cursor, quote_name};
+use crate::error::ParseError;
+use crate::run::{CHECK_ROWS, Next, RunError};
+
+/// The `top` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// Rows that come out.
+    pub limit: u64,
+    /// Of which fields; at least one.
+    pub by: Vec<String>,
+    /// Name of the field with the number of rows.
+    pub hits: String,
+}
+
+/// Rows when no number is given.
+const TOP_ROWS: u64 = 10;
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
+    let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
+    let limit = if number { parse_count(cursor, None)? } else { TOP_ROWS };
+    cursor.eat_keyword("by");
+    let position = cursor.position();
+    let by = parse_names(cursor)?;
+    if by.is_empty() {
+        return Err(cursor.error_at(position, &["field names"], "top needs the fields to look at"));
+    }
+    let mut top = Top { limit, by, hits: "hits".to_owned() };
+    if cursor.eat_keyword("hits") {
+        cursor.eat_keyword("as");
+        top.hits = cursor.expect_string(false, "a name for the number of hits")?.text;
+    }
+    Ok(top)
+}
+
+impl fmt::Display for Top {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "top {} by ({})", self.limit, write_names(&self.by))?;
+        if self.hits == "hits" { Ok(()) } else { write!(f, " hits as {}", quote_name(&self.hits)) }
+    }
+}
+
+pub(super) struct TopRows {
+    top: Top,
+    tuples: Tuples,
+}
+
+impl TopRows {
+    pub fn new(top: &Top) -> TopRows {
+        TopRows { top: top.clone(), tuples: Tuples::default() }
+    }
+}
+
+impl Processor for TopRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        let columns: Vec<Column<'_>> = self.top.by.iter().map(|name| block.column(name)).collect();
+        for row in 0..block.len() {
+            if row % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            self.tuples.count(&block, row, &columns, false, next.meter())?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let mut tuples = self.tuples.take();
+        tuples.truncate(usize::try_from(self.top.limit).unwrap_or(usize::MAX));
+        push_tuples(&self.top.by, Some(&self.top.hits), tuples, next)
+    }
+}

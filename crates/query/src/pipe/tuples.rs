@@ -1,0 +1,71 @@
+//! Counts of different tuples of values: what `uniq` and `top` keep.
+//!
+//! A tuple is kept as one string of bytes: each value behind its length.
+
+use std::collections::HashMap;
+
+use crate::block::{Block, Column, Scratch};
+use crate::run::{Meter, RunError};
+
+/// Memory of an entry beside its bytes, about.
+pub(crate) const ENTRY_BYTES: usize = 56;
+
+/// Different tuples with the number of rows that have them.
+#[derive(Default)]
+pub(crate) struct Tuples {
+    hits: HashMap<Box<[u8]>, u64, foldhash::fast::RandomState>,
+    key: Vec<u8>,
+    scratch: Scratch,
+}
+
+impl Tuples {
+    pub fn len(&self) -> usize {
+        self.hits.len()
+    }
+
+    /// Counts the tuple of a row. With `only_known`, one that is not there yet is left out.
+    pub fn count(
+        &mut self,
+        block: &Block,
+        row: usize,
+        columns: &[Column<'_>],
+        only_known: bool,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        self.key.clear();
+        for &column in columns {
+            write_part(block.value(column, row, &mut self.scratch), &mut self.key);
+        }
+        if let Some(hits) = self.hits.get_mut(self.key.as_slice()) {
+            *hits += 1;
+        } else if !only_known {
+            meter.take(self.key.len() + ENTRY_BYTES)?;
+            self.hits.insert(self.key.as_slice().into(), 1);
+        }
+        Ok(())
+    }
+
+    /// The tuples, most hits first, then by the bytes of their values.
+    pub fn take(&mut self) -> Vec<(Box<[u8]>, u64)> {
+        let mut tuples: Vec<_> = std::mem::take(&mut self.hits).into_iter().collect();
+        tuples.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| parts(&a.0).cmp(parts(&b.0))));
+        tuples
+    }
+}
+
+/// Appends a value behind its length.
+#[inline]
+pub(crate) fn write_part(value: &[u8], key: &mut Vec<u8>) {
+    key.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    key.extend_from_slice(value);
+}
+
+/// The values of a tuple.
+pub(crate) fn parts(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = key.split_first_chunk::<4>()?;
+        let (value, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        key = rest;
+        Some(value)
+    })
+}

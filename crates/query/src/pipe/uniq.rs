@@ -1,0 +1,131 @@
+//! `uniq by (a, b) [with hits] [limit N]` and `field_values a [limit N]`: different values.
+//!
+//! With a limit, so many different values are kept, which ones is not defined; they come with most hits first.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Processor, limit::parse_count, parse_names, tuples, tuples::Tuples, write_names};
+use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::run::{CHECK_ROWS, Next, RunError};
+
+/// The `uniq` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uniq {
+    /// Of which fields; at least one.
+    pub by: Vec<String>,
+    /// Whether the number of rows is added as field `hits`.
+    pub hits: bool,
+    /// Different values kept.
+    pub limit: Option<u64>,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
+    cursor.eat_keyword("by");
+    let position = cursor.position();
+    let by = parse_names(cursor)?;
+    if by.is_empty() {
+        return Err(cursor.error_at(
+            position,
+            &["field names"],
+            "uniq needs the fields to look at",
+        ));
+    }
+    let mut uniq = Uniq { by, hits: false, limit: None };
+    loop {
+        if cursor.eat_keyword("with") {
+            if !cursor.eat_keyword("hits") {
+                return Err(cursor.error(&["\"hits\""], "no \"hits\" behind \"with\""));
+            }
+            uniq.hits = true;
+        } else if cursor.eat_keyword("hits") {
+            uniq.hits = true;
+        } else if cursor.eat_keyword("limit") {
+            uniq.limit = Some(parse_count(cursor, None)?).filter(|&limit| limit > 0);
+        } else {
+            return Ok(uniq);
+        }
+    }
+}
+
+pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
+    let name = cursor.expect_string(false, "a field name")?.text;
+    let mut uniq = Uniq { by: vec![name], hits: true, limit: None };
+    if cursor.eat_keyword("limit") {
+        uniq.limit = Some(parse_count(cursor, None)?).filter(|&limit| limit > 0);
+    }
+    Ok(uniq)
+}
+
+impl fmt::Display for Uniq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hits = if self.hits { " with hits" } else { "" };
+        write!(f, "uniq by ({}){hits}", write_names(&self.by))?;
+        self.limit.map_or(Ok(()), |limit| write!(f, " limit {limit}"))
+    }
+}
+
+pub(super) struct UniqRows {
+    uniq: Uniq,
+    tuples: Tuples,
+}
+
+impl UniqRows {
+    pub fn new(uniq: &Uniq) -> UniqRows {
+        UniqRows { uniq: uniq.clone(), tuples: Tuples::default() }
+    }
+}
+
+impl Processor for UniqRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        let columns: Vec<Column<'_>> = self.uniq.by.iter().map(|name| block.column(name)).collect();
+        let limit = self.uniq.limit.unwrap_or(u64::MAX);
+        for row in 0..block.len() {
+            if row % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            let full = self.tuples.len() as u64 >= limit;
+            if full && !self.uniq.hits {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.tuples.count(&block, row, &columns, full, next.meter())?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let hits = self.uniq.hits.then_some("hits");
+        push_tuples(&self.uniq.by, hits, self.tuples.take(), next)
+    }
+}
+
+/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits.
+pub(super) fn push_tuples(
+    by: &[String],
+    hits: Option<&str>,
+    tuples: Vec<(Box<[u8]>, u64)>,
+    next: &mut Next<'_, '_>,
+) -> Result<(), RunError> {
+    let names: Vec<Arc<str>> = by.iter().map(|name| name.as_str().into()).collect();
+    let hits: Option<Arc<str>> = hits.map(Into::into);
+    for chunk in tuples.chunks(BLOCK_ROWS_MAX) {
+        let row = |(key, count): &(Box<[u8]>, u64)| {
+            let mut row = MadeRow::default();
+            names
+                .iter()
+                .zip(tuples::parts(key))
+                .for_each(|(name, value)| row.push(name.clone(), value));
+            if let Some(hits) = &hits {
+                row.push(hits.clone(), count.to_string().as_bytes());
+            }
+            row
+        };
+        if next.push(Block::Made(chunk.iter().map(row).collect()))?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}

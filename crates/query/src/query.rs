@@ -1,0 +1,73 @@
+//! A query as a tree: read from text, written as text.
+
+use std::fmt;
+
+use crate::block::HIDDEN;
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::{Filter, parse_filter};
+use crate::pipe::{Pipe, parse_pipe};
+
+/// Longest text of a query, in bytes. Longer ones are refused.
+pub const QUERY_BYTES_MAX: usize = 256 << 10;
+/// Most pipes of a query. Longer ones are refused.
+pub const PIPES_MAX: usize = 100;
+
+/// A query: a filter and pipes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    pub(crate) filter: Filter,
+    pub(crate) pipes: Vec<Pipe>,
+}
+
+impl Query {
+    /// Reads a query. `now_ns` (nanoseconds since 1970 UTC) is what relative times in it refer to.
+    pub fn parse(text: &str, now_ns: i64) -> Result<Query, ParseError> {
+        let mut cursor = Cursor::new(text, now_ns);
+        if text.len() > QUERY_BYTES_MAX {
+            let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
+            return Err(cursor.error_at(0, &[], message));
+        }
+        let filter = parse_filter(&mut cursor)?;
+        let mut pipes = Vec::new();
+        while cursor.eat('|') {
+            if pipes.len() == PIPES_MAX {
+                return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
+            }
+            pipes.push(parse_pipe(&mut cursor)?);
+        }
+        match cursor.found() {
+            None => Ok(Query { filter, pipes }),
+            Some(found) => Err(cursor.error(&["\"|\"", "the end"], format!("unexpected {found}"))),
+        }
+    }
+
+    /// A query of parts.
+    pub fn new(filter: Filter, pipes: Vec<Pipe>) -> Query {
+        Query { filter, pipes }
+    }
+
+    /// Which lines it selects.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// What it does with them.
+    pub fn pipes(&self) -> &[Pipe] {
+        &self.pipes
+    }
+
+    /// Hidden computed fields that pipes or the client need of rows that are copied.
+    pub(crate) fn computed_fields(&self, include: &[String]) -> Vec<String> {
+        let written = self.to_string();
+        let named = |name: &str| include.iter().any(|i| i == name) || written.contains(name);
+        HIDDEN.into_iter().filter(|name| named(name)).map(str::to_owned).collect()
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.filter)?;
+        self.pipes.iter().try_for_each(|pipe| write!(f, " | {pipe}"))
+    }
+}

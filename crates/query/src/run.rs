@@ -1,0 +1,487 @@
+//! Runs a query: units of the source through the filter and the pipes to the client.
+//!
+//! One thread reads the units, newest first, and pushes blocks of rows through the chain of pipes. With a limit
+//! and no pipe that makes rows of its own, the newest rows come, newest first, and units that cannot hold newer
+//! ones are not read. Without a limit rows are sent on unit by unit, in bounded memory.
+//!
+//! State of pipes that collect rows can be merged, so that units may be read by several threads later.
+//!
+//! Limits: time, memory of what the pipes collect, rows sent. They and the wish to cancel are looked at before
+//! each unit and at least every [`CHECK_ROWS`] rows that a pipe holds or sends.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use record::Batch;
+
+use crate::block::{BLOCK_ROWS_MAX, Block, Lines, Scratch};
+use crate::filter::Selector;
+use crate::newest::Newest;
+use crate::pipe::Processor;
+use crate::query::Query;
+use crate::source::{Source, SourceError, TimeRange};
+
+/// Rows between two looks at the clock and the wish to cancel.
+pub const CHECK_ROWS: usize = 4_096;
+
+/// What a query may use up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time from start to end. Beyond it the query fails with [`RunError::TimeLimit`].
+    pub run_time: Duration,
+    /// Memory of groups, sorted rows and the like. Beyond it the query fails with [`RunError::MemoryLimit`].
+    pub memory_bytes_max: u64,
+    /// Rows sent to the client. Beyond it the query fails with [`RunError::RowLimit`].
+    pub rows_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            run_time: Duration::from_secs(60),
+            memory_bytes_max: 512 << 20,
+            rows_max: 10_000_000,
+        }
+    }
+}
+
+/// How far a query is; shared with the list of queries.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Units that the time range left to read; 0 until that is known.
+    pub units_planned: AtomicU64,
+    /// Units read or found to be unnecessary.
+    pub units_done: AtomicU64,
+    /// Bytes of raw lines in the planned units.
+    pub bytes_planned: AtomicU64,
+    /// Bytes of raw lines read.
+    pub bytes_scanned: AtomicU64,
+    /// Lines read.
+    pub lines_scanned: AtomicU64,
+    /// Rows sent to the client.
+    pub rows: AtomicU64,
+    /// Memory held by pipes now, in bytes.
+    pub memory_bytes: AtomicU64,
+}
+
+impl Progress {
+    /// Share of the work that is done, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let (planned, done) = (self.bytes_planned.load(Relaxed), self.bytes_scanned.load(Relaxed));
+        if planned == 0 { 0.0 } else { (done as f64 / planned as f64).min(1.0) }
+    }
+}
+
+/// What a run of a query is given beside its text.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Event times to look at; the query's own `_time` narrows it further.
+    pub range: TimeRange,
+    /// Send the newest so many rows only; or the first so many when a pipe makes the rows.
+    pub limit: Option<usize>,
+    /// Rows to leave out before that.
+    pub offset: usize,
+    /// Computed fields to add to rows that are lines: `_id`, `_raw`, `_received`.
+    pub include: Vec<String>,
+    /// What the query may use up.
+    pub limits: Limits,
+    /// Where to count.
+    pub progress: Arc<Progress>,
+    /// Set by others to end the query.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Context {
+            range: TimeRange::ALL,
+            limit: None,
+            offset: 0,
+            include: Vec::new(),
+            limits: Limits::default(),
+            progress: Arc::default(),
+            cancelled: Arc::default(),
+        }
+    }
+}
+
+/// Why a query ended before it was done. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Somebody cancelled it.
+    #[error("the query was cancelled")]
+    Cancelled,
+    /// It took too long.
+    #[error(
+        "the query took longer than {0} s; narrow its time range or filter, or raise query.run_s_max"
+    )]
+    TimeLimit(f64),
+    /// It collected too much.
+    #[error(
+        "the query needs more than {0} bytes of memory; narrow its time range, group by fewer values or add \
+         a limit, or raise query.memory_bytes_max"
+    )]
+    MemoryLimit(u64),
+    /// It has too many results.
+    #[error(
+        "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
+    )]
+    RowLimit(u64),
+    /// The store could not be read.
+    #[error("cannot read the stored lines: {0}")]
+    Source(#[from] SourceError),
+}
+
+/// What a query did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rows sent.
+    pub rows: u64,
+    /// Lines read.
+    pub lines_scanned: u64,
+    /// Units that retention deleted while the query ran.
+    pub units_gone: u64,
+    /// The client wanted no more.
+    pub stopped: bool,
+}
+
+/// Rows for the client: a small block of them.
+#[derive(Debug)]
+pub struct Rows {
+    block: Block,
+    include: Arc<[String]>,
+}
+
+impl Rows {
+    pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
+        Rows { block, include }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with the name and value of every field of row `index` that is not empty: `_time`,
+    /// `_stream`, `_msg` and the line's other fields, or those that pipes made, in their order; then the
+    /// computed fields of [`Context::include`].
+    pub fn visit(&self, index: usize, scratch: &mut Scratch, mut each: impl FnMut(&str, &[u8])) {
+        self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
+    }
+
+    /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
+    /// [`Context::include`] does not name `_raw`.
+    pub fn raw<'a>(&'a self, index: usize) -> Option<&'a [u8]> {
+        match &self.block {
+            Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
+            Block::Made(rows) => rows[index].stored("_raw"),
+        }
+    }
+
+    /// The batch and place of a row that is still a line of it.
+    pub fn line(&self, index: usize) -> Option<(&Arc<Batch>, u32)> {
+        match &self.block {
+            Block::Lines(lines) => Some((&lines.batch, lines.rows[index])),
+            Block::Made(_) => None,
+        }
+    }
+
+    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up each time.
+    pub fn get<'a>(&'a self, index: usize, name: &str, scratch: &'a mut Scratch) -> &'a [u8] {
+        let column = self.block.column(name);
+        self.block.value(column, index, scratch)
+    }
+}
+
+/// Runs `query` over `source` and calls `out` with its rows; `out` ends the query by breaking.
+pub fn run(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<Outcome, RunError> {
+    let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
+    let include: Arc<[String]> = context.include.clone().into();
+    let sink = match context.limit {
+        Some(limit) if row_wise => Sink::Newest(Newest::new(limit.saturating_add(context.offset))),
+        limit => Sink::Stream { skip: context.offset, left: limit.unwrap_or(usize::MAX) },
+    };
+    let mut run = Run {
+        meter: Meter::new(context),
+        started: Instant::now(),
+        context,
+        out,
+        sink,
+        include,
+        scratch: Scratch::default(),
+        outcome: Outcome::default(),
+    };
+    let carried = query.computed_fields(&context.include);
+    let mut stages: Vec<Box<dyn Processor>> =
+        query.pipes().iter().map(|pipe| pipe.processor(&carried)).collect();
+    if context.limit != Some(0) {
+        run.scan(query, source, &mut stages)?;
+    }
+    for place in 0..stages.len() {
+        if run.outcome.stopped {
+            break;
+        }
+        let (stage, rest) = stages[place..].split_first_mut().expect("inside");
+        stage.finish(&mut Next { rest, run: &mut run })?;
+    }
+    run.finish()?;
+    Ok(run.outcome)
+}
+
+/// Where rows go behind the last pipe.
+enum Sink {
+    Stream { skip: usize, left: usize },
+    Newest(Newest),
+}
+
+/// A query that runs.
+pub(crate) struct Run<'a> {
+    meter: Meter,
+    started: Instant,
+    context: &'a Context,
+    out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
+    sink: Sink,
+    include: Arc<[String]>,
+    scratch: Scratch,
+    outcome: Outcome,
+}
+
+impl Run<'_> {
+    fn scan(
+        &mut self,
+        query: &Query,
+        source: &dyn Source,
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<(), RunError> {
+        let range = self.context.range.intersect(query.filter().time_range());
+        let progress = self.context.progress.clone();
+        let mut units = source.units(range)?;
+        // Newest first, so that the newest rows are found soon; unknown ones could be the newest.
+        units.sort_by_key(|unit| {
+            std::cmp::Reverse(unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest))
+        });
+        progress.units_planned.store(units.len() as u64, Relaxed);
+        progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
+        let selector = Selector::new(query.filter());
+        for unit in &units {
+            self.check()?;
+            progress.units_done.fetch_add(1, Relaxed);
+            let known = unit.time_range_ns();
+            if known.is_some_and(|(oldest, newest)| !range.overlaps(oldest, newest)) {
+                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+                continue;
+            }
+            let oldest_wanted = self.oldest_wanted_ns();
+            if known.is_some_and(|(_, newest)| newest < oldest_wanted) {
+                break;
+            }
+            let Some(batch) = unit.load()? else {
+                self.outcome.units_gone += 1;
+                continue;
+            };
+            self.outcome.lines_scanned += batch.len() as u64;
+            let wanted = range.intersect(TimeRange { start_ns: oldest_wanted, end_ns: i64::MAX });
+            let flow = if batch.is_empty() {
+                ControlFlow::Continue(())
+            } else {
+                self.scan_batch(batch, wanted, &selector, stages)?
+            };
+            progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+            progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_batch(
+        &mut self,
+        batch: Arc<Batch>,
+        wanted: TimeRange,
+        selector: &Selector,
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<ControlFlow<()>, RunError> {
+        let (oldest, newest) = batch.time_range_ns();
+        let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
+            (0..batch.len() as u32).collect()
+        } else {
+            batch
+                .rows()
+                .filter(|row| wanted.contains(row.time_ns()))
+                .map(|row| row.index())
+                .collect()
+        };
+        let mut block = Block::Lines(Lines { batch, rows, layout: None });
+        selector.select(&mut block, &mut self.scratch);
+        Next { rest: stages, run: self }.push(block)
+    }
+
+    /// Rows older than that are not needed any more.
+    fn oldest_wanted_ns(&self) -> i64 {
+        match &self.sink {
+            Sink::Newest(newest) => newest.oldest_wanted_ns(),
+            Sink::Stream { .. } => i64::MIN,
+        }
+    }
+
+    /// Whether the query may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        if self.context.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let run_time = self.context.limits.run_time;
+        if self.started.elapsed() > run_time {
+            return Err(RunError::TimeLimit(run_time.as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    /// Takes rows from behind the last pipe.
+    fn deliver(&mut self, mut block: Block) -> Result<ControlFlow<()>, RunError> {
+        match &mut self.sink {
+            Sink::Newest(newest) => {
+                newest.add(&block, &self.include, &mut self.meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Stream { skip, left } => {
+                let skipped = (*skip).min(block.len());
+                let taken = (block.len() - skipped).min(*left);
+                *skip -= skipped;
+                *left -= taken;
+                let full = *left == 0;
+                block.slice(skipped, taken);
+                let flow = self.send(block)?;
+                Ok(if full { ControlFlow::Break(()) } else { flow })
+            }
+        }
+    }
+
+    /// Sends rows to the client in small blocks.
+    fn send(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
+        let mut rest = block;
+        while !rest.is_empty() {
+            self.check()?;
+            let behind = rest.split_off(BLOCK_ROWS_MAX);
+            let count = rest.len() as u64;
+            let rows_max = self.context.limits.rows_max;
+            if self.outcome.rows + count > rows_max {
+                rest.slice(0, (rows_max - self.outcome.rows) as usize);
+                let _ = (self.out)(Rows { block: rest, include: self.include.clone() });
+                self.outcome.rows = rows_max;
+                self.context.progress.rows.store(rows_max, Relaxed);
+                return Err(RunError::RowLimit(rows_max));
+            }
+            self.outcome.rows += count;
+            self.context.progress.rows.store(self.outcome.rows, Relaxed);
+            if (self.out)(Rows { block: rest, include: self.include.clone() }).is_break() {
+                self.outcome.stopped = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            rest = behind;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finish(&mut self) -> Result<(), RunError> {
+        if let Sink::Newest(newest) = &mut self.sink {
+            let mut rows = newest.take();
+            rows.drain(..self.context.offset.min(rows.len()));
+            let _ = self.send(Block::Made(rows))?;
+        }
+        Ok(())
+    }
+}
+
+/// Calls `with` with the stages behind a last pipe, for tests of single pipes.
+#[cfg(test)]
+pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec<Rows>) {
+    let mut sent = Vec::new();
+    let context = Context::default();
+    let result = {
+        let mut run = Run {
+            meter: Meter::new(&context),
+            started: Instant::now(),
+            context: &context,
+            out: &mut |rows| {
+                sent.push(rows);
+                ControlFlow::Continue(())
+            },
+            sink: Sink::Stream { skip: 0, left: usize::MAX },
+            include: Arc::default(),
+            scratch: Scratch::default(),
+            outcome: Outcome::default(),
+        };
+        with(&mut Next { rest: &mut [], run: &mut run })
+    };
+    (result, sent)
+}
+
+/// The stages behind a pipe.
+pub(crate) struct Next<'a, 'r> {
+    rest: &'a mut [Box<dyn Processor>],
+    run: &'a mut Run<'r>,
+}
+
+impl Next<'_, '_> {
+    /// Hands rows on. Break: nobody wants more.
+    pub fn push(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
+        if block.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match self.rest.split_first_mut() {
+            None => self.run.deliver(block),
+            Some((stage, rest)) => stage.push(block, &mut Next { rest, run: self.run }),
+        }
+    }
+
+    /// What counts the memory.
+    pub fn meter(&mut self) -> &mut Meter {
+        &mut self.run.meter
+    }
+
+    /// Whether the query may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.run.check()
+    }
+}
+
+/// Counts the memory that a query holds.
+pub(crate) struct Meter {
+    held: u64,
+    max: u64,
+    progress: Arc<Progress>,
+}
+
+impl Meter {
+    fn new(context: &Context) -> Meter {
+        let max = context.limits.memory_bytes_max;
+        Meter { held: 0, max, progress: context.progress.clone() }
+    }
+
+    /// Counts memory that was, or is about to be, taken.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
+        self.held += bytes as u64;
+        self.progress.memory_bytes.store(self.held, Relaxed);
+        if self.held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
+    }
+
+    /// Counts memory that was given back.
+    pub fn give_back(&mut self, bytes: usize) {
+        self.held = self.held.saturating_sub(bytes as u64);
+        self.progress.memory_bytes.store(self.held, Relaxed);
+    }
+}

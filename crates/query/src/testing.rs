@@ -1,0 +1,132 @@
+//! A source of records for tests: fields are set by hand, no parser is needed.
+
+use std::sync::Arc;
+
+use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
+
+use crate::source::{ScanUnit, Source, SourceError, TimeRange};
+use crate::{Context, Outcome, Query, RunError, Scratch};
+
+/// A record: event time and fields.
+pub(crate) type Record = (i64, Vec<(String, Vec<u8>)>);
+
+pub(crate) fn record(time_ns: i64, fields: &[(&str, &str)]) -> Record {
+    (time_ns, fields.iter().map(|(n, v)| (n.to_string(), v.as_bytes().to_vec())).collect())
+}
+
+/// A batch of records; each line is the `_msg` of its record.
+pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
+    let mut frame = FrameBuilder::new();
+    let origin = Origin::new(Transport::Http, Format::Auto, None);
+    for (_, fields) in records {
+        let msg = fields.iter().find(|(n, _)| n == "_msg").map_or(&b""[..], |(_, v)| v);
+        frame.push_line(&origin, 1, msg, false);
+    }
+    let frame = Arc::new(frame.finish(1, sequence).expect("there are records"));
+    let mut builder = BatchBuilder::new(frame.clone());
+    for (line, (time_ns, fields)) in frame.lines().zip(records) {
+        builder.begin_row(&line);
+        builder.set_time(*time_ns);
+        for (name, value) in fields {
+            let id = builder.field_id(name).expect("few names");
+            if name == "_msg" {
+                builder.push_slice(id, 0, value.len());
+            } else {
+                builder.push_made(id, value);
+            }
+        }
+        builder.end_row();
+    }
+    Arc::new(builder.finish())
+}
+
+/// A source over batches; `known` says whether units tell their range of times.
+pub(crate) struct Memory {
+    pub batches: Vec<Arc<Batch>>,
+    pub known: bool,
+}
+
+impl Memory {
+    pub fn new(batches: Vec<Arc<Batch>>) -> Memory {
+        Memory { batches, known: true }
+    }
+
+    /// One batch of records.
+    pub fn of(records: &[Record]) -> Memory {
+        Memory::new(vec![batch(1, records)])
+    }
+}
+
+struct Unit {
+    batch: Arc<Batch>,
+    known: bool,
+}
+
+impl Source for Memory {
+    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let unit = |batch: &Arc<Batch>| -> Box<dyn ScanUnit> {
+            Box::new(Unit { batch: batch.clone(), known: self.known })
+        };
+        Ok(self.batches.iter().map(unit).collect())
+    }
+
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        let found = |b: &&Arc<Batch>| b.frame().header().sequence == id.sequence;
+        Ok(self.batches.iter().find(found).cloned())
+    }
+}
+
+impl ScanUnit for Unit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        self.known.then(|| self.batch.time_range_ns())
+    }
+
+    fn lines(&self) -> u64 {
+        self.batch.len() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.batch.frame().bytes().len() as u64
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(self.batch.clone()))
+    }
+}
+
+/// A row as names and values.
+pub(crate) type Shown = Vec<(String, String)>;
+
+/// Runs a query and collects its rows.
+pub(crate) fn collect(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+) -> (Vec<Shown>, Result<Outcome, RunError>) {
+    let mut rows = Vec::new();
+    let mut scratch = Scratch::default();
+    let outcome = crate::run(query, source, context, &mut |block| {
+        for i in 0..block.len() {
+            let mut row = Vec::new();
+            block.visit(i, &mut scratch, |name, value| {
+                row.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+            });
+            rows.push(row);
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    (rows, outcome)
+}
+
+/// The rows of a query over records, each as `name=value` joined by spaces, without `_time` and `_stream`
+/// unless `all`.
+pub(crate) fn rows_of(text: &str, records: &[Record]) -> Vec<String> {
+    let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"));
+    let (rows, outcome) = collect(&query, &Memory::of(records), &Context::default());
+    outcome.unwrap();
+    let show = |row: &Shown| {
+        let shown = row.iter().filter(|(name, _)| name != "_time" && name != "_stream");
+        shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    rows.iter().map(show).collect()
+}
