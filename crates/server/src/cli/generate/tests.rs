@@ -137,3 +137,47 @@ fn a_failed_order_can_be_followed_from_the_application_to_the_web_server() {
     }
     assert!(found > 100, "{found}");
 }
+
+/// Lines as the server parses them that gets them by TCP.
+fn parsed(lines: &[String], format: record::Format) -> record::Batch {
+    let origin = record::Origin::new(record::Transport::SyslogTcp, format, None);
+    let mut frame = record::FrameBuilder::new();
+    for line in lines {
+        frame.push_line(&origin, LIVE_NS + 600 * SECOND_NS, line.as_bytes(), false);
+    }
+    let frame = Arc::new(frame.finish(1, 1).unwrap());
+    record::Parser::new(&record::ParserConfig::default()).unwrap().parse(frame)
+}
+
+#[test]
+fn the_parser_finds_host_application_time_and_type() {
+    for (format, parse_as, precision_ns) in [
+        (Format::Rfc5424, record::Format::Syslog, 1_000_000),
+        (Format::Rfc3164, record::Format::Syslog, SECOND_NS),
+        (Format::Json, record::Format::Json, 1_000_000),
+    ] {
+        let lines = lines(5, "demo", format, 100..300, 20);
+        let batch = parsed(&lines, parse_as);
+        let (mut access, mut json) = (0, 0);
+        for (i, row) in batch.rows().enumerate() {
+            let get = |name: &str| {
+                String::from_utf8_lossy(row.get_by_name(name).unwrap_or_default()).into_owned()
+            };
+            let line = &lines[i];
+            assert_eq!(get("_note"), "", "{line}");
+            assert!(HOSTS.iter().any(|h| h.name == get("hostname")), "{}: {line}", get("hostname"));
+            assert!(!get("app_name").is_empty() || get("hostname") == "gw1", "{line}");
+            assert!(!get("level").is_empty(), "{line}");
+            let time_ns = LIVE_NS + 100 * SECOND_NS + i as i64 * (SECOND_NS / 20);
+            assert!(
+                (0..precision_ns).contains(&(time_ns - row.time_ns())),
+                "{}: {line}",
+                row.time_ns()
+            );
+            access += usize::from(get("type") == "access" && !get("status").is_empty());
+            json += usize::from(get("type") == "json" && !get("request_id").is_empty());
+        }
+        assert!(json > 100, "{format:?}: {json}");
+        assert!(access > 500 || format == Format::Json, "{format:?}: {access}");
+    }
+}
