@@ -6,11 +6,11 @@
 import { ApiError, isAbort, queryFacets, queryHits, queryLines, type Facet, type Row } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
 import { filterOf, splitQuery } from './logsql';
-import { reuseRows } from './rows';
+import { olderThan, reuseRows } from './rows';
 import { RunningQueries } from './running.svelte';
 import { serverStatus } from './status.svelte';
 import { bucketsOf, niceStep, type Buckets } from './steps';
-import { resolveRange, timeToNs, type Range, type Span } from './time';
+import { resolveRange, type Range, type Span } from './time';
 
 export const PAGE_ROWS = 100;
 /** Rows asked for when pipes make tables of the lines: there is no older page to load then. */
@@ -134,23 +134,17 @@ export class LinesSearch {
     }
   }
 
-  /**
-   * The next older page: everything up to and with the time of the last row, minus the rows of that very time that are
-   * shown already. So lines that share a timestamp are neither lost nor shown twice, however many there are.
-   */
   async loadOlder(): Promise<void> {
-    const last = this.rows[this.rows.length - 1];
+    const from = olderThan(this.rows);
     const span = this.span;
-    const lastNs = last ? timeToNs(last['_time'] ?? '') : null;
-    if (this.loadingOlder || this.reachedEnd || !last || !span || lastNs === null) return;
+    if (this.loadingOlder || this.reachedEnd || !from || !span) return;
     const run = this.#run;
-    const sameTime = this.rows.filter((row) => row['_time'] === last['_time']).length;
     const older: Row[] = [];
     this.loadingOlder = true;
     try {
       await this.running.track('query', this.query, (options) =>
         queryLines(
-          { query: this.query, span, limit: PAGE_ROWS, offset: sameTime, endNs: lastNs + 1n },
+          { query: this.query, span, limit: PAGE_ROWS, ...from },
           (rows) => older.push(...rows),
           options,
         ),

@@ -1,6 +1,7 @@
 // What of a line goes into which column, and which of its fields can be asked for.
 
 import type { Row } from './jsonl';
+import { timeToNs } from './time';
 
 /** Identifies a row for what the page remembers about it (expanded, active). */
 export function rowKey(row: Row): string {
@@ -62,4 +63,16 @@ export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
     known.delete(row['_id']);
     return same;
   });
+}
+
+/**
+ * Where the page of lines older than these begins: everything up to and with the time of the last row, minus the rows
+ * of that very time that are there already. So lines that share a timestamp are neither lost nor shown twice, however
+ * many there are. Null when there is no row with a time.
+ */
+export function olderThan(rows: readonly Row[]): { endNs: bigint; offset: number } | null {
+  const last = rows[rows.length - 1]?.['_time'];
+  const lastNs = last === undefined ? null : timeToNs(last);
+  if (lastNs === null) return null;
+  return { endNs: lastNs + 1n, offset: rows.filter((row) => row['_time'] === last).length };
 }

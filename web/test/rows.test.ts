@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import type { Row } from '../src/lib/jsonl';
+import { canFilter, clip, fieldsOf, messageOf, olderThan, reuseRows, rowKey } from '../src/lib/rows';
+import { timeToNs } from '../src/lib/time';
+
+/** What the server does: newest first, before an instant, some skipped. */
+function page(store: readonly Row[], endNs: bigint | null, offset: number, limit: number): Row[] {
+  return store.filter((row) => endNs === null || (timeToNs(row['_time']!) as bigint) < endNs).slice(offset, offset + limit);
+}
+
+describe('older pages', () => {
+  // Times from one shared by all to one each, with and without a fraction.
+  test.each([1, 2, 3, 7, 50, 1000])('%i different times', (times) => {
+    const store = Array.from({ length: 437 }, (_, i) => {
+      const at = Math.floor((i * times) / 437);
+      const fraction = at % 3 === 0 ? '' : `.${String(999_999_999 - at).padStart(9, '0')}`;
+      return { _time: `2026-01-31T12:00:00${fraction}Z`, _id: String(i) };
+    }).sort((a, b) => Number((timeToNs(b._time) as bigint) - (timeToNs(a._time) as bigint)));
+    for (const limit of [1, 10, 100]) {
+      let rows = page(store, null, 0, limit);
+      for (;;) {
+        const from = olderThan(rows);
+        const more = page(store, from!.endNs, from!.offset, limit);
+        rows = [...rows, ...more];
+        if (more.length < limit) break;
+      }
+      expect(rows.map((row) => row['_id'])).toEqual(store.map((row) => row._id));
+    }
+  });
+
+  test('without a time there is no older page', () => {
+    expect(olderThan([])).toBeNull();
+    expect(olderThan([{ lines: '3' }])).toBeNull();
+  });
+});
+
+test('a refresh keeps the rows that are there, each once', () => {
+  const [a, b] = [{ _id: '1', x: 'old' }, { _id: '2' }];
+  const kept = reuseRows([a, b], [{ _id: '3' }, { _id: '1', x: 'new' }, { _id: '1' }, { y: '' }]);
+  expect(kept[1]).toBe(a);
+  expect(kept[2]).not.toBe(a);
+  expect(new Set(kept).size).toBe(4);
+});
+
+test('a line without a message shows its fields', () => {
+  expect(messageOf({ _time: 't', type: 'json', level: 'info', a: '1', b: '2' })).toBe('a=1 b=2');
+  expect(messageOf({ _msg: 'hello', a: '1' })).toBe('hello');
+});
+
+test('fields in reading order, internals last and unfilterable', () => {
+  const names = fieldsOf({ _id: '1', zeta: '', _raw: '', hostname: '', _msg: '', alpha: '', _time: '' }).map(([name]) => name);
+  expect(names).toEqual(['_time', '_msg', 'hostname', 'alpha', 'zeta', '_id']);
+  expect(names.filter(canFilter)).toEqual(['_msg', 'hostname', 'alpha', 'zeta']);
+});
+
+test('long text is cut with a note', () => {
+  expect(clip('abc', 3)).toBe('abc');
+  expect(clip('abcd', 3)).toBe('abc… (1 more characters)');
+});
+
+test('rows without an id have a key all the same', () => {
+  expect(rowKey({ _time: 't', _msg: 'm' })).toBe('t  m');
+  expect(rowKey({ _id: '1-2' })).toBe('1-2');
+});
