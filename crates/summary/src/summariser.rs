@@ -8,8 +8,8 @@
 //!
 //! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once, and no other line.
 //!
-//! The caller delivers the rows of a flush as one frame, marked with `through`
-//! ([`Hints::summarised_through`](record::Hints)). A frame is there as a whole or not at all, and it stands behind
+//! The caller delivers the rows of a flush as one frame of [`Flush::origin`], which marks it with `through`
+//! ([`Hints::summarised_through`]). A frame is there as a whole or not at all, and it stands behind
 //! the frames it counts, so it never survives a crash without them. After a restart the caller looks for the greatest
 //! mark, gives it to [`Summariser::new`], and observes again the frames at greater positions.
 //!
@@ -26,8 +26,9 @@
 //! `other` at the time of arrival.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use record::Batch;
+use record::{Batch, Format, Hints, Origin, Transport};
 
 use crate::bucket::{Bucket, Fields, Room, empty_json_bytes};
 use crate::program::{Program, programs};
@@ -36,9 +37,10 @@ use crate::time::{SECOND_NS, bucket_start};
 use crate::{OTHER, SUMMARY_TYPE};
 
 /// Size of a flush, in bytes of JSON, at which it is due without waiting.
-pub const FLUSH_BYTES_DUE: usize = 4 << 20;
-/// The largest flush. It fits one frame. See the module's documentation for what happens there.
-pub const FLUSH_BYTES_MAX: usize = 16 << 20;
+pub const FLUSH_BYTES_DUE: usize = 2 << 20;
+/// The largest flush; as much as the longest line, so that it fits one frame. See the module's documentation for what
+/// happens there.
+pub const FLUSH_BYTES_MAX: usize = record::frame::LINE_BYTES_MAX;
 /// Different counts (dimension and value) that all rows of a flush name together; half of the field names that one
 /// parsed frame can have ([`record::batch::BATCH_NAMES_MAX`]). Further values count as `other`.
 pub const FLUSH_NAMES_MAX: usize = record::batch::BATCH_NAMES_MAX / 2;
@@ -80,6 +82,18 @@ pub struct Flush {
     pub rows: usize,
     /// Position of the last frame counted.
     pub through: u64,
+}
+
+impl Flush {
+    /// The origin that the rows' frame must have: their type, and the mark by which they are counted once.
+    pub fn origin(&self) -> Origin {
+        let hints = Hints {
+            log_type: Some(SUMMARY_TYPE.to_owned()),
+            summarised_through: Some(self.through),
+            ..Hints::default()
+        };
+        Origin { hints: Arc::new(hints), ..Origin::new(Transport::Internal, Format::Json, None) }
+    }
 }
 
 /// Counts not yet settled, consistent with stored rows of settled flushes.
