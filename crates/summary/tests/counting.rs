@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use record::{Batch, BatchBuilder, Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 use summary::{
-    ChartBuilder, ChartRange, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, OTHER, SUMMARY_TYPE,
-    Summariser, SummaryConfig, SummaryRow, TypesBuilder, VALUE_BYTES_MAX, stored_rows,
+    ChartBuilder, ChartRange, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, OTHER, Summariser,
+    SummaryConfig, SummaryRow, TypesBuilder, VALUE_BYTES_MAX, stored_rows,
 };
 
 const S: i64 = 1_000_000_000;
