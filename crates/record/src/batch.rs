@@ -233,7 +233,13 @@ pub struct BatchBuilder {
     head: RowHead,
     overflowed: bool,
     statics: HashMap<&'static str, u32, foldhash::fast::RandomState>,
+    /// The values of `statics` met last, found by address without hashing.
+    recent: [Recent; RECENT_STATICS],
 }
+
+/// Address, length and place of a static value; nothing when the length is 0.
+type Recent = (usize, usize, u32);
+const RECENT_STATICS: usize = 64;
 
 impl BatchBuilder {
     /// A batch over `frame`, without rows yet.
@@ -258,7 +264,8 @@ impl BatchBuilder {
             time_min_ns: i64::MAX,
             time_max_ns: i64::MIN,
         };
-        BatchBuilder { batch, head, overflowed: false, statics: HashMap::default() }
+        let recent = [(0, 0, 0); RECENT_STATICS];
+        BatchBuilder { batch, head, overflowed: false, statics: HashMap::default(), recent }
     }
 
     /// The number of `name`, given on first use. None when there are [`BATCH_NAMES_MAX`] already.
@@ -316,6 +323,12 @@ impl BatchBuilder {
 
     /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a batch.
     pub fn push_static(&mut self, name: FieldId, value: &'static str) {
+        let address = value.as_ptr().addr();
+        let slot = (address / 4) % RECENT_STATICS;
+        let (recent_address, recent_length, recent_at) = self.recent[slot];
+        if (recent_address, recent_length) == (address, value.len()) {
+            return self.push(name, recent_at, value.len() as u32);
+        }
         let at = match self.statics.get(value) {
             Some(&at) => at,
             None => {
@@ -325,6 +338,7 @@ impl BatchBuilder {
                 at
             }
         };
+        self.recent[slot] = (address, value.len(), at);
         self.push(name, at, value.len() as u32);
     }
 

@@ -75,41 +75,55 @@ pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     }
     let mut at = start;
     while at < text.len() {
-        if !text[at].is_ascii_alphabetic() {
+        if !is_word(text[at]) {
             at += 1;
             continue;
         }
-        let length = text[at..].iter().take_while(|b| b.is_ascii_alphabetic()).count();
-        let (word, behind) = (&text[at..at + length], text.get(at + length));
-        if (3..=9).contains(&length)
-            && let Some(level) = from_word(word)
-            && taken(&text[..at], word, behind, text.get(at + length + 1), at == start)
+        let length = text[at..].iter().position(|b| !is_word(*b)).unwrap_or(text.len() - at);
+        // Where a word stands is cheaper to see than what it is, and rules nearly all out.
+        if (3..=13).contains(&length)
+            && stands_out(text, at, length, at == start)
+            && let Some(level) = from_word(&text[at..at + length])
         {
             return Some(level);
         }
         at += length;
-        // What follows letters directly is part of the same word.
-        at += text[at..].iter().take_while(|b| is_word(**b)).count();
     }
     None
 }
 
-fn taken(before: &[u8], word: &[u8], behind: Option<&u8>, next: Option<&u8>, first: bool) -> bool {
-    let previous = before.last();
-    let bracketed = matches!(previous, Some(b'[' | b':' | b'<' | b'('))
-        && matches!(behind, Some(b']' | b'>' | b')'));
-    let assigned = before.ends_with(b"level=") || before.ends_with(b"level=\"");
-    let leading =
-        first && (behind == Some(&b':') || (behind == Some(&b' ') && next == Some(&b' ')));
-    let alone = word.iter().all(u8::is_ascii_uppercase)
-        && previous.is_none_or(|b| matches!(b, b' ' | b'\t' | b'|' | b'[' | b',' | b'(' | b'<'))
-        && behind
-            .is_none_or(|b| matches!(b, b' ' | b'\t' | b'|' | b']' | b':' | b',' | b')' | b'>'));
-    bracketed || assigned || leading || alone
+fn stands_out(text: &[u8], at: usize, length: usize, first: bool) -> bool {
+    let (before, behind) = (&text[..at], &text[at + length..]);
+    let capitals = text[at].is_ascii_uppercase() && text[at + 1].is_ascii_uppercase();
+    match (before.last(), behind.first()) {
+        (Some(b'[' | b':' | b'<' | b'('), Some(b']' | b'>' | b')')) => true,
+        (Some(b'='), _) => before.ends_with(b"level="),
+        (Some(b'"'), _) => before.ends_with(b"level=\""),
+        _ if first && (behind.starts_with(b":") || behind.starts_with(b"  ")) => true,
+        (
+            None | Some(b' ' | b'\t' | b'|' | b'[' | b',' | b'(' | b'<'),
+            None | Some(b' ' | b'\t' | b'|' | b']' | b':' | b',' | b')' | b'>'),
+        ) => capitals && text[at..at + length].iter().all(u8::is_ascii_uppercase),
+        _ => false,
+    }
 }
 
+/// What belongs to a word, so that `ERROR_CODE` and `x.ERROR` are no levels.
+#[inline]
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'$' | b'/')
+    const WORD: [bool; 256] = {
+        let mut word = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let b = byte as u8;
+            word[byte] = b.is_ascii_alphanumeric()
+                || matches!(b, b'_' | b'.' | b'-' | b'$' | b'/')
+                || b >= 0x80;
+            byte += 1;
+        }
+        word
+    };
+    WORD[byte as usize]
 }
 
 #[cfg(test)]

@@ -76,9 +76,9 @@ pub(crate) fn in_bounds(utc_s: i64, nanos: u32, arrival_ns: i64) -> Result<i64, 
 fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
     let (_, month, day) = civil_from_days(local_s.div_euclid(86_400));
     let second = local_s.rem_euclid(86_400);
-    let (year, _, _) = civil_from_days(now_s.div_euclid(86_400));
+    let (year, _, _) = civil_from_days((now_s + AHEAD_S_MAX).div_euclid(86_400));
     // Only 29 February looks back further than the year before; leap years are at most 8 years apart.
-    (0..=9).map(|back| year + 1 - back).find_map(|year| {
+    (0..=8).map(|back| year - back).find_map(|year| {
         let candidate_s = days_from_civil(year, month, day)? * 86_400 + second;
         (candidate_s <= now_s + AHEAD_S_MAX).then_some(candidate_s)
     })

@@ -1,6 +1,7 @@
 //! Whole lines in, whole records out.
 
 mod any;
+mod corpora;
 mod device;
 mod json;
 mod message;
