@@ -13,12 +13,14 @@
 mod bitmap;
 mod block;
 mod cursor;
+mod endpoint;
 mod error;
 mod filter;
 mod newest;
 mod number;
 mod pipe;
 mod query;
+mod queue;
 mod run;
 pub mod source;
 mod tail;
@@ -28,11 +30,16 @@ pub mod time;
 
 pub use block::{Change, NamePattern, Scratch};
 pub use cursor::NESTING_MAX;
+pub use endpoint::{
+    Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
+    field_values, hits, streams,
+};
 pub use error::ParseError;
 pub use filter::{Comparison, Filter, Number, Pattern, Test};
 pub use pipe::{
     Bucket, By, Facets, Function, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
+pub use queue::{Cancel, Permit, QueryInfo, Queue, QueueError, QueueLimits, State, TAIL};
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;

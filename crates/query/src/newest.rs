@@ -3,6 +3,8 @@
 //! Rows are in order of event time, then of arrival (line id), so that the answer is the same whichever unit
 //! was read first. At most twice the limit of copied rows is held.
 
+use std::cmp::Reverse;
+
 use record::LineId;
 
 use crate::block::{Block, MadeRow, Scratch};
@@ -71,7 +73,7 @@ impl Newest {
             return;
         }
         let last = self.limit.min(self.rows.len()) - 1;
-        self.rows.select_nth_unstable_by(last, |a, b| b.key.cmp(&a.key));
+        self.rows.select_nth_unstable_by_key(last, |entry| Reverse(entry.key));
         let gone: usize = self.rows[last + 1..].iter().map(|e| e.row.memory_bytes()).sum();
         meter.give_back(gone);
         self.rows.truncate(last + 1);
@@ -82,7 +84,7 @@ impl Newest {
 
     /// The rows, newest first.
     pub fn take(&mut self) -> Vec<MadeRow> {
-        self.rows.sort_unstable_by(|a, b| b.key.cmp(&a.key));
+        self.rows.sort_unstable_by_key(|entry| Reverse(entry.key));
         self.rows.truncate(self.limit);
         std::mem::take(&mut self.rows).into_iter().map(|entry| entry.row).collect()
     }

@@ -178,7 +178,7 @@ impl Rows {
 
     /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
     /// [`Context::include`] does not name `_raw`.
-    pub fn raw<'a>(&'a self, index: usize) -> Option<&'a [u8]> {
+    pub fn raw(&self, index: usize) -> Option<&[u8]> {
         match &self.block {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
             Block::Made(rows) => rows[index].stored("_raw"),

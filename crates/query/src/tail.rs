@@ -20,7 +20,7 @@ pub struct TailQuery {
 
 enum Step {
     Change(crate::block::Change),
-    Filter(Selector),
+    Filter(Box<Selector>),
 }
 
 impl Query {
@@ -29,7 +29,7 @@ impl Query {
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
         let steps = self.pipes().iter().map(|pipe| match pipe {
             Pipe::Change(change) => Ok(Step::Change(change.clone())),
-            Pipe::Filter(filter) => Ok(Step::Filter(Selector::new(filter))),
+            Pipe::Filter(filter) => Ok(Step::Filter(Box::new(Selector::new(filter)))),
             other => {
                 let query = self.to_string();
                 let written = other.to_string();

@@ -48,9 +48,9 @@ fn parse_unix(text: &str) -> Option<i64> {
         return None;
     }
     let unit: i64 = match digits.len() {
-        ..=11 => SECOND_NS,
-        ..=14 => 1_000_000,
-        ..=17 => 1_000,
+        0..=11 => SECOND_NS,
+        12..=14 => 1_000_000,
+        15..=17 => 1_000,
         _ => 1,
     };
     let whole: i64 = whole.parse().ok()?;

@@ -25,7 +25,7 @@ enum Node {
     Or(Vec<Node>),
     Not(Box<Node>),
     Time(TimeRange),
-    Field { name: String, matcher: Matcher },
+    Field { name: String, matcher: Box<Matcher> },
 }
 
 enum Matcher {
@@ -80,7 +80,7 @@ impl Node {
             Filter::Not(filter) => Node::Not(Box::new(Node::new(filter))),
             Filter::Time(range) => Node::Time(*range),
             Filter::Field { name, test } => {
-                Node::Field { name: name.clone(), matcher: Matcher::new(test) }
+                Node::Field { name: name.clone(), matcher: Box::new(Matcher::new(test)) }
             }
         }
     }

@@ -35,9 +35,9 @@ impl PhraseFinder {
         let length = self.finder.needle().len();
         while let Some(found) = self.finder.find(&value[from..]) {
             let (start, end) = (from + found, from + found + length);
-            if !(self.starts_with_word && word_before(value, start))
-                && !(self.ends_with_word && word_behind(value, end))
-            {
+            let goes_on = self.starts_with_word && word_before(value, start)
+                || self.ends_with_word && word_behind(value, end);
+            if !goes_on {
                 return Some(end);
             }
             from = start + 1;
@@ -56,9 +56,9 @@ pub(super) fn matches_any_case(
 ) -> bool {
     let mut from = 0;
     while let Some(found) = regex.find_at(value, from) {
-        if !(starts_with_word && word_before(value, found.start()))
-            && !(ends_with_word && word_behind(value, found.end()))
-        {
+        let goes_on = starts_with_word && word_before(value, found.start())
+            || ends_with_word && word_behind(value, found.end());
+        if !goes_on {
             return true;
         }
         from = found.start() + 1;

@@ -6,7 +6,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{
-    Processor, limit::parse_count, parse_names, tuples::Tuples, uniq::push_tuples, write_names,
+    Processor, limit::parse_count, parse_names, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
+    write_names,
 };
 use crate::block::{Block, Column};
 use crate::cursor::{Cursor, quote_name};
@@ -36,7 +37,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     if by.is_empty() {
         return Err(cursor.error_at(position, &["field names"], "top needs the fields to look at"));
     }
-    let mut top = Top { limit, by, hits: "hits".to_owned() };
+    let mut top = Top { limit, hits: hits_name(&by), by };
     if cursor.eat_keyword("hits") {
         cursor.eat_keyword("as");
         top.hits = cursor.expect_string(false, "a name for the number of hits")?.text;
@@ -47,7 +48,11 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
 impl fmt::Display for Top {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top {} by ({})", self.limit, write_names(&self.by))?;
-        if self.hits == "hits" { Ok(()) } else { write!(f, " hits as {}", quote_name(&self.hits)) }
+        if self.hits == hits_name(&self.by) {
+            Ok(())
+        } else {
+            write!(f, " hits as {}", quote_name(&self.hits))
+        }
     }
 }
 

@@ -97,9 +97,18 @@ impl Processor for UniqRows {
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let hits = self.uniq.hits.then_some("hits");
-        push_tuples(&self.uniq.by, hits, self.tuples.take(), next)
+        let hits = self.uniq.hits.then(|| hits_name(&self.uniq.by));
+        push_tuples(&self.uniq.by, hits.as_deref(), self.tuples.take(), next)
     }
+}
+
+/// `hits`, or `hitss` and so on when a field has that name.
+pub(super) fn hits_name(by: &[String]) -> String {
+    let mut name = "hits".to_owned();
+    while by.contains(&name) {
+        name.push('s');
+    }
+    name
 }
 
 /// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits.

@@ -1,0 +1,214 @@
+//! What the endpoints beside `query` ask: histograms, facets, names and values of fields, series of numbers.
+//! One pass over the data each; answers are plain structures, values as text (bytes that are not UTF-8 are
+//! shown as U+FFFD).
+//!
+//! Pipes of the query that change, select or rename are kept; those behind the first other one are left out,
+//! as they would make rows that are no lines.
+
+mod hits;
+mod stats;
+
+use std::ops::ControlFlow;
+
+use crate::block::Scratch;
+use crate::pipe::{Facets, Pipe, Top};
+use crate::query::Query;
+use crate::run::{Context, RunError, run};
+use crate::source::Source;
+
+pub use hits::{HitsRequest, HitsSeries, hits};
+pub use stats::{StatsQuery, StatsRow};
+
+/// Name of a field with a number of rows that is no field of a line, so that a field "hits" can be asked for.
+const HITS: &str = "hits\0";
+
+/// A value with the number of rows that have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueHits {
+    /// The value, or the name of a field.
+    pub value: String,
+    /// Rows.
+    pub hits: u64,
+}
+
+/// The most frequent values of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facet {
+    /// Name of the field.
+    pub field_name: String,
+    /// Most frequent first.
+    pub values: Vec<ValueHits>,
+}
+
+/// The most frequent values of every field in the rows of `query`; fields in the order of their names.
+pub fn facets(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    facets: &Facets,
+) -> Result<Vec<Facet>, RunError> {
+    let mut found: Vec<Facet> = Vec::new();
+    let columns = ["field_name", "field_value", "hits"];
+    with_rows(
+        &query.row_wise_with(Pipe::Facets(facets.clone())),
+        source,
+        context,
+        &columns,
+        |row| {
+            let [field_name, value, hits] = row else { unreachable!("as many as columns") };
+            if found.last().is_none_or(|last| last.field_name != *field_name) {
+                found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
+            }
+            let values = &mut found.last_mut().expect("just pushed").values;
+            values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
+        },
+    )?;
+    Ok(found)
+}
+
+/// The names of fields in the rows of `query`, in order, those that contain `filter`.
+pub fn field_names(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    filter: &str,
+) -> Result<Vec<ValueHits>, RunError> {
+    let query = query.row_wise_with(Pipe::FieldNames);
+    value_hits(&query, source, context, ["name", "hits"], filter, None)
+}
+
+/// The values of `field` in the rows of `query`, most frequent first, those that contain `filter`, and of these
+/// the first `limit`.
+pub fn field_values(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    field: &str,
+    filter: &str,
+    limit: Option<usize>,
+) -> Result<Vec<ValueHits>, RunError> {
+    let (by, hits) = (vec![field.to_owned()], HITS.to_owned());
+    let query = query.row_wise_with(Pipe::Top(Top { limit: u64::MAX, by, hits }));
+    value_hits(&query, source, context, [field, HITS], filter, limit)
+}
+
+/// The streams of the rows of `query`, most frequent first, at most `limit`.
+pub fn streams(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    limit: Option<usize>,
+) -> Result<Vec<ValueHits>, RunError> {
+    field_values(query, source, context, "_stream", "", limit)
+}
+
+fn value_hits(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    columns: [&str; 2],
+    filter: &str,
+    limit: Option<usize>,
+) -> Result<Vec<ValueHits>, RunError> {
+    let mut found = Vec::new();
+    with_rows(query, source, context, &columns, |row| {
+        let [value, hits] = row else { unreachable!("as many as columns") };
+        let wanted = !value.is_empty() && value.contains(filter);
+        if wanted && limit.is_none_or(|limit| found.len() < limit) {
+            found.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
+        }
+    })?;
+    Ok(found)
+}
+
+/// Runs `query` and calls `each` with the values of `columns` in every row.
+fn with_rows(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    columns: &[&str],
+    mut each: impl FnMut(&mut [String]),
+) -> Result<(), RunError> {
+    let context = Context { limit: None, offset: 0, include: Vec::new(), ..context.clone() };
+    let mut scratch = Scratch::default();
+    let mut row = vec![String::new(); columns.len()];
+    run(query, source, &context, &mut |rows| {
+        for index in 0..rows.len() {
+            for (name, value) in columns.iter().zip(&mut row) {
+                *value = String::from_utf8_lossy(rows.get(index, name, &mut scratch)).into_owned();
+            }
+            each(&mut row);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(())
+}
+
+/// A number that a pipe of ours wrote.
+fn number(text: &str) -> u64 {
+    text.parse().expect("counts are written as digits")
+}
+
+impl Query {
+    /// The filter and the pipes before the first that does not look at each row by itself, then `pipe`.
+    fn row_wise_with(&self, pipe: Pipe) -> Query {
+        let row_wise = self.pipes.iter().take_while(|p| p.is_row_wise()).cloned();
+        Query { filter: self.filter.clone(), pipes: row_wise.chain([pipe]).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Memory, record};
+
+    fn source() -> Memory {
+        Memory::of(&[
+            record(10, &[("_msg", "a"), ("level", "error"), ("host", "x"), ("hits", "7")]),
+            record(20, &[("_msg", "b"), ("level", "info"), ("host", "x")]),
+            record(30, &[("_msg", "c"), ("level", "error"), ("host", "x")]),
+        ])
+    }
+
+    fn shown(values: &[ValueHits]) -> String {
+        values.iter().map(|v| format!("{}={}", v.value, v.hits)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn names_values_and_streams() {
+        let (source, context) = (source(), Context::default());
+        let query = |text: &str| Query::parse(text, 0).unwrap();
+        let names = field_names(&query("* | sort by (a)"), &source, &context, "h").unwrap();
+        assert_eq!(shown(&names), "hits=1 host=3");
+        let values = field_values(&query("*"), &source, &context, "level", "", None).unwrap();
+        assert_eq!(shown(&values), "error=2 info=1");
+        let values = field_values(&query("*"), &source, &context, "level", "nf", Some(1)).unwrap();
+        assert_eq!(shown(&values), "info=1");
+        let values = field_values(&query("* | fields host"), &source, &context, "level", "", None);
+        assert_eq!(shown(&values.unwrap()), "");
+        let found = streams(&query("error OR level:error"), &source, &context, None).unwrap();
+        assert_eq!(shown(&found), "{}=2");
+    }
+
+    #[test]
+    fn a_field_named_hits_is_in_the_way_of_nothing() {
+        let query = Query::parse("*", 0).unwrap();
+        let values =
+            field_values(&query, &source(), &Context::default(), "hits", "", None).unwrap();
+        assert_eq!(shown(&values), "7=1");
+    }
+
+    #[test]
+    fn facets_leave_constants_out() {
+        let query = Query::parse("*", 0).unwrap();
+        let mut wanted = Facets::default();
+        let found = |wanted: &Facets| {
+            let found = facets(&query, &source(), &Context::default(), wanted).unwrap();
+            let show = |f: &Facet| format!("{}: {}", f.field_name, shown(&f.values));
+            found.iter().map(show).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(found(&wanted), "_msg: a=1 b=1 c=1; hits: 7=1; level: error=2 info=1");
+        (wanted.keep_const_fields, wanted.values_max, wanted.limit) = (true, 2, 1);
+        assert_eq!(found(&wanted), "hits: 7=1; host: x=3; level: error=2");
+    }
+}
