@@ -245,6 +245,7 @@ impl BatchBuilder {
     /// A batch over `frame`, without rows yet.
     pub fn new(frame: Arc<Frame>) -> Self {
         let lines = frame.header().lines as usize;
+        let payload_bytes = frame.payload().len();
         let head = RowHead {
             time_ns: 0,
             received_ns: 0,
@@ -257,7 +258,8 @@ impl BatchBuilder {
         let batch = Batch {
             frame,
             rows: Vec::with_capacity(lines),
-            fields: Vec::with_capacity(lines * 10),
+            // As many as usual, but no more than the bytes can have: lines may be empty.
+            fields: Vec::with_capacity((lines * 10).min(payload_bytes / 6 + 16)),
             arena: Vec::new(),
             names: Vec::new(),
             places: HashMap::default(),

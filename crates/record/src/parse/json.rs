@@ -13,7 +13,7 @@
 //! quotes.
 
 use super::json_scan::{Broken, Scan, unescape};
-use super::row::{Own, Rows, is_own};
+use super::row::{Own, Rows, Taken, is_own};
 use crate::batch::{FieldId, Kept};
 use crate::frame::Hints;
 
@@ -44,19 +44,13 @@ enum Value<'a> {
     Made(Kept),
 }
 
-/// A value held back.
-#[derive(Clone, Copy, Debug)]
-struct Held<'a> {
-    value: Value<'a>,
-}
-
 /// What the caller knows of the object.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub hints: &'a Hints,
     pub origin: u16,
-    /// There is a syslog head, whose field names are taken.
-    pub has_head: bool,
+    /// Names that are taken.
+    pub taken: Taken,
     /// The time is not known yet, so the object's is wanted.
     pub wants_time: bool,
 }
@@ -65,7 +59,7 @@ pub(crate) struct Around<'a> {
 pub(crate) struct Found {
     /// Whether a message was written.
     pub message: bool,
-    /// The values that may be the time, best first, as places in the row's candidates.
+    /// What the keys for the time say.
     pub time: TimeFound,
 }
 
@@ -87,7 +81,7 @@ pub(crate) struct Flattener {
     text: String,
     stack: Vec<u8>,
     seen: Vec<(String, Role)>,
-    /// For which origin and surroundings `seen` holds.
+    /// For which origin, with a head or not, with the time wanted or not, `seen` holds.
     seen_for: Option<(u16, bool, bool)>,
 }
 
@@ -98,8 +92,8 @@ struct Flight<'a, 'm, 'f> {
     around: Around<'a>,
     memory: &'m mut Flattener,
     key_place: usize,
-    times: [Option<Held<'a>>; CANDIDATES_MAX],
-    messages: [Option<Held<'a>>; CANDIDATES_MAX],
+    times: [Option<Value<'a>>; CANDIDATES_MAX],
+    messages: [Option<Value<'a>>; CANDIDATES_MAX],
 }
 
 impl Flattener {
@@ -118,7 +112,7 @@ impl Flattener {
         rows: &mut Rows<'_>,
     ) -> Result<Found, &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "not JSON: invalid UTF-8")?;
-        let surroundings = Some((around.origin, around.has_head, around.wants_time));
+        let surroundings = Some((around.origin, around.taken.head, around.wants_time));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -211,8 +205,8 @@ impl<'a> Flight<'a, '_, '_> {
         let role = self.role(if whole { Some(key) } else { None });
         match role {
             Role::Field(id) => self.put(id, value),
-            Role::Time(place) => self.times[place as usize] = Some(Held { value }),
-            Role::Message(place) => self.messages[place as usize] = Some(Held { value }),
+            Role::Time(place) => self.times[place as usize] = Some(value),
+            Role::Message(place) => self.messages[place as usize] = Some(value),
             Role::Ignored => {}
             Role::NoRoom => self.rows.no_room(),
         }
@@ -254,23 +248,23 @@ impl<'a> Flight<'a, '_, '_> {
     /// Writes the preferred message as `_msg` and the other candidates as fields.
     fn put_message(&mut self) -> bool {
         let held = std::mem::take(&mut self.messages);
-        let filled = |held: &Option<Held<'_>>| match held.map(|h| h.value) {
+        let filled = |held: &Option<Value<'_>>| match held {
             Some(Value::Text(text)) => !text.is_empty(),
             Some(Value::Made(_)) => true,
             None => false,
         };
         let chosen = held.iter().position(filled).or_else(|| held.iter().position(Option::is_some));
         for (place, held) in held.iter().enumerate() {
-            let Some(held) = held else { continue };
+            let Some(value) = *held else { continue };
             if Some(place) == chosen {
                 let id = self.rows.id(Own::Msg);
-                match held.value {
+                match value {
                     Value::Text(text) => self.rows.put_as(id, text.as_bytes()),
                     Value::Made(kept) => self.rows.builder.push_kept(id, kept),
                 }
             } else {
                 let name = candidate(&self.around.hints.msg_fields, &MSG_FIELDS, place);
-                self.put_named(name, held.value);
+                self.put_named(name, value);
             }
         }
         chosen.is_some()
@@ -282,8 +276,8 @@ impl<'a> Flight<'a, '_, '_> {
         let named = &self.around.hints.time_fields;
         let mut found = TimeFound::None;
         for (place, held) in held.iter().enumerate() {
-            let Some(held) = held else { continue };
-            let text = match held.value {
+            let Some(value) = *held else { continue };
+            let text = match value {
                 Value::Text(text) => text.as_bytes(),
                 Value::Made(_) => b"escaped",
             };
@@ -301,7 +295,7 @@ impl<'a> Flight<'a, '_, '_> {
                     found = TimeFound::Unreadable;
                 }
             }
-            self.put_named(name, held.value);
+            self.put_named(name, value);
         }
         found
     }
@@ -360,7 +354,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
 }
 
 fn field(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Option<FieldId> {
-    if is_own(name, around.has_head) {
+    if is_own(name, around.taken) {
         return rows.key_id(&format!("json.{name}"));
     }
     rows.key_id(name)

@@ -32,13 +32,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use json::JSON_DEPTH_MAX;
-pub use row::{LINE_KEYS_MAX, OWN_FIELDS_MAX};
+pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
 pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 
 use crate::batch::{Batch, BatchBuilder, FieldId, Kept};
 use crate::frame::{Format, Frame, Hints, Line, Origin, Transport};
 use json::{Around, Flattener, TimeFound};
-use row::{Own, Rows};
+use row::{Own, Rows, Taken};
 use rules::{Rules, Subject};
 use syslog::{Expect, Head};
 
@@ -68,6 +68,7 @@ struct Common {
     remote_ip: Option<Kept>,
     file: Option<Kept>,
     extra: Vec<(FieldId, Kept)>,
+    extra_left_out: bool,
     type_name: Option<Kept>,
     forced: Option<Forced>,
 }
@@ -172,6 +173,9 @@ impl Parser {
         for &(id, value) in &common.extra {
             rows.builder.push_kept(id, value);
         }
+        if common.extra_left_out {
+            rows.note("too many extra fields, some left out");
+        }
         if line.cut {
             rows.note("longer than a line may be, cut off");
         }
@@ -193,7 +197,7 @@ impl Parser {
             match self.json(object, head, line, rows) {
                 Ok(()) => return Kind::Json,
                 Err(note) => {
-                    rows.builder.clear_fields();
+                    rows.clear();
                     // `{` may begin any text; a quote behind it makes it an object that went wrong.
                     if format == Json || object.starts_with(b"{\"") {
                         rows.note(note);
@@ -237,7 +241,7 @@ impl Parser {
         let around = Around {
             hints: &line.origin.hints,
             origin: line.origin_index,
-            has_head: head.format.is_some(),
+            taken: taken(head, line.origin),
             wants_time: head.written.is_none(),
         };
         let found = self.flattener.flatten(object, around, rows)?;
@@ -333,7 +337,7 @@ impl Parser {
         rows.put_some(Own::MsgId, head.msg_id);
         rows.put_some(Own::Sequence, head.sequence);
         if !head.structured.is_empty() {
-            self.put_structured(head.structured, rows);
+            self.put_structured(head.structured, taken(head, line.origin), rows);
         }
         if let Some(note) = head.note {
             rows.note(note);
@@ -344,7 +348,7 @@ impl Parser {
     }
 
     /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
-    fn put_structured(&mut self, structured: &[u8], rows: &mut Rows<'_>) {
+    fn put_structured(&mut self, structured: &[u8], taken: Taken, rows: &mut Rows<'_>) {
         let scratch = &mut self.scratch;
         syslog::structured(structured, |id, param| {
             scratch.clear();
@@ -354,7 +358,7 @@ impl Parser {
                 scratch.extend_from_slice(name);
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");
-            let id = match row::is_own(name, true) {
+            let id = match row::is_own(name, taken) {
                 true => rows.key_id(&format!("sd.{name}")),
                 false => rows.key_id(name),
             };
@@ -428,17 +432,18 @@ impl Common {
         let sender = origin.sender.map(|s| s.ip().to_canonical());
         let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
         let mut extra = Vec::new();
-        for (name, value) in &hints.extra_fields {
+        for (name, value) in hints.extra_fields.iter().take(EXTRA_FIELDS_MAX) {
             // `type` and `_msg` may be set; what is computed may not.
-            let computed = name != "type" && name != "_msg" && row::is_own(name, false);
+            let may_set = name == "_msg" || (name == "type" && !value.is_empty());
+            let computed = !may_set && row::is_own(name, Taken::default());
             let id =
                 if computed { rows.key_id(&format!("extra.{name}")) } else { rows.key_id(name) };
-            match id {
-                Some(id) => extra.push((id, rows.builder.keep(value.as_bytes()))),
-                None => rows.no_room(),
+            if let Some(id) = id {
+                extra.push((id, rows.builder.keep(value.as_bytes())));
             }
         }
         Common {
+            extra_left_out: extra.len() < hints.extra_fields.len(),
             sender,
             remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
             file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
@@ -452,6 +457,14 @@ impl Common {
                 _ => None,
             },
         }
+    }
+}
+
+fn taken(head: &Head<'_>, origin: &Origin) -> Taken {
+    Taken {
+        head: head.format.is_some(),
+        sender: origin.sender.is_some(),
+        file: origin.hints.file.is_some(),
     }
 }
 

@@ -10,6 +10,9 @@ use crate::frame::Line;
 
 /// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`] less these.
 pub const OWN_FIELDS_MAX: usize = 64;
+/// Extra fields of an origin that its lines get; each costs memory for each line, be it empty. Lines with more
+/// are noted.
+pub const EXTRA_FIELDS_MAX: usize = 32;
 /// Keys of a line that become fields; a line with more is noted and the rest is only in the raw line.
 pub const LINE_KEYS_MAX: usize = ROW_FIELDS_MAX - OWN_FIELDS_MAX;
 
@@ -33,7 +36,7 @@ own_names! {
 }
 
 const OWN_COUNT: usize = OWN_NAMES.len();
-const _: () = assert!(OWN_COUNT < OWN_FIELDS_MAX);
+const _: () = assert!(OWN_COUNT + EXTRA_FIELDS_MAX <= OWN_FIELDS_MAX);
 
 /// Notes of one line that are told apart; what fails beyond them is not noted.
 const NOTES_MAX: usize = 4;
@@ -55,6 +58,12 @@ impl<'f> Rows<'f> {
     pub fn begin(&mut self, line: &Line<'f>) {
         self.builder.begin_row(line);
         self.line = line.bytes;
+        self.notes_count = 0;
+    }
+
+    /// Takes fields and notes back, to parse the line in another way.
+    pub fn clear(&mut self) {
+        self.builder.clear_fields();
         self.notes_count = 0;
     }
 
@@ -165,14 +174,25 @@ impl<'f> Rows<'f> {
     }
 }
 
-/// Whether a name from the line would hide what Loginson says of the line: the computed names, `type`, and the
-/// sender; and with a syslog head its fields.
-pub(crate) fn is_own(name: &str, has_head: bool) -> bool {
+/// What Loginson says of a line besides what it says of every line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// There is a syslog head.
+    pub head: bool,
+    /// There is a sender's address.
+    pub sender: bool,
+    /// There is a file.
+    pub file: bool,
+}
+
+/// Whether a name from the line would hide what Loginson says of the line.
+pub(crate) fn is_own(name: &str, taken: Taken) -> bool {
     match name {
         "type" | "_time" | "_received" | "_raw" | "_id" | "_stream" | "_note" | "_msg" => true,
-        "remote_ip" | "file" => true,
+        "remote_ip" => taken.sender,
+        "file" => taken.file,
         "priority" | "facility" | "facility_keyword" | "severity" | "format" | "hostname"
-        | "app_name" | "proc_id" | "msg_id" | "sequence" => has_head,
+        | "app_name" | "proc_id" | "msg_id" | "sequence" => taken.head,
         _ => false,
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Head<'a> {
 pub(crate) enum Expect {
     /// Only a PRI, or a header without PRI that cannot be taken for anything else.
     Maybe,
-    /// Any time at the start will do.
+    /// A time and a tag will do.
     Syslog,
 }
 
@@ -104,13 +104,15 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
             return rfc5424(line).filter(|h| h.written.is_some());
         }
         b'A'..=b'Z' => rfc3164(line),
-        b'0'..=b'9' | b'*' | b'.' if expect == Expect::Syslog => rfc3164(line),
+        // Many plain lines begin with digits: only a tag makes them syslog.
+        b'0'..=b'9' | b'*' | b'.' if expect == Expect::Syslog => {
+            Some(rfc3164(line)).filter(|h| !h.app_name.is_empty())?
+        }
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
-            let head = rfc3164(line);
-            let zoned = head.written.is_some_and(|w| w.offset_s.is_some());
-            return (zoned && !head.hostname.is_empty() && !head.app_name.is_empty())
-                .then_some(head);
+            let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
+            let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.offset_s.is_some());
+            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h))?
         }
         _ => return None,
     };

@@ -53,6 +53,23 @@ fn each_cut_of_each_sample() {
     }
 }
 
+/// What fuzzing has found, and what it starts from.
+#[test]
+fn seeds_of_the_fuzzer() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/parse_lines");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let seed = std::fs::read(entry.unwrap().path()).unwrap();
+        // Two bytes of options stand before the lines.
+        let lines = seed.get(2..).unwrap_or_default();
+        check_any(&[lines]);
+        check_any(&lines.split(|b| *b == b'\n').collect::<Vec<_>>());
+        seeds += 1;
+    }
+    assert!(seeds > 0);
+}
+
 #[test]
 fn the_longest_line() {
     for start in

@@ -71,7 +71,7 @@ fn objects() {
             // Names that Loginson gives itself.
             (
                 r#"{"type":"t","_id":"i","_note":"n","remote_ip":"1.2.3.4","msg":"m"}"#,
-                "_msg=m|json._id=i|json._note=n|json.remote_ip=1.2.3.4|json.type=t",
+                "_msg=m|json._id=i|json._note=n|json.type=t|remote_ip=1.2.3.4",
             ),
             (r#"{"hostname":"h","app_name":"a","msg":"m"}"#, "_msg=m|app_name=a|hostname=h"),
         ],

@@ -160,7 +160,39 @@ fn what_comes_with_the_lines() {
     };
     let origin = http(Format::Auto, hints);
     check(&origin, &[], &[("x", "_msg=x|env=prod|extra._id=7|file=/var/log/x|type=plain")]);
+    // A key of the line does not hide the sender or the file.
+    check(
+        &origin,
+        &["env=prod", "extra._id=7", "type=json"],
+        &[(
+            r#"{"file":"main.go","msg":"m","remote_ip":"r"}"#,
+            "_msg=m|file=/var/log/x|json.file=main.go|remote_ip=r",
+        )],
+    );
     let sender = Some("[::ffff:10.1.2.3]:514".parse().unwrap());
     let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, sender);
-    check(&origin, &[], &[("x", "_msg=x|remote_ip=10.1.2.3|type=plain")]);
+    check(
+        &origin,
+        &[],
+        &[
+            ("x", "_msg=x|remote_ip=10.1.2.3|type=plain"),
+            (
+                r#"{"remote_ip":"r","msg":"m"}"#,
+                "_msg=m|json.remote_ip=r|remote_ip=10.1.2.3|type=json",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn extra_fields_have_a_limit() {
+    for (count, noted) in [(EXTRA_FIELDS_MAX, false), (EXTRA_FIELDS_MAX + 1, true)] {
+        let extra_fields = (0..count).map(|n| (format!("e{n}"), "1".to_owned())).collect();
+        let origin = http(Format::Auto, Hints { extra_fields, ..Hints::default() });
+        let batch = parse_with(&ParserConfig::default(), &origin, &[b"x", b"y"]);
+        for row in batch.rows() {
+            assert_eq!(row.get_by_name("_note").is_some(), noted);
+            assert_eq!(row.get_by_name(&format!("e{}", EXTRA_FIELDS_MAX - 1)), Some(&b"1"[..]));
+        }
+    }
 }

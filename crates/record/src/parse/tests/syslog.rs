@@ -186,6 +186,25 @@ fn without_priority() {
             ),
         ],
     );
+    // One who was told so takes less for syslog, but not anything.
+    check(
+        &syslog_udp(),
+        &["remote_ip=10.0.0.7"],
+        &[
+            (
+                "2026-01-31 12:00:00 web1 app[7]: x",
+                "_msg=x|app_name=app|format=rfc3164|hostname=web1|proc_id=7|type=syslog|@2026-01-31T12:00:00Z",
+            ),
+            (
+                "12: *Nov 21 12:00:00.5: %SYS-5-RESTART: x",
+                "_msg=%SYS-5-RESTART: x|app_name=SYS|format=rfc3164|level=notice|msg_id=RESTART|sequence=12|severity=5|type=syslog|@2026-11-21T12:00:00.5Z",
+            ),
+            (
+                "2015-10-18 18:01:47,978 INFO [main] org.x: y",
+                "_msg=2015-10-18 18:01:47,978 INFO [main] org.x: y|level=info|type=plain|@2015-10-18T18:01:47.978Z",
+            ),
+        ],
+    );
     // Not syslog for one who was not told so.
     check(
         &file(),
