@@ -29,6 +29,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use platform::Clock;
 use record::framing::{Ending, LineSplitter, Piece};
 use record::{Format, Origin, Transport};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
@@ -45,6 +46,8 @@ pub const CARRY_BYTES_TOTAL_MAX: usize = 256 << 20;
 const READ_BYTES: usize = 256 << 10;
 /// Connections that wait to be accepted. Beyond, the kernel lets a peer's SYN wait for its retry.
 const BACKLOG: i32 = 1024;
+/// Files that the process has open besides: segments, HTTP connections, libraries.
+const OTHER_FILES: usize = 512;
 /// Connections accepted before those that are open get their turn.
 const ACCEPTS_MAX: usize = 64;
 /// When no connection can be accepted (no file descriptor is left), it is tried again this much later.
@@ -108,6 +111,7 @@ impl TcpSource {
         accounting: Arc<Accounting>,
         clock: Arc<dyn Clock>,
     ) -> io::Result<TcpSource> {
+        allow_open_files(config.connections_max);
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         // Without this a restart fails while connections of the last run are in TIME_WAIT.
@@ -152,6 +156,25 @@ impl TcpSource {
     /// connections, and ends the thread.
     pub fn stop(self) {
         drop(self.thread);
+    }
+}
+
+/// Raises the process's soft limit on open files, often 1024, to what so many connections need.
+fn allow_open_files(connections_max: usize) {
+    let wanted = (connections_max + OTHER_FILES) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limit });
+    if raised.is_err() || allowed < wanted {
+        tracing::warn!(
+            wanted,
+            allowed,
+            "the limit on open files is too low for {connections_max} syslog connections; \
+             raise it: ulimit -n {wanted}, or LimitNOFILE={wanted} in a systemd unit",
+        );
     }
 }
 
