@@ -1,0 +1,37 @@
+//! A syslog TCP stream in reads of any size: the same lines as in one read, none longer than the limit, and no
+//! byte made up.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use record::framing::{Ending, LineSplitter, Piece};
+
+const LINE_BYTES_MAX: usize = 100;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&seed, stream)) = input.split_first() else { return };
+    let read_bytes = 1 + usize::from(seed);
+    assert_eq!(split([stream]), split(stream.chunks(read_bytes)));
+});
+
+/// Each line with whether it was cut, and how the stream ended.
+fn split<'a>(reads: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(Vec<u8>, bool)>, Ending) {
+    let mut lines = Vec::new();
+    let mut bytes_in = 0;
+    let mut emit = |piece: Piece<'_>| match piece {
+        Piece::Lines(bytes) => {
+            let bytes = bytes.strip_suffix(b"\n").expect("lines end in a newline");
+            lines.extend(bytes.split(|&b| b == b'\n').map(|line| (line.to_vec(), false)));
+        }
+        Piece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
+    };
+    let mut splitter = LineSplitter::with_line_bytes_max(LINE_BYTES_MAX);
+    for read in reads {
+        bytes_in += read.len();
+        splitter.split(read, &mut emit);
+        assert!(splitter.carried_bytes() <= LINE_BYTES_MAX);
+    }
+    let ending = splitter.end(&mut emit);
+    assert!(lines.iter().all(|(line, _)| line.len() <= LINE_BYTES_MAX));
+    assert!(lines.iter().map(|(line, _)| line.len()).sum::<usize>() <= bytes_in);
+    (lines, ending)
+}
