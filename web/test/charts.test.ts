@@ -4,7 +4,7 @@ import { levelSeriesOfHits } from '../src/lib/buckets';
 import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes } from '../src/lib/format';
 import { levelOf, statusColor } from '../src/lib/levels';
 import { rank, spikesOf, worstSpikes } from '../src/lib/spikes';
-import { axisTicks, bucketIndex, bucketSpan, bucketsOf, niceStep, stepParam } from '../src/lib/steps';
+import { axisTicks, bucketIndex, bucketSpan, bucketsOf, cutSpan, niceStep, stepParam } from '../src/lib/steps';
 
 const M = 60_000;
 const H = 60 * M;
@@ -43,8 +43,10 @@ describe('steps', () => {
     const buckets = bucketsOf(span, 1000);
     expect(buckets).toEqual({ firstMs: 1000, stepMs: 1000, count: 3 });
     expect(bucketIndex(buckets, 3_000)).toBe(2);
-    expect(bucketSpan(buckets, 0, 0, span)).toEqual({ startMs: 1005, endMs: 2000 });
-    expect(bucketSpan(buckets, 2, 1, span)).toEqual({ startMs: 2000, endMs: 3001 });
+    expect(bucketSpan(buckets, 0, 0)).toEqual({ startMs: 1000, endMs: 2000 });
+    expect(bucketSpan(buckets, 2, 1)).toEqual({ startMs: 2000, endMs: 4000 });
+    expect(cutSpan(bucketSpan(buckets, 0, 0), span)).toEqual({ startMs: 1005, endMs: 2000 });
+    expect(cutSpan(bucketSpan(buckets, 2, 1), span)).toEqual({ startMs: 2000, endMs: 3001 });
   });
 
   test('absurd spans do not draw forever', () => {

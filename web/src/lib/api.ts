@@ -275,22 +275,27 @@ export interface Status {
   uptime_s: number;
   ready: boolean;
   ingest: IngestSource[];
-  store: {
-    lines: number;
-    bytes_raw: number;
-    bytes_disk: number;
-    segments: number;
-    oldest: string | null;
-    newest: string | null;
-    disk_free_bytes: number;
-    disk_total_bytes: number;
-    retention: { age_s: number | null; bytes_max: number | null };
-    state: string;
-  };
+  /** Null while the store is being opened. */
+  store: StoreStatus | null;
   parse_lag_lines: number;
   recovery: string;
-  listeners: Record<string, string>;
+  /** Null for those that are switched off. */
+  listeners: Record<string, string | null>;
   data_dir: string;
+}
+
+export interface StoreStatus {
+  lines: number;
+  bytes_raw: number;
+  bytes_disk: number;
+  segments: number;
+  oldest: string | null;
+  newest: string | null;
+  /** Null when the system does not tell. */
+  disk_free_bytes: number | null;
+  disk_total_bytes: number | null;
+  retention: { age_s: number | null; bytes_max: number | null };
+  state: string;
 }
 
 export function status(options: CallOptions = {}): Promise<Status> {

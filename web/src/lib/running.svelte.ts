@@ -106,7 +106,7 @@ export class RunningQueries {
           !taken.has(entry.id) &&
           (entry.state === 'running' || entry.state === 'waiting') &&
           entry.kind === running.kind &&
-          entry.query === running.query &&
+          isText(entry.query, running.query) &&
           timeToMs(entry.started) >= running.startedMs - START_SLACK_MS,
       );
       if (match) {
@@ -115,4 +115,11 @@ export class RunningQueries {
       }
     }
   }
+}
+
+/** The queue lists only the beginning of a very long query. */
+const LISTED_CHARS_MIN = 1000;
+
+function isText(listed: string, query: string): boolean {
+  return listed === query || (listed.length >= LISTED_CHARS_MIN && query.startsWith(listed));
 }

@@ -112,7 +112,7 @@ class StatusPoll {
 
   /** True once the server said that nothing was ever stored. */
   isEmpty(): boolean {
-    return this.latest !== null && this.latest.store.lines === 0;
+    return this.latest?.store?.lines === 0;
   }
 }
 

@@ -53,10 +53,16 @@ export function bucketIndex(buckets: Buckets, ms: number): number {
   return Math.floor((ms - buckets.firstMs) / buckets.stepMs);
 }
 
-/** The instants of buckets `from` to `to` (both included), cut to the span that was asked for. */
-export function bucketSpan(buckets: Buckets, from: number, to: number, within: Span): Span {
-  const startMs = buckets.firstMs + Math.min(from, to) * buckets.stepMs;
-  const endMs = buckets.firstMs + (Math.max(from, to) + 1) * buckets.stepMs;
+/** The instants of buckets `from` to `to`, both included. */
+export function bucketSpan(buckets: Buckets, from: number, to: number): Span {
+  return {
+    startMs: buckets.firstMs + Math.min(from, to) * buckets.stepMs,
+    endMs: buckets.firstMs + (Math.max(from, to) + 1) * buckets.stepMs,
+  };
+}
+
+/** The part of a span that lies in another. */
+export function cutSpan({ startMs, endMs }: Span, within: Span): Span {
   return { startMs: Math.max(startMs, within.startMs), endMs: Math.min(endMs, Math.max(within.endMs, startMs + 1)) };
 }
 

@@ -13,6 +13,7 @@ export const TYPES_DRAWN_MAX = 8;
 const UNIT_MS = 10_000;
 /** Charts are asked for so many at a time, to leave the browser's connections to others. */
 const PARALLEL = 3;
+const RETRY_MS = 1000;
 
 export class Summaries {
   types = $state.raw<SummaryType[]>([]);
@@ -22,11 +23,13 @@ export class Summaries {
   loading = $state(false);
   #run = 0;
   #controller: AbortController | null = null;
+  #retry: ReturnType<typeof setTimeout> | undefined;
 
   spikes: Spike[] = $derived(rank([...this.byType.values()].flatMap((summary) => worstSpikes(summary))));
 
   async run(range: Range, only: string | null): Promise<void> {
     const run = ++this.#run;
+    clearTimeout(this.#retry);
     this.#controller?.abort();
     const controller = new AbortController();
     this.#controller = controller;
@@ -52,7 +55,10 @@ export class Summaries {
       this.byType = new Map(wanted.flatMap((type) => (found.has(type) ? [[type, found.get(type) as Summary]] : [])));
       this.error = null;
     } catch (error) {
-      if (run === this.#run && !isAbort(error)) this.error = toApiError(error);
+      if (run !== this.#run || isAbort(error)) return;
+      this.error = toApiError(error);
+      // A server that has just started says so and asks to come back.
+      if (this.error.status === 503) this.#retry = setTimeout(() => void this.run(range, only), RETRY_MS);
     } finally {
       if (run === this.#run) this.loading = false;
     }
@@ -60,6 +66,7 @@ export class Summaries {
 
   leave(): void {
     this.#run++;
+    clearTimeout(this.#retry);
     this.#controller?.abort();
   }
 }
