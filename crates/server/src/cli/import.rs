@@ -1,0 +1,327 @@
+//! `loginson import`: sends files to a running server, batch by batch.
+//!
+//! A batch is sent again only when the server said how much of it was kept (busy, disk full); when a connection
+//! breaks nobody knows, so the command ends and says from which line to go on.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use record::frame::LINE_BYTES_MAX;
+
+use super::ServerArgs;
+use super::client::{Client, Refusal};
+use crate::config::units::show_bytes;
+
+/// A batch is sent when it holds so many bytes. Each is acknowledged when it is durable.
+const BATCH_BYTES_TARGET: usize = 4 << 20;
+/// Attempts with one batch while the server is busy or its disk full; with the pauses between them about 4 minutes.
+const ATTEMPTS_MAX: u32 = 12;
+/// The longest pause between two attempts; the first is one second, each further one twice as long.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The largest window a zstd stream may ask for, as a power of two: what `zstd --long` makes.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson import /var/log/syslog
+  loginson import --type access access.log access.log.1.gz access.log.2.zst
+  journalctl -o short-iso | loginson import -
+
+Plain, gzip and zstd files are told apart by their first bytes. When an import fails it says how many lines were
+acknowledged; give the file that failed and those after it again, with --skip-lines.")]
+pub struct ImportArgs {
+    /// Files to send; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Type of the lines, instead of what the rules for types find
+    #[arg(long = "type", value_name = "TYPE")]
+    log_type: Option<String>,
+    /// Lines of the first file to leave out: they were acknowledged before
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    skip_lines: u64,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: ImportArgs) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    let started = Instant::now();
+    let (mut lines, mut bytes) = (0, 0);
+    for (i, path) in args.files.iter().enumerate() {
+        let skip = if i == 0 { args.skip_lines } else { 0 };
+        let mut import = Import {
+            client: &client,
+            path,
+            log_type: args.log_type.as_deref(),
+            bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            lines_kept: skip,
+            bytes_kept: 0,
+        };
+        let result = import.run(skip);
+        import.bar.finish_and_clear();
+        result.with_context(|| {
+            format!(
+                "{}: {} lines of it were acknowledged; to go on, give it and the files after it with --skip-lines {}",
+                path.display(),
+                import.lines_kept,
+                import.lines_kept
+            )
+        })?;
+        lines += import.lines_kept - skip;
+        bytes += import.bytes_kept;
+    }
+    let seconds = started.elapsed().as_secs_f64().max(0.001);
+    eprintln!(
+        "{lines} lines, {} in {seconds:.1} s ({:.0} lines/s), acknowledged as durable",
+        show_bytes(bytes),
+        lines as f64 / seconds
+    );
+    Ok(())
+}
+
+struct Import<'a> {
+    client: &'a Client,
+    path: &'a Path,
+    log_type: Option<&'a str>,
+    bar: ProgressBar,
+    /// Lines of the file that are known to be durable, those of an earlier import included.
+    lines_kept: u64,
+    /// Bytes of lines acknowledged now.
+    bytes_kept: u64,
+}
+
+impl Import<'_> {
+    fn run(&mut self, skip_lines: u64) -> Result<()> {
+        let mut reader = self.open()?;
+        let mut batch = Vec::with_capacity(BATCH_BYTES_TARGET + (64 << 10));
+        for skipped in 0..skip_lines {
+            batch.clear();
+            if !read_line(&mut reader, &mut batch)? {
+                bail!("the file has {skipped} lines only");
+            }
+        }
+        batch.clear();
+        loop {
+            let more = read_line(&mut reader, &mut batch)?;
+            if batch.len() >= BATCH_BYTES_TARGET || (!more && !batch.is_empty()) {
+                self.send(&batch)?;
+                batch.clear();
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Opens the file, with the progress bar counting the bytes that are read of it, compressed or not.
+    fn open(&self) -> Result<Box<dyn BufRead>> {
+        let plain: Box<dyn Read> = if self.path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(self.path).context("cannot open it")?;
+            let length = file.metadata().context("cannot read it")?.len();
+            self.bar.set_length(length);
+            Box::new(file)
+        };
+        let style = if self.bar.length().is_some() {
+            "{prefix} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {msg}  {eta} left"
+        } else {
+            "{prefix} {spinner}  {bytes}  {msg}"
+        };
+        self.bar
+            .set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+        self.bar.set_prefix(super::terminal::escaped(&self.path.to_string_lossy()));
+        decompressed(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
+    }
+
+    /// Sends a batch until it is durable as a whole.
+    fn send(&mut self, mut batch: &[u8]) -> Result<()> {
+        let mut pause = Duration::from_secs(1);
+        for attempt in 1.. {
+            let refusal = match self.post(batch)? {
+                Ok((lines, bytes)) => {
+                    let expected = count_lines(batch);
+                    if lines != expected {
+                        bail!(
+                            "the server counts {lines} lines in a batch of {expected}; its version may be another"
+                        );
+                    }
+                    self.acknowledged(lines, bytes);
+                    return Ok(());
+                }
+                Err(refusal) => refusal,
+            };
+            // What of the batch became durable all the same is not sent again.
+            let kept = refusal.body["lines"].as_u64().unwrap_or(0);
+            let rest = after_lines(batch, kept);
+            self.acknowledged(kept, (batch.len() - rest.len()) as u64 - kept);
+            batch = rest;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            if !matches!(refusal.status, 503 | 507) || attempt >= ATTEMPTS_MAX {
+                bail!("{}", super::terminal::escaped(&refusal.message()));
+            }
+            self.bar.suspend(|| {
+                eprintln!("loginson: {}; trying again in {} s", refusal.message(), pause.as_secs());
+            });
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn acknowledged(&mut self, lines: u64, bytes: u64) {
+        self.lines_kept += lines;
+        self.bytes_kept += bytes;
+        let rate = self.lines_kept as f64 / self.bar.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_message(format!("{} lines, {rate:.0}/s", self.lines_kept));
+    }
+
+    fn post(&self, batch: &[u8]) -> Result<Result<(u64, u64), Refusal>> {
+        let file = self.path.to_string_lossy();
+        let mut params = vec![("file", file.as_ref())];
+        params.extend(self.log_type.map(|log_type| ("type", log_type)));
+        let answer = self.client.post_bytes("/insert/lines", &params, batch).context(
+            "the batch that was on its way may have been kept or not; look for its first line before you go on",
+        )?;
+        let mut response = match answer {
+            Ok(response) => response,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let text =
+            response.body_mut().read_to_string().context("the server's answer was cut off")?;
+        let counts: serde_json::Value =
+            serde_json::from_str(&text).context("the server's answer is no JSON")?;
+        let number = |name: &str| {
+            counts[name].as_u64().ok_or_else(|| anyhow!("the server's answer lacks '{name}'"))
+        };
+        Ok(Ok((number("lines")?, number("bytes")?)))
+    }
+}
+
+/// Undoes compression, which is known by the first bytes.
+fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
+    let mut reader = BufReader::with_capacity(1 << 20, plain);
+    let start = reader.fill_buf()?;
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let gzip = flate2::bufread::MultiGzDecoder::new(reader);
+        return Ok(Box::new(BufReader::with_capacity(1 << 20, gzip)));
+    }
+    if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let mut zstd = zstd::stream::read::Decoder::with_buffer(reader)?;
+        zstd.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+        return Ok(Box::new(BufReader::with_capacity(1 << 20, zstd)));
+    }
+    Ok(Box::new(reader))
+}
+
+/// Appends the next line with its newline to `batch`; false at the end of the file. A line longer than is kept is
+/// cut one byte above that length, so that memory is bounded and the server still counts it as oversized.
+fn read_line(reader: &mut impl BufRead, batch: &mut Vec<u8>) -> io::Result<bool> {
+    let start = batch.len();
+    loop {
+        let available = match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            available => available?,
+        };
+        if available.is_empty() {
+            return Ok(batch.len() > start && batch.last() == Some(&b'\n'));
+        }
+        let newline = memchr::memchr(b'\n', available);
+        let piece = &available[..newline.unwrap_or(available.len())];
+        let room = (LINE_BYTES_MAX + 1).saturating_sub(batch.len() - start);
+        batch.extend_from_slice(&piece[..piece.len().min(room)]);
+        let used = piece.len() + usize::from(newline.is_some());
+        reader.consume(used);
+        if newline.is_some() {
+            batch.push(b'\n');
+            return Ok(true);
+        }
+    }
+}
+
+/// Lines in a batch; the last one may lack its newline.
+fn count_lines(batch: &[u8]) -> u64 {
+    let newlines = memchr::memchr_iter(b'\n', batch).count() as u64;
+    newlines + u64::from(batch.last().is_some_and(|&b| b != b'\n'))
+}
+
+/// What stands behind the first `lines` lines.
+fn after_lines(batch: &[u8], lines: u64) -> &[u8] {
+    match lines {
+        0 => batch,
+        lines => memchr::memchr_iter(b'\n', batch)
+            .nth(lines as usize - 1)
+            .map_or(&[], |newline| &batch[newline + 1..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn lines_of(bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut reader = decompressed(Box::new(io::Cursor::new(bytes))).unwrap();
+        let mut lines = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            let more = read_line(&mut reader, &mut line).unwrap();
+            if !line.is_empty() {
+                lines.push(line);
+            }
+            if !more {
+                return lines;
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_each_compression() {
+        let text = b"one\n\ntwo\r\nlast without newline";
+        let expected: Vec<Vec<u8>> =
+            [&b"one\n"[..], b"\n", b"two\r\n", b"last without newline"].map(<[u8]>::to_vec).into();
+        assert_eq!(lines_of(text.to_vec()), expected);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text[..5]).unwrap();
+        let mut two_members = gzip.finish().unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text[5..]).unwrap();
+        two_members.extend(gzip.finish().unwrap());
+        assert_eq!(lines_of(two_members), expected);
+        assert_eq!(lines_of(zstd::encode_all(&text[..], 1).unwrap()), expected);
+        assert_eq!(lines_of(Vec::new()), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_line_is_cut_one_byte_above_the_limit() {
+        for (length, kept) in [
+            (LINE_BYTES_MAX, LINE_BYTES_MAX),
+            (LINE_BYTES_MAX + 1, LINE_BYTES_MAX + 1),
+            (LINE_BYTES_MAX + 9, LINE_BYTES_MAX + 1),
+        ] {
+            let mut text = vec![b'x'; length];
+            text.extend_from_slice(b"\nnext\n");
+            let lines = lines_of(text);
+            assert_eq!((lines[0].len(), lines[1].as_slice()), (kept + 1, &b"next\n"[..]));
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_and_left_out() {
+        for (batch, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
+            assert_eq!(count_lines(batch.as_bytes()), lines, "{batch:?}");
+        }
+        for (lines, rest) in [(0, "a\nb\nc"), (1, "b\nc"), (2, "c"), (3, "")] {
+            assert_eq!(after_lines(b"a\nb\nc", lines), rest.as_bytes());
+        }
+    }
+}

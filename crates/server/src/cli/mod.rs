@@ -1,0 +1,87 @@
+//! The commands. `loginson` alone is `loginson serve`.
+
+mod client;
+mod generate;
+mod import;
+mod query;
+mod serve;
+mod tail;
+mod terminal;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "loginson",
+    version,
+    about = "Collects logs, keeps every line, summarises them live, and drills down to the raw lines",
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  loginson                                        start with data in ./loginson-data; the page is at http://127.0.0.1:9514
+  logger -n 127.0.0.1 -P 5514 -T 'hello'          send it a line by syslog
+  loginson query 'error _time:5m'                 lines of the last five minutes with the word error
+  loginson query '* | stats by (hostname) count()'
+  loginson tail 'level:error'                     follow errors as they arrive
+  loginson import --type access access.log.gz     take in files
+  loginson generate                               send made-up logs, to look around
+
+Help on one command: loginson query --help. The query language and the settings are described in docs/."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Collect, store, summarise and answer queries (the default)
+    Serve(serve::ServeArgs),
+    /// Ask a running server; rows on standard output
+    Query(query::QueryArgs),
+    /// Follow lines as they arrive
+    Tail(tail::TailArgs),
+    /// Send files to a running server
+    Import(import::ImportArgs),
+    /// Make up logs of a small shop, with an incident, and send them
+    Generate(generate::GenerateArgs),
+}
+
+/// Where the server of a client command is.
+#[derive(Args)]
+struct ServerArgs {
+    /// Address of the server
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "LOGINSON_SERVER",
+        default_value = "http://127.0.0.1:9514"
+    )]
+    server: String,
+}
+
+/// Runs the command of the process's arguments.
+pub fn run() -> Result<()> {
+    let cli = Cli::parse();
+    match cli.command {
+        None => serve::run(cli.serve),
+        Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Query(args)) => query::run(args),
+        Some(Command::Tail(args)) => tail::run(args),
+        Some(Command::Import(args)) => import::run(args),
+        Some(Command::Generate(args)) => generate::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

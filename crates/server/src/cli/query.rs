@@ -1,0 +1,94 @@
+//! `loginson query`: asks a running server.
+
+use std::io::{self, BufRead, BufReader};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::ServerArgs;
+use super::client::{Client, explain_query_refusal};
+use super::terminal::{Format, Printer};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson query error                                     the newest lines with the word error
+  loginson query '\"connection refused\" _time:1h'           a phrase, in the last hour
+  loginson query 'hostname:web1 level:error app_name:nginx'
+  loginson query 'status:>=500 | stats by (path) count() hits | sort by (hits) desc | limit 10'
+  loginson query --start 2026-01-31T12:00Z --end 2026-01-31T12:10Z '*'
+  loginson query --format raw --limit 0 'hostname:web1' > web1.log
+  loginson query --format json '_time:5m' | jq ._msg")]
+pub struct QueryArgs {
+    /// What to look for, in LogsQL
+    #[arg(value_name = "LOGSQL")]
+    query: String,
+    /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    start: Option<String>,
+    /// Time before which rows lie
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    end: Option<String>,
+    /// Rows at most, the newest; 0 for all
+    #[arg(long, value_name = "ROWS", default_value_t = 1000)]
+    limit: u64,
+    /// How rows are written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: QueryArgs) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    let mut form = vec![("query", args.query)];
+    form.extend(args.start.map(|start| ("start", start)));
+    form.extend(args.end.map(|end| ("end", end)));
+    if args.limit > 0 {
+        form.push(("limit", args.limit.to_string()));
+    }
+    if args.format == Format::Raw {
+        form.push(("format", "raw".into()));
+    }
+    let response = match client.post_form("/select/logsql/query", &form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let mut printer = Printer::new(args.format);
+    let rows = copy_rows(
+        &mut BufReader::new(response.into_body().into_reader()),
+        &mut printer,
+        args.format,
+    )?;
+    if args.limit > 0 && rows == args.limit {
+        eprintln!("loginson: the newest {rows} rows are shown; --limit 0 shows all");
+    }
+    Ok(())
+}
+
+/// Copies an answer to standard output and counts its rows. A reader of ours that goes away (`| head`) is no error.
+fn copy_rows(answer: &mut impl BufRead, printer: &mut Printer, format: Format) -> Result<u64> {
+    let mut line = Vec::new();
+    let mut rows = 0;
+    loop {
+        line.clear();
+        if answer.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let row = line.strip_suffix(b"\n").unwrap_or(&line);
+        if format != Format::Raw && row.starts_with(b"{\"_error\":") {
+            let error: serde_json::Value = serde_json::from_slice(row)?;
+            printer.flush()?;
+            bail!("the answer is not complete: {}", error["_error"].as_str().unwrap_or_default());
+        }
+        match printer.print(row) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(rows),
+            result => result?,
+        }
+        rows += 1;
+    }
+    match printer.flush() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(rows),
+        result => Ok(result.map(|()| rows)?),
+    }
+}

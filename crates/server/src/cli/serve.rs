@@ -1,0 +1,52 @@
+//! `loginson serve`: flags over environment over file over defaults, then the server itself.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::config::{Config, RawConfig};
+use crate::{log, server};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson serve --data-dir /var/lib/loginson
+  loginson serve --syslog-udp-listen 0.0.0.0:5514 --syslog-tcp-listen 0.0.0.0:5514     let the network in
+  loginson serve --syslog-udp-listen off
+  loginson serve --config /etc/loginson.toml
+  LOGINSON_HTTP_LISTEN=127.0.0.1:8080 loginson serve
+  LOGINSON_LOG=debug loginson serve                                                     more of its own log
+
+Flags win over the environment, the environment over the file. docs/configuration.md lists all settings.")]
+pub struct ServeArgs {
+    /// Directory of everything that is kept [default: ./loginson-data]
+    #[arg(long, value_name = "DIR", env = "LOGINSON_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address of the page and the API [default: 127.0.0.1:9514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
+    http_listen: Option<String>,
+    /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
+    syslog_udp_listen: Option<String>,
+    /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
+    syslog_tcp_listen: Option<String>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the server until it is told to stop.
+pub fn run(args: ServeArgs) -> Result<()> {
+    let mut raw = match &args.config {
+        Some(path) => RawConfig::read(path)?,
+        None => RawConfig::default(),
+    };
+    raw.data_dir = args.data_dir.unwrap_or(raw.data_dir);
+    raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
+    raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
+    raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    let config = Config::try_from(raw)?;
+    log::start();
+    server::run(config)
+}

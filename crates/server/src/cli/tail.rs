@@ -1,0 +1,78 @@
+//! `loginson tail`: follows lines as they arrive.
+
+use std::io::{self, BufRead, BufReader};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::ServerArgs;
+use super::client::{Client, explain_query_refusal};
+use super::terminal::{Format, Printer};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson tail                             everything
+  loginson tail 'level:error'               errors only
+  loginson tail --format raw 'hostname:web1'
+  loginson tail 'app_name:sshd | fields _time, _msg'")]
+pub struct TailArgs {
+    /// What to follow, in LogsQL: filters, and pipes that work line by line
+    #[arg(value_name = "LOGSQL", default_value = "*")]
+    query: String,
+    /// How rows are written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command until it is interrupted or the server ends.
+pub fn run(args: TailArgs) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    let mut form = vec![("query", args.query)];
+    if args.format == Format::Raw {
+        form.push(("include", "_raw".into()));
+    }
+    let response = match client.post_form("/select/logsql/tail", &form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let mut answer = BufReader::new(response.into_body().into_reader());
+    let mut printer = Printer::new(args.format);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if answer.read_until(b'\n', &mut line)? == 0 {
+            bail!("the server ended the connection");
+        }
+        let printed = show(line.strip_suffix(b"\n").unwrap_or(&line), &mut printer, args.format)
+            // Lines come in bursts: each is shown at once when no other stands ready behind it.
+            .and_then(|()| if answer.buffer().is_empty() { printer.flush() } else { Ok(()) });
+        match printed {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            result => result?,
+        }
+    }
+}
+
+fn show(row: &[u8], printer: &mut Printer, format: Format) -> io::Result<()> {
+    if row.is_empty() {
+        // Sent to keep the connection open.
+        return Ok(());
+    }
+    if row.starts_with(b"{\"_skipped\":") {
+        let skipped: serde_json::Value = serde_json::from_slice(row).unwrap_or_default();
+        eprintln!(
+            "loginson: {} lines skipped, they came faster than they could be shown",
+            skipped["_skipped"]
+        );
+        return Ok(());
+    }
+    if format == Format::Raw
+        && let Ok(row) = serde_json::from_slice::<serde_json::Value>(row)
+        && let Some(raw) = row["_raw"].as_str()
+    {
+        return printer.print(raw.as_bytes());
+    }
+    printer.print(row)
+}

@@ -1,0 +1,141 @@
+//! Rows for the eye. Text of logs is shown so that it cannot drive the terminal: control characters are escaped.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Time, level, host, application and message
+    Text,
+    /// One JSON object a row
+    Json,
+    /// The lines as they were sent
+    Raw,
+}
+
+/// `text` with every control character but tab as `\x1b` or `\u{85}`.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => out.push(c),
+            c if (c as u32) < 0x80 && c.is_control() => {
+                write!(out, "\\x{:02x}", c as u32).expect("to a string")
+            }
+            c if c.is_control() || is_direction_mark(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Marks that turn the direction of writing, with which text can pose as other text.
+fn is_direction_mark(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes rows to standard output.
+pub struct Printer {
+    format: Format,
+    out: std::io::BufWriter<std::io::Stdout>,
+    terminal: bool,
+    colour: bool,
+}
+
+impl Printer {
+    /// A printer; colours are used on a terminal unless `NO_COLOR` is set.
+    pub fn new(format: Format) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Printer { format, out: std::io::BufWriter::new(std::io::stdout()), terminal, colour }
+    }
+
+    /// Writes one line of the server's answer.
+    pub fn print(&mut self, line: &[u8]) -> std::io::Result<()> {
+        let text = match self.format {
+            // As it was sent when it goes to a file or program; harmless when it goes to a terminal.
+            Format::Raw | Format::Json if !self.terminal => {
+                self.out.write_all(line)?;
+                return self.out.write_all(b"\n");
+            }
+            Format::Raw | Format::Json => escaped(&String::from_utf8_lossy(line)),
+            Format::Text => match serde_json::from_slice::<Map<String, Value>>(line) {
+                Ok(row) => row_text(&row, self.colour),
+                Err(_) => escaped(&String::from_utf8_lossy(line)),
+            },
+        };
+        self.out.write_all(text.as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Sends what is buffered on its way.
+    pub fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A row as text: `time level host app message`; all fields when it is no log line.
+fn row_text(row: &Map<String, Value>, colour: bool) -> String {
+    let field = |name: &str| escaped(row.get(name).and_then(Value::as_str).unwrap_or_default());
+    if !row.contains_key("_msg") {
+        let fields = row.iter().map(|(name, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{}={}", escaped(name), escaped(&value))
+        });
+        return fields.collect::<Vec<_>>().join("  ");
+    }
+    let level = field("level");
+    let (start, end) = match level.as_str() {
+        _ if !colour => ("", ""),
+        "emergency" | "emerg" | "alert" | "critical" | "crit" | "fatal" | "error" => {
+            ("\x1b[31m", "\x1b[0m")
+        }
+        "warning" | "warn" => ("\x1b[33m", "\x1b[0m"),
+        "debug" | "trace" => ("\x1b[2m", "\x1b[0m"),
+        _ => ("\x1b[32m", "\x1b[0m"),
+    };
+    let app = match field("app_name") {
+        app if app.is_empty() => field("type"),
+        app => app,
+    };
+    format!(
+        "{} {start}{level:<7}{end} {} {app}: {}",
+        field("_time"),
+        field("hostname"),
+        field("_msg")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        for (text, expected) in [
+            ("plain\ttext é", "plain\ttext é"),
+            ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+            ("a\nb\r", "a\\x0ab\\x0d"),
+            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\x7f"),
+            ("\u{202e}txt", "\\u{202e}txt"),
+        ] {
+            assert_eq!(escaped(text), expected);
+        }
+    }
+
+    #[test]
+    fn rows_as_text() {
+        let check = |json: &str, expected: &str| {
+            assert_eq!(row_text(&serde_json::from_str(json).unwrap(), false), expected);
+        };
+        check(
+            r#"{"_time":"2026-01-31T12:00:00Z","level":"error","hostname":"web1","app_name":"nginx","_msg":"a\u001bb"}"#,
+            "2026-01-31T12:00:00Z error   web1 nginx: a\\x1bb",
+        );
+        check(r#"{"level":"error","count(*)":"3"}"#, "count(*)=3  level=error");
+    }
+}

@@ -1,0 +1,229 @@
+//! What the server is told: flags, then environment, then a TOML file, then defaults.
+//!
+//! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
+//! is described in `docs/configuration.md`.
+
+mod nearest;
+mod raw;
+pub mod units;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use query::QueueLimits;
+use record::TypeRule;
+use store::StoreConfig;
+use summary::SummaryConfig;
+
+pub use raw::RawConfig;
+use units::{parse_bytes, parse_duration};
+
+/// A configuration that makes sense.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Address of HTTP; port 0 takes a free one.
+    pub http_listen: SocketAddr,
+    /// Address of syslog datagrams; none when off.
+    pub syslog_udp_listen: Option<SocketAddr>,
+    /// Address of syslog over TCP; none when off.
+    pub syslog_tcp_listen: Option<SocketAddr>,
+    /// How frames are kept, and for how long.
+    pub store: StoreConfig,
+    /// Limits of queries.
+    pub query: QueryOptions,
+    /// How lines are summarised.
+    pub summary: SummaryConfig,
+    /// Seconds east of UTC for syslog times without a zone.
+    pub syslog_zone_s: i32,
+    /// The user's rules for types, asked in order before the built-in ones.
+    pub types: Vec<TypeRule>,
+}
+
+/// `[query]`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryOptions {
+    /// How many run and wait.
+    pub queue: QueueLimits,
+    /// What one may use up.
+    pub limits: query::Limits,
+}
+
+impl TryFrom<RawConfig> for Config {
+    type Error = anyhow::Error;
+
+    fn try_from(raw: RawConfig) -> Result<Config> {
+        let http_listen = parse_listen("http_listen", &raw.http_listen)?;
+        ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be 1 at least");
+        let segment_bytes_max = bytes("store.segment_bytes_max", &raw.store.segment_bytes_max)?;
+        ensure!(
+            (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes_max),
+            "store.segment_bytes_max must be between 1MiB and 64GiB"
+        );
+        let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
+        let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
+        let store = StoreConfig {
+            segment_bytes_max,
+            queue_bytes_max: memory("store.queue_bytes_max", &raw.store.queue_bytes_max)?,
+            cache_bytes_max: memory("store.cache_bytes_max", &raw.store.cache_bytes_max)?,
+            commit_interval_ms: duration("store.commit_interval", &raw.store.commit_interval)?
+                .as_millis() as u64,
+            disk_free_bytes_min: bytes(
+                "store.disk_free_bytes_min",
+                &raw.store.disk_free_bytes_min,
+            )?,
+            age_ns: age.map(|age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)),
+            bytes_max: unless_off(&raw.retention.bytes, |t| bytes("retention.bytes", t))?,
+            ..StoreConfig::new(&raw.data_dir)
+        };
+        let summary = SummaryConfig {
+            bucket_s: seconds("summary.bucket", &raw.summary.bucket, 1)?,
+            values_max: raw.summary.values_max,
+            flush_interval_s: seconds("summary.flush_interval", &raw.summary.flush_interval, 1)?,
+            flush_delay_s: seconds("summary.flush_delay", &raw.summary.flush_delay, 0)?,
+        };
+        let query = QueryOptions {
+            queue: QueueLimits {
+                concurrent_max: raw.query.concurrent_max,
+                waiting_max: raw.query.waiting_max,
+                wait_max: Duration::from_secs(raw.query.wait_s_max),
+                tails_max: raw.query.tails_max,
+                ..QueueLimits::default()
+            },
+            limits: query::Limits {
+                run_time: Duration::from_secs(raw.query.run_s_max),
+                memory_bytes_max: bytes("query.memory_bytes_max", &raw.query.memory_bytes_max)?,
+                rows_max: raw.query.rows_max,
+            },
+        };
+        Ok(Config {
+            data_dir: raw.data_dir,
+            http_listen: http_listen.ok_or_else(|| {
+                anyhow!("http_listen cannot be off: queries are asked and the page is served there")
+            })?,
+            syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
+            syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+            store,
+            query,
+            summary,
+            syslog_zone_s: parse_zone(&raw.syslog.zone)?,
+            types: raw.types,
+        })
+    }
+}
+
+/// Smaller ones would be too many files.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Larger ones make retention, which deletes whole segments, too coarse.
+const SEGMENT_BYTES_MAX: u64 = 64 << 30;
+
+fn bytes(key: &str, text: &str) -> Result<u64> {
+    parse_bytes(text).map_err(|error| anyhow!("{key}: {error}"))
+}
+
+fn duration(key: &str, text: &str) -> Result<Duration> {
+    parse_duration(text).map_err(|error| anyhow!("{key}: {error}"))
+}
+
+/// A duration of whole seconds, between `least` and a year.
+fn seconds(key: &str, text: &str, least: u64) -> Result<u64> {
+    let value = duration(key, text)?;
+    ensure!(
+        value.subsec_nanos() == 0 && (least..=366 * 86_400).contains(&value.as_secs()),
+        "{key} must be a whole number of seconds, {least}s at least and a year at most"
+    );
+    Ok(value.as_secs())
+}
+
+fn unless_off<T>(text: &str, parse: impl FnOnce(&str) -> Result<T>) -> Result<Option<T>> {
+    if text == "off" { Ok(None) } else { parse(text).map(Some) }
+}
+
+/// Reads `HOST:PORT` or `off`. A host name is looked up once.
+fn parse_listen(key: &str, text: &str) -> Result<Option<SocketAddr>> {
+    unless_off(text, |text| {
+        let mut addresses = text.to_socket_addrs().with_context(|| {
+            format!("{key}: '{text}' is not an address; write for example 127.0.0.1:5514, [::]:5514 or off")
+        })?;
+        addresses.next().ok_or_else(|| anyhow!("{key}: '{text}' has no address"))
+    })
+}
+
+/// Reads `UTC`, `+02:00` or `-05:30`.
+fn parse_zone(text: &str) -> Result<i32> {
+    let error =
+        || anyhow!("syslog.zone: '{text}' is not an offset from UTC; write for example +02:00");
+    if text.eq_ignore_ascii_case("utc") {
+        return Ok(0);
+    }
+    let (sign, rest) = match text.as_bytes().first() {
+        Some(b'+') => (1, &text[1..]),
+        Some(b'-') => (-1, &text[1..]),
+        _ => return Err(error()),
+    };
+    let (hours, minutes) = rest.split_once(':').ok_or_else(error)?;
+    let hours: i32 = hours.parse().map_err(|_| error())?;
+    let minutes: i32 = minutes.parse().map_err(|_| error())?;
+    if !(0..=18).contains(&hours) || !(0..60).contains(&minutes) {
+        bail!(error());
+    }
+    Ok(sign * (hours * 3600 + minutes * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_make_sense() {
+        let config = Config::try_from(RawConfig::default()).unwrap();
+        assert!(config.http_listen.ip().is_loopback());
+        assert_eq!(config.store, StoreConfig::new("./loginson-data"));
+        assert_eq!(config.query.limits, query::Limits::default());
+    }
+
+    #[test]
+    fn wrong_values_name_their_key() {
+        let check = |change: fn(&mut RawConfig), expected: &str| {
+            let mut raw = RawConfig::default();
+            change(&mut raw);
+            let error = format!("{:#}", Config::try_from(raw).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        };
+        check(|c| c.http_listen = "off".into(), "http_listen cannot be off");
+        check(
+            |c| c.syslog_tcp_listen = "5514".into(),
+            "syslog_tcp_listen: '5514' is not an address",
+        );
+        check(|c| c.retention.age = "30".into(), "retention.age: '30' is not a duration");
+        check(|c| c.retention.bytes = "much".into(), "retention.bytes: 'much' is not a size");
+        check(|c| c.summary.bucket = "500ms".into(), "summary.bucket must be");
+        check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
+        check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
+        check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
+    }
+
+    #[test]
+    fn zones() {
+        for (text, expected) in [
+            ("UTC", Some(0)),
+            ("+02:00", Some(7200)),
+            ("-05:30", Some(-19800)),
+            ("+2", None),
+            ("02:00", None),
+            ("+99:00", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_zone(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn off_disables_a_source() {
+        let raw = RawConfig { syslog_udp_listen: "off".into(), ..RawConfig::default() };
+        assert_eq!(Config::try_from(raw).unwrap().syslog_udp_listen, None);
+    }
+}

@@ -1,0 +1,232 @@
+//! The configuration file as it is written: text and numbers, not yet checked for sense.
+//!
+//! [`RawConfig::default`] is the documentation's table of defaults: a test compares it with
+//! `docs/configuration.md`, key by key.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use record::TypeRule;
+use serde::{Deserialize, Serialize};
+
+use super::nearest::nearest;
+
+/// The whole file. Unknown keys are errors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawConfig {
+    pub data_dir: PathBuf,
+    pub http_listen: String,
+    pub syslog_udp_listen: String,
+    pub syslog_tcp_listen: String,
+    pub retention: RawRetention,
+    pub store: RawStore,
+    pub query: RawQuery,
+    pub summary: RawSummary,
+    pub syslog: RawSyslog,
+    #[serde(skip_serializing)]
+    pub types: Vec<TypeRule>,
+}
+
+/// `[retention]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawRetention {
+    pub age: String,
+    pub bytes: String,
+}
+
+/// `[store]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawStore {
+    pub segment_bytes_max: String,
+    pub queue_bytes_max: String,
+    pub cache_bytes_max: String,
+    pub commit_interval: String,
+    pub disk_free_bytes_min: String,
+}
+
+/// `[query]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawQuery {
+    pub concurrent_max: usize,
+    pub waiting_max: usize,
+    pub wait_s_max: u64,
+    pub tails_max: usize,
+    pub run_s_max: u64,
+    pub memory_bytes_max: String,
+    pub rows_max: u64,
+}
+
+/// `[summary]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawSummary {
+    pub bucket: String,
+    pub values_max: usize,
+    pub flush_interval: String,
+    pub flush_delay: String,
+}
+
+/// `[syslog]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawSyslog {
+    pub zone: String,
+}
+
+impl Default for RawConfig {
+    fn default() -> Self {
+        RawConfig {
+            data_dir: "./loginson-data".into(),
+            http_listen: "127.0.0.1:9514".into(),
+            syslog_udp_listen: "127.0.0.1:5514".into(),
+            syslog_tcp_listen: "127.0.0.1:5514".into(),
+            retention: RawRetention::default(),
+            store: RawStore::default(),
+            query: RawQuery::default(),
+            summary: RawSummary::default(),
+            syslog: RawSyslog::default(),
+            types: Vec::new(),
+        }
+    }
+}
+
+impl Default for RawRetention {
+    fn default() -> Self {
+        RawRetention { age: "off".into(), bytes: "off".into() }
+    }
+}
+
+impl Default for RawStore {
+    fn default() -> Self {
+        RawStore {
+            segment_bytes_max: "1GiB".into(),
+            queue_bytes_max: "64MiB".into(),
+            cache_bytes_max: "512MiB".into(),
+            commit_interval: "10ms".into(),
+            disk_free_bytes_min: "256MiB".into(),
+        }
+    }
+}
+
+impl Default for RawQuery {
+    fn default() -> Self {
+        RawQuery {
+            concurrent_max: 4,
+            waiting_max: 32,
+            wait_s_max: 10,
+            tails_max: 100,
+            run_s_max: 60,
+            memory_bytes_max: "512MiB".into(),
+            rows_max: 10_000_000,
+        }
+    }
+}
+
+impl Default for RawSummary {
+    fn default() -> Self {
+        RawSummary {
+            bucket: "10s".into(),
+            values_max: 100,
+            flush_interval: "10s".into(),
+            flush_delay: "2s".into(),
+        }
+    }
+}
+
+impl Default for RawSyslog {
+    fn default() -> Self {
+        RawSyslog { zone: "+00:00".into() }
+    }
+}
+
+impl RawConfig {
+    /// Reads a configuration file. The error names file, line, key and, for an unknown key, the nearest known one.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+        Self::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            match unknown_key(error.message()) {
+                Some((key, known)) => {
+                    let hint = match nearest(key, known.iter().copied()) {
+                        Some(word) => format!("did you mean '{word}'?"),
+                        None => format!("known keys here: {}", known.join(", ")),
+                    };
+                    format!("line {line}: unknown key '{key}'; {hint}")
+                }
+                None => format!("line {line}: {}", error.message()),
+            }
+        })
+    }
+}
+
+/// Takes serde's message apart: the key that is not known, and those that are.
+fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    Some((quoted.next()?, quoted.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_line_key_and_remedy() {
+        for (text, expected) in [
+            (
+                "data_dir = 'x'\nhttp_lisen = ':1'\n",
+                "line 2: unknown key 'http_lisen'; did you mean 'http_listen'?",
+            ),
+            (
+                "[retention]\nage = '1d'\n\nbites = '1'\n",
+                "line 4: unknown key 'bites'; did you mean 'bytes'?",
+            ),
+            (
+                "[retention]\ncolour = 'red'\n",
+                "line 2: unknown key 'colour'; known keys here: age, bytes",
+            ),
+            (
+                "[query]\nconcurrent_max = 'many'\n",
+                "line 2: invalid type: string \"many\", expected usize",
+            ),
+            ("x = [\n", "line "),
+        ] {
+            let error = RawConfig::parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_written_means_the_defaults() {
+        assert_eq!(RawConfig::parse("").unwrap(), RawConfig::default());
+        assert_eq!(RawConfig::parse("[query]\n").unwrap(), RawConfig::default());
+    }
+
+    /// The first TOML block of the page is the whole file with every default.
+    #[test]
+    fn the_documented_keys_are_the_known_keys() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let block = page
+            .split("```toml\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next())
+            .expect("a TOML block");
+        let documented: toml::Table = toml::from_str(block).expect("the documented file is TOML");
+        let known = toml::Table::try_from(RawConfig::default()).expect("defaults are plain values");
+        assert_eq!(documented, known);
+        // Every other block must at least be accepted.
+        for block in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            RawConfig::parse(block).unwrap_or_else(|error| panic!("{error}:\n{block}"));
+        }
+    }
+}

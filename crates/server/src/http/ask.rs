@@ -1,0 +1,289 @@
+//! What all questions have in common: parameters, a place in the queue, a thread to run on, and an end when the client
+//! goes away.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use query::source::{Source, TimeRange};
+use query::time::{parse_duration, parse_time};
+use query::{Context, ParseError, Permit, Query, QueueError, RunError, State};
+
+use super::App;
+use super::error::{ApiError, ApiResult};
+use super::params::Params;
+use crate::pipeline::Pipeline;
+
+/// The computed fields that can be asked for.
+const INCLUDABLE: [&str; 3] = ["_id", "_raw", "_received"];
+
+impl Params {
+    /// The parameter `query`, read at `now_ns`.
+    pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
+        Query::parse(self.required("query")?, now_ns).map_err(wrong_query)
+    }
+
+    /// The parameters `start` and `end`.
+    pub fn range(&self, now_ns: i64) -> ApiResult<TimeRange> {
+        let instant = |name: &str| self.time(name, now_ns);
+        Ok(TimeRange {
+            start_ns: instant("start")?.unwrap_or(i64::MIN),
+            end_ns: instant("end")?.unwrap_or(i64::MAX),
+        })
+    }
+
+    /// A time, nanoseconds since 1970 UTC.
+    pub fn time(&self, name: &str, now_ns: i64) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let instants = parse_time(text, now_ns).ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "{name}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z, a Unix time, or 15m for a while ago"
+            ))
+        })?;
+        Ok(Some(instants.start_ns))
+    }
+
+    /// A duration, nanoseconds, above zero.
+    pub fn duration_ns(&self, name: &str) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let duration =
+            parse_duration(text).filter(|duration_ns| *duration_ns > 0).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "{name}: '{text}' is not a duration; write for example 10s, 5m or 1h30m"
+                ))
+            })?;
+        Ok(Some(duration))
+    }
+
+    /// The parameter `include`: computed fields to add to rows.
+    pub fn include(&self) -> ApiResult<Vec<String>> {
+        let names = self
+            .all("include")
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|n| !n.is_empty());
+        let checked = names.map(|name| match INCLUDABLE.contains(&name) {
+            true => Ok(name.to_owned()),
+            false => Err(ApiError::bad_request(format!(
+                "include: '{name}' is not one of {}",
+                INCLUDABLE.join(", ")
+            ))),
+        });
+        checked.collect()
+    }
+}
+
+/// A question before it has a place in the queue.
+pub struct Asked {
+    app: Arc<App>,
+    pipeline: Arc<Pipeline>,
+    kind: &'static str,
+    text: String,
+    client: String,
+    /// What the run is given. Progress and cancelling are set once it has a place.
+    pub context: Context,
+}
+
+impl Asked {
+    /// A question of `kind`, listed with `text`, with the limits of the configuration.
+    pub fn new(
+        app: &Arc<App>,
+        kind: &'static str,
+        text: &str,
+        peer: SocketAddr,
+    ) -> ApiResult<Asked> {
+        Ok(Asked {
+            pipeline: app.pipeline()?,
+            kind,
+            text: text.to_owned(),
+            client: peer.to_string(),
+            context: Context { limits: app.config.query.limits, ..Context::default() },
+            app: Arc::clone(app),
+        })
+    }
+
+    /// The same for a query, with `start`, `end` and `timeout` of its parameters.
+    pub fn of_query(
+        app: &Arc<App>,
+        kind: &'static str,
+        params: &Params,
+        peer: SocketAddr,
+        now_ns: i64,
+    ) -> ApiResult<Asked> {
+        let mut asked = Asked::new(app, kind, params.required("query")?, peer)?;
+        asked.context.range = params.range(now_ns)?;
+        if let Some(timeout_ns) = params.duration_ns("timeout")? {
+            let limits = &mut asked.context.limits;
+            limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
+        }
+        Ok(asked)
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Takes a place in the queue, runs `work` there, and says in the queue how it ended. Blocks: for threads that may.
+    /// `link` ends it when the client goes away.
+    pub fn run<T>(
+        self,
+        link: &Link,
+        work: impl FnOnce(&Running) -> Result<T, RunError>,
+    ) -> ApiResult<T> {
+        let submitted = self.app.queue.submit(self.kind, &self.text, &self.client);
+        let permit = submitted.map_err(|error| {
+            self.app.queries_refused.fetch_add(1, Relaxed);
+            no_place(error)
+        })?;
+        link.holds(&permit);
+        let context = Context {
+            progress: Arc::clone(&permit.progress),
+            cancelled: Arc::clone(&permit.cancelled),
+            ..self.context
+        };
+        let running = Running {
+            source: Box::new(self.pipeline.source()),
+            context,
+            id: permit.id(),
+            started: Instant::now(),
+        };
+        let result = work(&running);
+        let (state, error) = match &result {
+            Ok(_) => (State::Done, None),
+            Err(RunError::Cancelled) if link.client_is_gone() => {
+                (State::Cancelled, Some("the client went away (499)".into()))
+            }
+            Err(RunError::Cancelled) => (State::Cancelled, None),
+            Err(error) => (State::Failed, Some(error.to_string())),
+        };
+        self.app.queries_ended[state as usize].fetch_add(1, Relaxed);
+        permit.finish(state, error);
+        result.map_err(|error| ended(&error))
+    }
+}
+
+/// What a question is given to run.
+pub struct Running {
+    source: Box<dyn Source>,
+    /// Limits, progress, and the wish to cancel.
+    pub context: Context,
+    /// Names the entry in the queue.
+    pub id: u64,
+    started: Instant,
+}
+
+impl Running {
+    /// What is read.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// Whether it may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        if self.context.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let run_time = self.context.limits.run_time;
+        match self.started.elapsed() > run_time {
+            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Runs a question that is answered as a whole.
+pub async fn answer<T: Send + 'static>(
+    asked: Asked,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<T> {
+    let client = Client::default();
+    let link = client.link();
+    let running = tokio::task::spawn_blocking(move || asked.run(&link, work));
+    running.await.unwrap_or_else(|_| Err(broken()))
+}
+
+/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled.
+#[derive(Default)]
+pub struct Client(Link);
+
+/// The query's end of that.
+#[derive(Clone, Default)]
+pub struct Link(Arc<Mutex<Linked>>);
+
+#[derive(Default)]
+struct Linked {
+    gone: bool,
+    cancelled: Option<Arc<AtomicBool>>,
+}
+
+impl Client {
+    /// The other end.
+    pub fn link(&self) -> Link {
+        self.0.clone()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut linked = self.0.lock();
+        linked.gone = true;
+        if let Some(cancelled) = &linked.cancelled {
+            cancelled.store(true, Relaxed);
+        }
+    }
+}
+
+impl Link {
+    fn holds(&self, permit: &Permit) {
+        let mut linked = self.lock();
+        // It may have gone while the query waited for its place.
+        permit.cancelled.fetch_or(linked.gone, Relaxed);
+        linked.cancelled = Some(Arc::clone(&permit.cancelled));
+    }
+
+    fn client_is_gone(&self) -> bool {
+        self.lock().gone
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Linked> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// 400, with the place in the query.
+pub fn wrong_query(error: ParseError) -> ApiError {
+    let mut message = error.message;
+    if !error.expected.is_empty() {
+        message.push_str(&format!("; expected {}", error.expected.join(" or ")));
+    }
+    ApiError::bad_request(message)
+        .with("position", error.position)
+        .with("expected", error.expected)
+        .with("query", error.query)
+}
+
+/// 429 when the queue is full, 503 when it is not there.
+pub fn no_place(error: QueueError) -> ApiError {
+    let status = match error {
+        QueueError::Full(_) | QueueError::WaitedTooLong(_) | QueueError::TailsFull(_) => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        QueueError::Cancelled | QueueError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    ApiError::new(status, error.to_string())
+}
+
+fn ended(error: &RunError) -> ApiError {
+    match error {
+        RunError::Source(_) => ApiError::internal(error.to_string()),
+        _ => ApiError::unavailable(error.to_string()),
+    }
+}
+
+/// 500: the query's thread panicked.
+pub fn broken() -> ApiError {
+    ApiError::internal("the query ended by a bug; see the server's log")
+}

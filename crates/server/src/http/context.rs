@@ -1,0 +1,226 @@
+//! `/api/v1/context`: the lines around a line, of the same stream.
+//!
+//! The order is that of event time; lines of the same instant are in the order of their arrival. The frames are read
+//! from the line's time outwards and no further than needed; a rare stream may need all of them, which the time limit
+//! of queries bounds.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, State};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use query::source::{Source, TimeRange};
+use query::{Query, RunError, Scratch};
+use record::{Batch, LineId, Row};
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::ask::{Asked, answer};
+use super::error::{ApiError, ApiResult};
+use super::params::Params;
+
+/// Lines on one side. More are asked for with another call, around the outermost.
+const LINES_MAX: usize = 1000;
+const LINES_DEFAULT: usize = 20;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/api/v1/context", get(context))
+}
+
+async fn context(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
+    let id: LineId = params
+        .required("id")?
+        .parse()
+        .map_err(|error: record::FrameError| ApiError::bad_request(error.to_string()))?;
+    let side = |name: &str| -> ApiResult<usize> {
+        let lines = params.number(name)?.unwrap_or(LINES_DEFAULT);
+        if lines > LINES_MAX {
+            return Err(ApiError::bad_request(format!("'{name}' is more than {LINES_MAX}")));
+        }
+        Ok(lines)
+    };
+    let (before, after) = (side("before")?, side("after")?);
+    let asked = Asked::new(&app, "context", &format!("_id:{id}"), peer)?;
+    let body = answer(asked, move |running| {
+        around(running.source(), id, before, after, &mut || running.check())
+    });
+    body.await?.map(|body| Json(body).into_response()).ok_or_else(|| {
+        ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))
+    })
+}
+
+/// Where a line stands: time, then arrival.
+type Key = (i64, u64, u32);
+/// A line that was found: its batch and its place there.
+type Found = (Arc<Batch>, u32);
+
+fn key(row: &Row<'_>) -> Key {
+    let id = row.id();
+    (row.time_ns(), id.sequence, id.line)
+}
+
+fn around(
+    source: &dyn Source,
+    id: LineId,
+    before: usize,
+    after: usize,
+    check: &mut dyn FnMut() -> Result<(), RunError>,
+) -> Result<Option<Value>, RunError> {
+    let Some(batch) = source.find(id)? else { return Ok(None) };
+    if id.line as usize >= batch.len() {
+        return Ok(None);
+    }
+    let target = batch.row(id.line as usize);
+    let stream = Stream::of(&target);
+    let at = key(&target);
+
+    let mut earlier = Nearest { lines: BTreeMap::new(), max: before };
+    let mut units =
+        source.units(TimeRange { start_ns: i64::MIN, end_ns: at.0.saturating_add(1) })?;
+    units.sort_by_key(|unit| {
+        std::cmp::Reverse(unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest))
+    });
+    for unit in units.iter().take_while(|_| before > 0) {
+        check()?;
+        let newest = unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest);
+        if earlier.is_full() && earlier.lines.keys().next().is_some_and(|oldest| newest < oldest.0)
+        {
+            break;
+        }
+        let Some(batch) = unit.load()? else { continue };
+        stream.select(
+            &batch,
+            |row| key(row) < at,
+            |place, key| earlier.add_before(key, (Arc::clone(&batch), place)),
+        );
+    }
+
+    let mut later = Nearest { lines: BTreeMap::new(), max: after };
+    let mut units = source.units(TimeRange { start_ns: at.0, end_ns: i64::MAX })?;
+    units.sort_by_key(|unit| unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest));
+    for unit in units.iter().take_while(|_| after > 0) {
+        check()?;
+        let oldest = unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest);
+        if later.is_full() && later.lines.keys().next_back().is_some_and(|newest| oldest > newest.0)
+        {
+            break;
+        }
+        let Some(batch) = unit.load()? else { continue };
+        stream.select(
+            &batch,
+            |row| key(row) > at,
+            |place, key| later.add_after(key, (Arc::clone(&batch), place)),
+        );
+    }
+
+    let mut show = Show::new();
+    let mut rows: Vec<Value> = earlier.lines.values().map(|line| show.row(line)).collect();
+    let mut row = show.row(&(Arc::clone(&batch), id.line));
+    row["_is_target"] = "true".into();
+    rows.push(row);
+    rows.extend(later.lines.values().map(|line| show.row(line)));
+    Ok(Some(json!({ "stream": stream.text, "rows": rows })))
+}
+
+/// The lines nearest to the target on one side.
+struct Nearest {
+    lines: BTreeMap<Key, Found>,
+    max: usize,
+}
+
+impl Nearest {
+    fn is_full(&self) -> bool {
+        self.lines.len() >= self.max
+    }
+
+    fn add_before(&mut self, key: Key, line: Found) {
+        self.lines.insert(key, line);
+        if self.lines.len() > self.max {
+            self.lines.pop_first();
+        }
+    }
+
+    fn add_after(&mut self, key: Key, line: Found) {
+        self.lines.insert(key, line);
+        if self.lines.len() > self.max {
+            self.lines.pop_last();
+        }
+    }
+}
+
+/// A stream as what its lines have in common.
+struct Stream {
+    text: String,
+    fields: Vec<(String, Vec<u8>)>,
+}
+
+impl Stream {
+    fn of(row: &Row<'_>) -> Stream {
+        let mut text = String::new();
+        row.write_stream(&mut text);
+        let fields = row
+            .stream_fields()
+            .map(|name| (name.to_owned(), row.get_by_name(name).unwrap_or_default().to_vec()))
+            .collect();
+        Stream { text, fields }
+    }
+
+    /// Calls `each` with the place of every line of the stream that is `wanted`.
+    fn select(
+        &self,
+        batch: &Batch,
+        wanted: impl Fn(&Row<'_>) -> bool,
+        mut each: impl FnMut(u32, Key),
+    ) {
+        // The values are compared first, which is cheap; only few lines have their stream written.
+        let ids: Vec<_> =
+            self.fields.iter().map(|(name, value)| (batch.field_id(name), value)).collect();
+        let mut text = String::new();
+        for row in batch.rows().filter(|row| wanted(row)) {
+            let alike = |(id, value): &(Option<record::FieldId>, &Vec<u8>)| {
+                id.and_then(|id| row.get(id)).unwrap_or_default() == value.as_slice()
+            };
+            if !ids.iter().all(alike) {
+                continue;
+            }
+            text.clear();
+            row.write_stream(&mut text);
+            if text == self.text {
+                each(row.index(), key(&row));
+            }
+        }
+    }
+}
+
+/// Shows lines as a query shows them.
+struct Show {
+    all: query::TailQuery,
+    scratch: Scratch,
+}
+
+impl Show {
+    fn new() -> Show {
+        let include = ["_id", "_raw", "_received"].map(String::from);
+        let all = Query::parse("*", 0)
+            .and_then(|query| query.tail(&include))
+            .expect("the query of everything");
+        Show { all, scratch: Scratch::default() }
+    }
+
+    fn row(&mut self, (batch, place): &Found) -> Value {
+        let rows = self.all.rows(batch, &mut self.scratch);
+        let mut row = Map::new();
+        rows.visit(*place as usize, &mut self.scratch, |name, value| {
+            row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
+        });
+        Value::Object(row)
+    }
+}

@@ -1,0 +1,66 @@
+//! Errors as the API shows them: a status and `{"error":"what went wrong and what to do"}`.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+/// An answer that says why there is no other.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    body: Map<String, Value>,
+}
+
+/// What a handler gives back.
+pub type ApiResult<T = Response> = Result<T, ApiError>;
+
+impl ApiError {
+    /// An error with its message, which names the remedy.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        let mut body = Map::new();
+        body.insert("error".into(), Value::String(message.into()));
+        ApiError { status, body }
+    }
+
+    /// 400: the client has to change the request.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 404.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// 503: later it may work.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    /// 500: the disk, or a fault of ours.
+    pub fn internal(message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+
+    /// Adds a field beside `error`.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.body.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.body["error"].as_str().unwrap_or_default())
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_string(&self.body).expect("maps of values are JSON");
+        (self.status, [(CONTENT_TYPE, "application/json")], body + "\n").into_response()
+    }
+}

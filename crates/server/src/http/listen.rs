@@ -1,0 +1,95 @@
+//! Accepts connections and serves the router on them, with limits on their number, their heads and their silence.
+//!
+//! Left out: TLS and HTTP/2; put a proxy in front for them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// Connections at a time. Further ones wait in the kernel's backlog until one ends.
+const CONNECTIONS_MAX: usize = 1024;
+/// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is closed.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// Bytes of a request's head, query text in the address included. One twice as long, at the latest, is answered with 431; long queries
+/// are sent as a form.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Pause after the system refused a connection, for instance because no file handle was left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time that running requests get at shutdown.
+pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Serves until `stop` becomes true, then lets running requests end.
+pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut stopping = stop.clone();
+    loop {
+        let place = places.clone().acquire_owned().await.expect("never closed");
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = raised(&mut stopping) => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = connection(stream, peer, router.clone(), stop.clone());
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept an HTTP connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    // All places free again: every connection has ended.
+    let ended = places.acquire_many(CONNECTIONS_MAX as u32);
+    if tokio::time::timeout(SHUTDOWN_TIME_MAX, ended).await.is_err() {
+        tracing::info!("some HTTP requests still ran at shutdown and were cut off");
+    }
+}
+
+/// Returns once the server is told to stop.
+pub async fn raised(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is the end as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) {
+    // Answers are written as whole pieces; waiting for more to send only adds delay. Failing is harmless.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router);
+    let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        service.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
+    let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), with_peer));
+    let result = tokio::select! {
+        result = serving.as_mut() => result,
+        () = raised(&mut stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!("HTTP connection from {peer}: {error}");
+    }
+}

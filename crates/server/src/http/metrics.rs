@@ -1,0 +1,254 @@
+//! `/metrics`: everything that is counted, in Prometheus' text format. `docs/metrics.md` describes each.
+//!
+//! All pairs of source and reason are always there, so that a rate over a counter begins at zero and an alert can be
+//! written before the first loss.
+
+use std::fmt::{Display, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::Router;
+use axum::extract;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use collector::{DropReason, SourceCounters, SourceKind};
+use query::State;
+use store::StoreState;
+
+use super::App;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/metrics", get(metrics))
+}
+
+async fn metrics(extract::State(app): extract::State<Arc<App>>) -> Response {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(&app)).into_response()
+}
+
+fn text(app: &App) -> String {
+    let mut out = Text::default();
+    let started_s = app.started_ns as f64 / 1e9;
+    out.one(
+        "loginson_info",
+        "gauge",
+        "Version of the program, as a label.",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1,
+    );
+    out.one(
+        "process_start_time_seconds",
+        "gauge",
+        "Start of the process, Unix time.",
+        &[],
+        started_s,
+    );
+    out.one(
+        "loginson_ready",
+        "gauge",
+        "1 while lines are taken and queries answered.",
+        &[],
+        u8::from(super::status::is_ready(app)),
+    );
+    ingest(app, &mut out);
+    queries(app, &mut out);
+    if let Some(pipeline) = app.pipeline_seen() {
+        let lag = pipeline.parse_lag_lines();
+        out.one(
+            "loginson_parse_lag_lines",
+            "gauge",
+            "Durable lines that are not parsed yet.",
+            &[],
+            lag,
+        );
+        store(&pipeline, &mut out);
+    }
+    out.0
+}
+
+fn ingest(app: &App, out: &mut Text) {
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&SourceCounters) -> u64| {
+        out.head(name, kind, help);
+        for source in SourceKind::ALL {
+            out.sample(name, &[("source", source.name())], value(app.accounting.source(source)));
+        }
+    };
+    each("loginson_lines_received_total", "counter", "Lines that arrived, kept or not.", |c| {
+        c.lines_received.load(Relaxed)
+    });
+    each(
+        "loginson_bytes_received_total",
+        "counter",
+        "Bytes of those lines, without what separates them.",
+        |c| c.bytes_received.load(Relaxed),
+    );
+    each("loginson_lines_kept_total", "counter", "Lines that became durable.", |c| {
+        c.lines_kept.load(Relaxed)
+    });
+    each("loginson_connections_total", "counter", "Connections accepted.", |c| {
+        c.connections_total.load(Relaxed)
+    });
+    each("loginson_connections_open", "gauge", "Connections open now.", |c| {
+        c.connections_open.load(Relaxed)
+    });
+    each(
+        "loginson_connections_refused_total",
+        "counter",
+        "Connections refused because too many were open.",
+        |c| c.connections_refused.load(Relaxed),
+    );
+    let name = "loginson_lines_dropped_total";
+    out.head(name, "counter", "Lines not kept, or not kept whole, by reason.");
+    for source in SourceKind::ALL {
+        let counters = app.accounting.source(source);
+        for reason in DropReason::ALL {
+            let labels = [("source", source.name()), ("reason", reason.name())];
+            out.sample(name, &labels, counters.dropped_count(reason));
+        }
+    }
+}
+
+fn queries(app: &App, out: &mut Text) {
+    let list = app.queue.list();
+    let count = |state| list.iter().filter(|info| info.state == state).count();
+    out.one(
+        "loginson_queries_running",
+        "gauge",
+        "Queries that run, tails included.",
+        &[],
+        count(State::Running),
+    );
+    out.one(
+        "loginson_queries_waiting",
+        "gauge",
+        "Queries that wait for a place.",
+        &[],
+        count(State::Waiting),
+    );
+    let memory: u64 = list.iter().map(|info| info.memory_bytes).sum();
+    out.one("loginson_query_memory_bytes", "gauge", "Memory held by running queries.", &[], memory);
+    let name = "loginson_queries_total";
+    out.head(name, "counter", "Queries that ended, by how; tails are not counted.");
+    for state in [State::Done, State::Cancelled, State::Failed] {
+        out.sample(
+            name,
+            &[("state", state.name())],
+            app.queries_ended[state as usize].load(Relaxed),
+        );
+    }
+    out.sample(name, &[("state", "refused")], app.queries_refused.load(Relaxed));
+}
+
+fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
+    let stats = pipeline.store().stats();
+    let mut gauge = |name: &str, help: &str, value: u64| out.one(name, "gauge", help, &[], value);
+    gauge("loginson_store_lines", "Lines that are durable and not deleted.", stats.lines);
+    gauge("loginson_store_frames", "Frames that are durable and not deleted.", stats.frames);
+    gauge(
+        "loginson_store_frames_unparsed",
+        "Frames whose event times are not known yet.",
+        stats.frames_unparsed,
+    );
+    gauge(
+        "loginson_store_raw_bytes",
+        "Bytes of those lines, with their newlines.",
+        stats.bytes_raw,
+    );
+    gauge("loginson_store_disk_bytes", "Bytes of the segment files.", stats.bytes_disk);
+    gauge("loginson_store_segments", "Segment files.", stats.segments);
+    gauge(
+        "loginson_store_queue_bytes",
+        "Bytes of frames that wait for the disk.",
+        stats.queue_bytes,
+    );
+    gauge(
+        "loginson_store_cache_bytes",
+        "Bytes of frames and parsed batches in memory.",
+        stats.cache_bytes,
+    );
+    if let Ok(space) = pipeline.store().disk_space() {
+        gauge(
+            "loginson_store_disk_free_bytes",
+            "Room on the file system of the data directory.",
+            space.free_bytes,
+        );
+        gauge("loginson_store_disk_size_bytes", "Size of that file system.", space.total_bytes);
+    }
+    let state = u64::from(stats.state == StoreState::Ok);
+    gauge(
+        "loginson_store_writable",
+        "1 while the store takes lines; 0 while the disk is full or failing.",
+        state,
+    );
+    let mut counter =
+        |name: &str, help: &str, value: u64| out.one(name, "counter", help, &[], value);
+    counter(
+        "loginson_store_lines_expired_total",
+        "Lines deleted by retention.",
+        stats.lines_expired,
+    );
+    counter(
+        "loginson_store_bytes_expired_total",
+        "Bytes on disk deleted by retention.",
+        stats.bytes_expired,
+    );
+    counter(
+        "loginson_store_frames_committed_total",
+        "Frames made durable.",
+        stats.frames_committed,
+    );
+    counter(
+        "loginson_store_groups_committed_total",
+        "Groups of frames made durable with one sync.",
+        stats.groups_committed,
+    );
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let latency = "Time from taking a frame to its being durable, summed over frames.";
+    let sum = seconds(stats.commit_latency_ns_sum);
+    out.one("loginson_store_commit_latency_seconds_total", "counter", latency, &[], sum);
+    let longest = seconds(stats.commit_latency_ns_max);
+    out.one(
+        "loginson_store_commit_latency_seconds_max",
+        "gauge",
+        "The longest such time since the start.",
+        &[],
+        longest,
+    );
+}
+
+/// Text in the exposition format.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}")
+            .expect("writing to a string");
+    }
+
+    /// A sample; label values are names of ours and need no escaping.
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (i, (label, text)) in labels.iter().enumerate() {
+            let before = if i == 0 { '{' } else { ',' };
+            write!(self.0, "{before}{label}=\"{text}\"").expect("writing to a string");
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        writeln!(self.0, " {value}").expect("writing to a string");
+    }
+
+    fn one(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        labels: &[(&str, &str)],
+        value: impl Display,
+    ) {
+        self.head(name, kind, help);
+        self.sample(name, labels, value);
+    }
+}

@@ -1,0 +1,143 @@
+//! The HTTP side: one file for each group of calls of `docs/api.md`, and what they share.
+//!
+//! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread of its own, and
+//! write the answer. Nothing here blocks the threads of the runtime.
+
+mod ask;
+mod body;
+mod context;
+mod error;
+mod guard;
+mod insert;
+mod listen;
+mod metrics;
+mod page;
+mod params;
+mod queries;
+mod select;
+mod status;
+mod summary;
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use axum::Router;
+use axum::middleware;
+use collector::Accounting;
+use platform::{Clock, RealClock};
+use query::Queue;
+use tokio::sync::{Semaphore, watch};
+
+pub use listen::serve;
+
+use crate::config::Config;
+use crate::pipeline::Pipeline;
+use error::{ApiError, ApiResult};
+
+/// Requests that bring lines at a time; each has a thread. Further ones wait.
+const INSERTS_MAX: usize = 64;
+
+/// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
+const SUMMARIES_MAX: usize = 2;
+
+/// What all handlers know.
+pub struct App {
+    config: Config,
+    address: SocketAddr,
+    started_ns: i64,
+    accounting: Arc<Accounting>,
+    phase: RwLock<Phase>,
+    insert_places: Arc<Semaphore>,
+    summary_places: Arc<Semaphore>,
+    queue: Queue,
+    /// Queries that ended, by [`query::State`].
+    queries_ended: [AtomicU64; 5],
+    queries_refused: AtomicU64,
+    stopping: watch::Receiver<bool>,
+}
+
+/// Where in its life the server is.
+enum Phase {
+    Recovering,
+    Running(Arc<Pipeline>),
+    Stopping(Arc<Pipeline>),
+}
+
+impl App {
+    /// The state before the store is open. `stopping` becomes true at shutdown.
+    pub fn new(
+        config: Config,
+        address: SocketAddr,
+        accounting: Arc<Accounting>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        App {
+            queue: Queue::new(config.query.queue),
+            config,
+            address,
+            started_ns: now_ns(),
+            accounting,
+            phase: RwLock::new(Phase::Recovering),
+            insert_places: Arc::new(Semaphore::new(INSERTS_MAX)),
+            summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            queries_ended: Default::default(),
+            queries_refused: AtomicU64::new(0),
+            stopping,
+        }
+    }
+
+    /// The store is open and lines are taken.
+    pub fn run(&self, pipeline: Arc<Pipeline>) {
+        *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
+    }
+
+    /// No more work is begun.
+    pub fn stop(&self) {
+        let mut phase = self.phase.write().expect("nothing panics with it");
+        if let Phase::Running(pipeline) = &*phase {
+            *phase = Phase::Stopping(Arc::clone(pipeline));
+        }
+        self.queue.close();
+    }
+
+    /// The pipeline, for new work.
+    fn pipeline(&self) -> ApiResult<Arc<Pipeline>> {
+        match &*self.phase.read().expect("nothing panics with it") {
+            Phase::Running(pipeline) => Ok(Arc::clone(pipeline)),
+            Phase::Recovering => {
+                Err(ApiError::unavailable("the store is still being opened; try again in a moment"))
+            }
+            Phase::Stopping(_) => Err(ApiError::unavailable("the server is shutting down")),
+        }
+    }
+
+    /// The pipeline, to look at: also while shutting down.
+    fn pipeline_seen(&self) -> Option<Arc<Pipeline>> {
+        match &*self.phase.read().expect("nothing panics with it") {
+            Phase::Running(pipeline) | Phase::Stopping(pipeline) => Some(Arc::clone(pipeline)),
+            Phase::Recovering => None,
+        }
+    }
+}
+
+/// The wall clock, nanoseconds since 1970 UTC.
+fn now_ns() -> i64 {
+    RealClock::new().now_ns()
+}
+
+/// All routes.
+pub fn router(app: Arc<App>) -> Router {
+    let guard = guard::Guard { loopback: app.address.ip().is_loopback() };
+    Router::new()
+        .merge(status::routes())
+        .merge(insert::routes())
+        .merge(select::routes())
+        .merge(queries::routes())
+        .merge(context::routes())
+        .merge(summary::routes())
+        .merge(metrics::routes())
+        .fallback(page::get)
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .with_state(app)
+}

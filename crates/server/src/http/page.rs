@@ -1,0 +1,64 @@
+//! The page: files of `web/dist`, embedded by `build.rs`.
+
+use axum::extract::Request;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::error::ApiError;
+
+/// One embedded file.
+pub struct File {
+    /// Path below the root, without a leading slash.
+    path: &'static str,
+    /// Names this version of the file, with its quotes.
+    etag: &'static str,
+    bytes: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+
+/// Answers `/` and every path that is no API call.
+pub async fn get(request: Request) -> Response {
+    let path = request.uri().path().trim_start_matches('/');
+    let path = if path.is_empty() { "index.html" } else { path };
+    match FILES.iter().find(|file| file.path == path) {
+        Some(file) => answer(file, request.headers()),
+        None => ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no such page; the API is described in docs/api.md",
+        )
+        .into_response(),
+    }
+}
+
+fn answer(file: &File, headers: &HeaderMap) -> Response {
+    // Names below assets/ contain a hash of their content; the others may change with the binary.
+    let caching = if file.path.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let common =
+        [(ETAG, file.etag), (CACHE_CONTROL, caching), (CONTENT_TYPE, content_type(file.path))];
+    if headers.get(IF_NONE_MATCH).is_some_and(|etag| etag.as_bytes() == file.etag.as_bytes()) {
+        return (StatusCode::NOT_MODIFIED, common).into_response();
+    }
+    (common, file.bytes).into_response()
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "json" | "map" => "application/json",
+        "woff2" => "font/woff2",
+        "txt" => "text/plain; charset=utf-8",
+        "webmanifest" => "application/manifest+json",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,101 @@
+//! Parameters from the query string and, with POST, from a form body: one list, the body's first.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
+
+use super::body::read_whole;
+use super::error::{ApiError, ApiResult};
+
+/// Bytes of a form body. A longer one is refused with 413.
+const FORM_BYTES_MAX: usize = 1 << 20;
+
+/// The parameters of a request.
+#[derive(Debug, Default)]
+pub struct Params {
+    pairs: Vec<(String, String)>,
+}
+
+impl Params {
+    /// Reads `a=1&b=2`, percent-decoded; what is not UTF-8 becomes U+FFFD.
+    pub fn parse(text: &[u8]) -> Self {
+        let pairs = form_urlencoded::parse(text)
+            .map(|(name, value)| (name.into_owned(), value.into_owned()));
+        Params { pairs: pairs.collect() }
+    }
+
+    /// The first value of a parameter; an empty one counts as not given.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of a parameter, in order, the empty ones left out.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+    }
+
+    /// A parameter that must be there.
+    pub fn required(&self, name: &str) -> ApiResult<&str> {
+        self.get(name)
+            .ok_or_else(|| ApiError::bad_request(format!("the parameter '{name}' is missing")))
+    }
+
+    /// A number, or none when not given.
+    pub fn number<T: FromStr>(&self, name: &str) -> ApiResult<Option<T>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let number = text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "the parameter '{name}' must be a whole number, not '{text}'"
+            ))
+        })?;
+        Ok(Some(number))
+    }
+
+    /// A switch: on when given, unless as `0` or `false`.
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value != "0" && value != "false")
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
+        let mut params = Params::default();
+        let form = request.method() == Method::POST
+            && request
+                .headers()
+                .get(CONTENT_TYPE)
+                .is_some_and(|t| t.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+        let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
+        if form {
+            let too_long =
+                || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is longer than 1 MiB");
+            let body =
+                read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;
+            params = Params::parse(&body);
+        }
+        params.pairs.extend(in_address.unwrap_or_default().pairs);
+        Ok(params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_and_found() {
+        let params = Params::parse(b"query=a%20b+c&field=x&field=y&limit=5&empty=&keep=1&n=x");
+        assert_eq!(params.get("query"), Some("a b c"));
+        assert_eq!(params.all("field").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(params.number::<u64>("limit").unwrap(), Some(5));
+        assert_eq!(params.number::<u64>("absent").unwrap(), None);
+        assert!(params.number::<u64>("n").is_err());
+        assert_eq!(params.get("empty"), None);
+        assert!(params.flag("keep") && !params.flag("absent"));
+        assert!(params.required("absent").is_err());
+    }
+}

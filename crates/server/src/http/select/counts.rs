@@ -1,0 +1,199 @@
+//! `hits`, `facets`, `field_names`, `field_values`, `streams`: counts about the lines that a query selects.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use query::source::TimeRange;
+use query::time::format_time;
+use query::{Facets, HitsRequest, HitsSeries, Query, ValueHits};
+use serde_json::{Map, Value, json};
+
+use super::super::App;
+use super::super::ask::{Asked, answer};
+use super::super::error::ApiResult;
+use super::super::params::Params;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_NS: i64 = 86_400 * SECOND_NS;
+/// Buckets that `step=auto` aims at.
+const BUCKETS_AUTO: i64 = 100;
+/// Steps that `auto` chooses from, in milliseconds; beyond them whole days.
+const STEPS_MS: [i64; 19] = [
+    1, 10, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
+    900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000,
+];
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/select/logsql/hits", get(hits).merge(post(hits)))
+        .route("/select/logsql/facets", get(facets).merge(post(facets)))
+        .route("/select/logsql/field_names", get(field_names).merge(post(field_names)))
+        .route("/select/logsql/field_values", get(field_values).merge(post(field_values)))
+        .route("/select/logsql/streams", get(streams).merge(post(streams)))
+}
+
+type Peer = ConnectInfo<SocketAddr>;
+
+/// Reads what all of them take.
+fn read(
+    app: &Arc<App>,
+    kind: &'static str,
+    params: &Params,
+    peer: SocketAddr,
+) -> ApiResult<(Query, Asked)> {
+    let now_ns = super::super::now_ns();
+    Ok((params.query(now_ns)?, Asked::of_query(app, kind, params, peer, now_ns)?))
+}
+
+async fn hits(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "hits", &params, peer)?;
+    let step_ns = step_ns(&params, &query, &asked)?;
+    let request = HitsRequest {
+        step_ns,
+        offset_ns: offset_ns(&params)?,
+        fields: params.all("field").map(str::to_owned).collect(),
+        fields_limit: params.number("fields_limit")?,
+    };
+    let series = answer(asked, move |running| {
+        query::hits(&query, running.source(), &running.context, &request)
+    })
+    .await?;
+    let hits: Vec<Value> = series.iter().map(one_series).collect();
+    Ok(Json(json!({ "hits": hits, "step_s": step_ns as f64 / SECOND_NS as f64 })).into_response())
+}
+
+fn one_series(series: &HitsSeries) -> Value {
+    let fields: Map<String, Value> =
+        series.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let timestamps: Vec<String> = series.timestamps_ns.iter().map(|&ns| format_time(ns)).collect();
+    json!({ "fields": fields, "timestamps": timestamps, "values": series.values, "total": series.total })
+}
+
+/// The parameter `step`.
+pub(super) fn step_ns(params: &Params, query: &Query, asked: &Asked) -> ApiResult<i64> {
+    if params.get("step") != Some("auto") {
+        return Ok(params.duration_ns("step")?.unwrap_or(DAY_NS));
+    }
+    let asked_for = asked.context.range.intersect(query.filter().time_range());
+    let stored = asked.pipeline().store().stats().time_ns.unwrap_or((0, 0));
+    let stored = TimeRange { start_ns: stored.0, end_ns: stored.1.saturating_add(1) };
+    let range = asked_for.intersect(stored);
+    // An end asked for is an end shown, though lines end before it.
+    let end_ns = if asked_for.end_ns == i64::MAX { range.end_ns } else { asked_for.end_ns };
+    let start_ns = if asked_for.start_ns == i64::MIN { range.start_ns } else { asked_for.start_ns };
+    Ok(auto_step_ns(end_ns.saturating_sub(start_ns)))
+}
+
+/// The smallest step that gives no more buckets than wanted.
+fn auto_step_ns(range_ns: i64) -> i64 {
+    let least_ns = range_ns.max(1) / BUCKETS_AUTO;
+    let usual = STEPS_MS
+        .into_iter()
+        .map(|step_ms| step_ms * 1_000_000)
+        .find(|step_ns| *step_ns >= least_ns);
+    usual.unwrap_or_else(|| (least_ns / DAY_NS + 1) * DAY_NS)
+}
+
+/// The parameter `offset` of buckets; may be negative.
+pub(super) fn offset_ns(params: &Params) -> ApiResult<i64> {
+    let Some(text) = params.get("offset") else { return Ok(0) };
+    query::time::parse_duration(text).ok_or_else(|| {
+        super::super::error::ApiError::bad_request(format!(
+            "offset: '{text}' is not a duration; write for example 30m"
+        ))
+    })
+}
+
+async fn facets(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "facets", &params, peer)?;
+    let default = Facets::default();
+    let wanted = Facets {
+        limit: params.number("limit")?.unwrap_or(default.limit),
+        values_max: params.number("max_values_per_field")?.unwrap_or(default.values_max),
+        value_bytes_max: params.number("max_value_len")?.unwrap_or(default.value_bytes_max),
+        keep_const_fields: params.flag("keep_const_fields"),
+    };
+    let facets = answer(asked, move |running| {
+        query::facets(&query, running.source(), &running.context, &wanted)
+    })
+    .await?;
+    let facets = facets.into_iter().map(|facet| {
+        let values = facet.values.iter().map(|v| json!({ "field_value": v.value, "hits": v.hits }));
+        json!({ "field_name": facet.field_name, "values": values.collect::<Vec<_>>() })
+    });
+    Ok(Json(json!({ "facets": facets.collect::<Vec<_>>() })).into_response())
+}
+
+async fn field_names(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "field_names", &params, peer)?;
+    let filter = params.get("filter").unwrap_or_default().to_owned();
+    let names = answer(asked, move |running| {
+        query::field_names(&query, running.source(), &running.context, &filter)
+    });
+    Ok(values(names.await?))
+}
+
+async fn field_values(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "field_values", &params, peer)?;
+    let field = params.required("field")?.to_owned();
+    let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.number("limit")?;
+    let found = answer(asked, move |running| {
+        query::field_values(&query, running.source(), &running.context, &field, &filter, limit)
+    });
+    Ok(values(found.await?))
+}
+
+async fn streams(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "streams", &params, peer)?;
+    let limit = params.number("limit")?;
+    let found = answer(asked, move |running| {
+        query::streams(&query, running.source(), &running.context, limit)
+    });
+    Ok(values(found.await?))
+}
+
+fn values(found: Vec<ValueHits>) -> Response {
+    let values: Vec<Value> =
+        found.into_iter().map(|v| json!({ "value": v.value, "hits": v.hits })).collect();
+    Json(json!({ "values": values })).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_steps_give_about_a_hundred_buckets() {
+        for (range_s, step_s) in [
+            (0, 0.001),
+            (1, 0.01),
+            (60, 1.0),
+            (3_600, 60.0),
+            (86_400, 900.0),
+            (8_640_000, 86_400.0),
+        ] {
+            let step_ns = auto_step_ns(range_s * SECOND_NS);
+            assert_eq!(step_ns as f64 / 1e9, step_s, "{range_s}");
+            assert!(range_s * SECOND_NS / step_ns <= BUCKETS_AUTO + 1);
+        }
+        assert_eq!(auto_step_ns(i64::MAX) % DAY_NS, 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! `tail`: lines as they arrive.
+//!
+//! It begins with the lines of the last seconds, from the store, and goes on with each batch as soon as it is parsed.
+//! Both overlap; a frame that was shown is not shown again. A client that reads slower than lines arrive makes the
+//! channel of batches overflow: what was skipped is counted and said.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, State};
+use axum::routing::{get, post};
+use query::source::{SourceError, TimeRange};
+use query::{Permit, Scratch, TAIL, TailQuery};
+use record::Batch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::super::App;
+use super::super::ask::{no_place, wrong_query};
+use super::super::error::ApiResult;
+use super::super::listen::raised;
+use super::super::params::Params;
+use super::{CHUNKS_MAX, rows_answer, write_row};
+use crate::pipeline::{Pipeline, TailBatch};
+
+/// How far back a tail begins when not told.
+const START_OFFSET_NS: i64 = 5_000_000_000;
+/// The farthest. More is a query.
+const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
+/// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// How often it is looked whether the tail was cancelled.
+const CANCEL_TICK: Duration = Duration::from_millis(200);
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/select/logsql/tail", get(tail).merge(post(tail)))
+}
+
+async fn tail(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
+    let now_ns = super::super::now_ns();
+    let query = params.query(now_ns)?.tail(&params.include()?).map_err(wrong_query)?;
+    let offset_ns =
+        params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
+    let pipeline = app.pipeline()?;
+    // Tails have places of their own and do not wait for one, so this does not block.
+    let permit =
+        app.queue.submit(TAIL, params.required("query")?, &peer.to_string()).map_err(no_place)?;
+    let id = permit.id();
+    let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
+    let follower = Follower { query, permit, sender, scratch: Scratch::default() };
+    tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
+    Ok(rows_answer(Some(id), Body::from_stream(ReceiverStream::new(chunks))))
+}
+
+struct Follower {
+    query: TailQuery,
+    permit: Permit,
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    scratch: Scratch,
+}
+
+/// The client is gone.
+struct Gone;
+
+impl Follower {
+    async fn follow(mut self, app: Arc<App>, pipeline: Arc<Pipeline>, since_ns: i64) {
+        // Ends when the client goes away, which is no error.
+        let _ = self.try_follow(&app, &pipeline, since_ns).await;
+    }
+
+    async fn try_follow(
+        &mut self,
+        app: &App,
+        pipeline: &Pipeline,
+        since_ns: i64,
+    ) -> Result<(), Gone> {
+        let (mut live, mut lines_total) = pipeline.follow();
+        let mut shown = self.show_recent(pipeline, since_ns).await?;
+        let mut stopping = app.stopping.clone();
+        let mut quiet = Duration::ZERO;
+        loop {
+            let received = tokio::select! {
+                received = live.recv() => received,
+                () = tokio::time::sleep(CANCEL_TICK) => {
+                    if self.permit.cancelled.load(Relaxed) {
+                        return self.send(b"{\"_error\":\"the tail was cancelled\"}\n".to_vec()).await;
+                    }
+                    quiet += CANCEL_TICK;
+                    if quiet >= KEEP_ALIVE {
+                        quiet = Duration::ZERO;
+                        self.send(b"\n".to_vec()).await?;
+                    }
+                    if self.sender.is_closed() {
+                        return Err(Gone);
+                    }
+                    continue;
+                }
+                () = raised(&mut stopping) => return Ok(()),
+            };
+            match received {
+                Ok(TailBatch { batch, lines_total: total }) => {
+                    let lines = batch.len() as u64;
+                    let skipped = (total - lines).saturating_sub(lines_total);
+                    if skipped > 0 {
+                        self.send(format!("{{\"_skipped\":\"{skipped}\"}}\n").into_bytes()).await?;
+                    }
+                    lines_total = total;
+                    if !shown.remove(&batch.frame().header().sequence)
+                        && self.show(&batch, i64::MIN).await?
+                    {
+                        quiet = Duration::ZERO;
+                    }
+                }
+                // The next batch tells how many lines that were.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return Ok(()),
+            }
+        }
+    }
+
+    /// Shows what arrived since then; gives the sequence numbers of the frames it came from.
+    async fn show_recent(
+        &mut self,
+        pipeline: &Pipeline,
+        since_ns: i64,
+    ) -> Result<HashSet<u64>, Gone> {
+        let recent = || -> Result<Vec<Arc<Batch>>, SourceError> {
+            use query::source::Source;
+            let mut units =
+                pipeline.source().units(TimeRange { start_ns: since_ns, end_ns: i64::MAX })?;
+            units.reverse();
+            let batches = units.iter().map(|unit| unit.load()).filter_map(Result::transpose);
+            batches.collect()
+        };
+        let mut shown = HashSet::new();
+        match tokio::task::block_in_place(recent) {
+            Ok(batches) => {
+                for batch in batches {
+                    shown.insert(batch.frame().header().sequence);
+                    self.show(&batch, since_ns).await?;
+                }
+            }
+            Err(error) => tracing::warn!("a tail begins without the last lines: {error}"),
+        }
+        Ok(shown)
+    }
+
+    /// Sends the rows of a batch that arrived since then; whether there were any.
+    async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
+        let chunk = tokio::task::block_in_place(|| {
+            let mut chunk = Vec::new();
+            let rows = self.query.rows(batch, &mut self.scratch);
+            for index in 0..rows.len() {
+                let arrived = rows
+                    .line(index)
+                    .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
+                if arrived >= since_ns {
+                    write_row(&rows, index, &mut self.scratch, &mut chunk);
+                    self.permit.progress.rows.fetch_add(1, Relaxed);
+                }
+            }
+            chunk
+        });
+        self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
+        if chunk.is_empty() {
+            return Ok(false);
+        }
+        self.send(chunk).await.map(|()| true)
+    }
+
+    async fn send(&self, chunk: Vec<u8>) -> Result<(), Gone> {
+        self.sender.send(Ok(chunk.into())).await.map_err(|_| Gone)
+    }
+}

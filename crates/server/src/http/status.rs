@@ -1,0 +1,125 @@
+//! `/api/v1/status`, `/health`, `/ready`: how the server is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use collector::{Accounting, DropReason, SourceKind};
+use query::time::format_time;
+use serde_json::{Map, Value, json};
+use store::StoreState;
+
+use super::App;
+use super::error::ApiError;
+use crate::pipeline::Pipeline;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/api/v1/status", get(status))
+}
+
+/// 200 while the process runs.
+async fn health() -> &'static str {
+    "ok\n"
+}
+
+/// 200 while lines are taken and queries answered.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match not_ready(&app) {
+        None => "ready\n".into_response(),
+        Some(error) => error.into_response(),
+    }
+}
+
+/// Whether lines are taken and queries answered.
+pub fn is_ready(app: &App) -> bool {
+    not_ready(app).is_none()
+}
+
+fn not_ready(app: &App) -> Option<ApiError> {
+    match app.pipeline() {
+        Ok(pipeline) => {
+            pipeline.refusal().map(|refusal| ApiError::unavailable(refusal.to_string()))
+        }
+        Err(error) => Some(error),
+    }
+}
+
+async fn status(State(app): State<Arc<App>>) -> Response {
+    let pipeline = app.pipeline_seen();
+    let now_ns = super::now_ns();
+    let listeners = pipeline.as_ref().map(|pipeline| pipeline.listeners()).unwrap_or_default();
+    let body = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "started": format_time(app.started_ns),
+        "now": format_time(now_ns),
+        "uptime_s": (now_ns - app.started_ns).max(0) / SECOND_NS,
+        "ready": is_ready(&app),
+        "ingest": ingest(&app.accounting),
+        "store": pipeline.as_ref().map(|pipeline| store(&app, pipeline)),
+        "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parse_lag_lines()),
+        "recovery": pipeline.as_ref().map_or("", |pipeline| pipeline.recovery()),
+        "listeners": {
+            "http": app.address.to_string(),
+            "syslog_udp": listeners.0.map(|address| address.to_string()),
+            "syslog_tcp": listeners.1.map(|address| address.to_string()),
+        },
+        "data_dir": app.config.data_dir.to_string_lossy(),
+    });
+    (StatusCode::OK, Json(body)).into_response()
+}
+
+fn ingest(accounting: &Accounting) -> Vec<Value> {
+    let sources = SourceKind::ALL.into_iter().map(|kind| {
+        let counters = accounting.source(kind);
+        let dropped: Map<String, Value> = DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason.name().to_owned(), counters.dropped_count(reason).into()))
+            .collect();
+        json!({
+            "source": kind.name(),
+            "lines_received": counters.lines_received.load(Relaxed),
+            "bytes_received": counters.bytes_received.load(Relaxed),
+            "lines_kept": counters.lines_kept.load(Relaxed),
+            "connections_open": counters.connections_open.load(Relaxed),
+            "dropped": dropped,
+        })
+    });
+    sources.collect()
+}
+
+fn store(app: &App, pipeline: &Pipeline) -> Value {
+    let stats = pipeline.store().stats();
+    let space = pipeline.store().disk_space().ok();
+    // What is not parsed yet has no known times; its arrival is the best guess.
+    let times = stats.time_ns.or(stats.received_ns);
+    json!({
+        "lines": stats.lines,
+        "bytes_raw": stats.bytes_raw,
+        "bytes_disk": stats.bytes_disk,
+        "segments": stats.segments,
+        "oldest": times.map(|(oldest, _)| format_time(oldest)),
+        "newest": times.map(|(_, newest)| format_time(newest)),
+        "disk_free_bytes": space.map(|space| space.free_bytes),
+        "disk_total_bytes": space.map(|space| space.total_bytes),
+        "retention": {
+            "age_s": app.config.store.age_ns.map(|age_ns| age_ns / SECOND_NS),
+            "bytes_max": app.config.store.bytes_max,
+        },
+        "state": match &stats.state {
+            StoreState::Ok => "ok",
+            StoreState::DiskFull => "disk_full",
+            StoreState::Failing(_) => "failing",
+            StoreState::Closed => "closed",
+        },
+    })
+}

@@ -1,0 +1,444 @@
+//! The way of a line and of a question, wired in order: the place to start reading.
+//!
+//! ```text
+//! line → source → frame → deliver → hot segment (durable) → parse once → { cache, times, summary, tail }
+//!        └── collector ──┘ Delivery  └── store ──────────┘  └── parse stage, here ─────────────────────┘
+//!                                                            summary → rows → own intake → deliver → …
+//! question → http → queue of queries → snapshot of the store → frames, parsed once or now → rows → http
+//!                   └── query ──────┘  └── StoredFrames ──────────────────────────────┘
+//! ```
+//!
+//! Threads: one for each syslog source and each intake (collector), one writer (store), the parse stage and the
+//! summary stage (here), one for each running query (`http::select`).
+//!
+//! Invariants:
+//! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query parses what it
+//!   has not come to, and senders are acknowledged before it.
+//! - Rows of the summary are counted once across crashes: a flush carries the position up to which it counts, and after
+//!   a start the stage goes on behind the greatest such mark (see crate `summary`).
+//! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
+//!
+//! Left out: retention, which the store does by itself.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use collector::{
+    Accounting, Deliver, DeliverError, FRAME_AGE_MS, Intake, SourceKind, TcpConfig, TcpSource,
+    Ticket, UdpConfig, UdpSource,
+};
+use platform::{Clock, RealClock, RealDisk};
+use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
+use store::{FrameHandle, Position, Store, StoreError};
+use summary::{Summariser, SummaryConfig, SummaryRow};
+use tokio::sync::broadcast;
+
+use crate::config::Config;
+use crate::delivery::Delivery;
+use crate::stored::{Parsers, StoredFrames};
+use crate::summaries::Summaries;
+
+/// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
+const TAIL_BATCHES_MAX: usize = 64;
+/// How often the summary is asked whether rows are due, when nothing else happens.
+const SUMMARY_TICK: Duration = Duration::from_secs(1);
+/// The longest wait for a frame, after which the parse stage looks whether it is to end.
+const PARSE_TICK: Duration = Duration::from_millis(200);
+/// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// A running Loginson, without its HTTP side.
+pub struct Pipeline {
+    shared: Arc<Shared>,
+    http: Intake,
+    recovery: String,
+    sources: Mutex<Sources>,
+    parse_stage: Mutex<Option<JoinHandle<()>>>,
+    summary_stage: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the stages work on.
+struct Shared {
+    clock: Arc<dyn Clock>,
+    accounting: Arc<Accounting>,
+    store: Arc<Store>,
+    delivery: Arc<Delivery>,
+    parsers: Arc<Parsers>,
+    /// Takes the rows of the summary.
+    own: Intake,
+    /// None until the parse stage has found where to go on.
+    summary: Mutex<Option<Summariser>>,
+    summaries: Summaries,
+    tail: broadcast::Sender<TailBatch>,
+    lines_parsed: AtomicU64,
+    /// Lines that were in the store but not parsed when it was opened.
+    lines_unparsed_at_start: AtomicU64,
+    /// Told to the parse stage: end when nothing is left, at the latest then.
+    drain_until: Mutex<Option<Instant>>,
+    stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct Sources {
+    udp: Option<UdpSource>,
+    tcp: Option<TcpSource>,
+}
+
+/// A batch on its way to those who follow live.
+#[derive(Clone)]
+pub struct TailBatch {
+    /// The records.
+    pub batch: Arc<Batch>,
+    /// Lines of all batches so far, this one included: the difference tells what was skipped.
+    pub lines_total: u64,
+}
+
+impl Pipeline {
+    /// Opens the store and starts every stage, in the order of a line's way backwards: whoever starts finds the next
+    /// stage ready.
+    pub fn start(config: &Config, accounting: Arc<Accounting>) -> Result<Arc<Pipeline>> {
+        let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+        let parser = Parser::new(&ParserConfig {
+            types: config.types.clone(),
+            syslog_zone_offset_s: config.syslog_zone_s,
+        })
+        .context("[[types]] of the configuration")?;
+        let disk = Arc::new(RealDisk);
+        let (store, report) = Store::open(config.store.clone(), disk, Arc::clone(&clock))?;
+        for warning in &report.warnings {
+            tracing::warn!("{warning}");
+        }
+        tracing::info!("{report}");
+
+        let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
+        let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
+        let intake = |source| {
+            Intake::start(source, FRAME_AGE_MS, Arc::clone(&deliver), Arc::clone(&accounting))
+        };
+        let shared = Arc::new(Shared {
+            clock: Arc::clone(&clock),
+            accounting: Arc::clone(&accounting),
+            parsers: Arc::new(Parsers::new(parser)),
+            own: intake(SourceKind::Internal),
+            summary: Mutex::new(None),
+            summaries: Summaries::default(),
+            tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
+            lines_parsed: AtomicU64::new(0),
+            lines_unparsed_at_start: AtomicU64::new(0),
+            drain_until: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+            delivery,
+            store,
+        });
+        let (observed, to_flush) = mpsc::sync_channel(1);
+        let summary_config = config.summary.clone();
+        let parsing = Arc::clone(&shared);
+        let at_start = shared.store.snapshot((i64::MIN, i64::MAX));
+        let parse_stage =
+            thread("parse", move || parsing.parse_stage(summary_config, at_start, &observed))?;
+        let flushing = Arc::clone(&shared);
+        let summary_stage = thread("summary", move || flushing.summary_stage(&to_flush))?;
+
+        let pipeline = Arc::new(Pipeline {
+            http: intake(SourceKind::Http),
+            recovery: report.to_string(),
+            sources: Mutex::default(),
+            parse_stage: Mutex::new(Some(parse_stage)),
+            summary_stage: Mutex::new(Some(summary_stage)),
+            shared,
+        });
+        // From here on the threads end by `stop`, also when a source cannot start.
+        let sources = Sources::start(config, &deliver, &accounting, &clock);
+        if sources.is_err() {
+            pipeline.stop();
+        }
+        *lock(&pipeline.sources) = sources?;
+        Ok(pipeline)
+    }
+
+    /// Ends every stage in the order of a line's way. Nothing that was acknowledged is lost; what has arrived is kept.
+    pub fn stop(&self) {
+        let shared = &self.shared;
+        *lock(&self.sources) = Sources::default();
+        self.http.stop();
+        *lock(&shared.drain_until) = Some(Instant::now() + DRAIN_TIME_MAX);
+        join(&self.parse_stage);
+        shared.stopped.store(true, Relaxed);
+        join(&self.summary_stage);
+        shared.own.stop();
+        if let Err(error) = shared.store.close() {
+            tracing::error!("closing the store: {error}");
+        }
+    }
+
+    /// Takes lines of an HTTP request. Blocks while the disk is behind.
+    pub fn push_http(&self, origin: &Origin, lines: &[u8]) -> Ticket {
+        self.http.push(origin, self.shared.clock.now_ns(), lines)
+    }
+
+    /// Writes to our own log how lines are parsed, and keeps nothing of them.
+    pub fn show_parsed(&self, origin: &Origin, lines: &[u8]) {
+        for line in lines.split_inclusive(|&b| b == b'\n') {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let mut frame = FrameBuilder::new();
+            let cut = line.len() > record::frame::LINE_BYTES_MAX;
+            frame.push_line(
+                origin,
+                self.now_ns(),
+                &line[..line.len().min(record::frame::LINE_BYTES_MAX)],
+                cut,
+            );
+            let frame = frame.finish(0, 0).expect("it has a line");
+            let batch = self.shared.parsers.parse(Arc::new(frame));
+            let row = batch.row(0);
+            let fields: Vec<String> = row
+                .fields()
+                .map(|(id, value)| {
+                    format!("{}={:?}", batch.name(id), String::from_utf8_lossy(value))
+                })
+                .collect();
+            tracing::info!(time_ns = row.time_ns(), "debug=1, not kept: {}", fields.join(" "));
+        }
+    }
+
+    /// Why lines would be refused at present.
+    pub fn refusal(&self) -> Option<DeliverError> {
+        self.shared.delivery.refusal()
+    }
+
+    /// What queries read.
+    pub fn source(&self) -> StoredFrames {
+        StoredFrames::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.parsers))
+    }
+
+    /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.
+    pub fn follow(&self) -> (broadcast::Receiver<TailBatch>, u64) {
+        (self.shared.tail.subscribe(), self.shared.lines_parsed.load(Relaxed))
+    }
+
+    /// Calls `each` with the rows of the summary, of one type or all, whose buckets begin between the two instants (the
+    /// second exclusive): open buckets first, then stored rows, so that each line is counted once. None while it is not
+    /// known yet where to go on after a start.
+    pub fn summary_rows(
+        &self,
+        log_type: Option<&str>,
+        start_ns: i64,
+        end_ns: i64,
+        each: &mut dyn FnMut(&SummaryRow),
+    ) -> Result<Option<()>, StoreError> {
+        let shared = &self.shared;
+        let look = |summary: &Summariser| summary.snapshot(log_type, start_ns, end_ns);
+        let Some(open) = lock(&shared.summary).as_ref().map(look) else { return Ok(None) };
+        open.rows.iter().for_each(&mut *each);
+        let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
+        let range_ns = (start_ns, last_ns);
+        shared.summaries.read(
+            &shared.store,
+            &shared.parsers,
+            range_ns,
+            open.settled_through,
+            |row| {
+                if log_type.is_none_or(|log_type| log_type == row.summary_of) {
+                    each(&row);
+                }
+            },
+        )?;
+        Ok(Some(()))
+    }
+
+    /// Lines that are durable but not parsed yet.
+    pub fn parse_lag_lines(&self) -> u64 {
+        let shared = &self.shared;
+        let parsed = shared.lines_parsed.load(Relaxed);
+        (shared.lines_unparsed_at_start.load(Relaxed) + shared.delivery.lines_committed())
+            .saturating_sub(parsed)
+    }
+
+    /// The wall clock, nanoseconds since 1970 UTC.
+    pub fn now_ns(&self) -> i64 {
+        self.shared.clock.now_ns()
+    }
+
+    /// What came and what was not kept.
+    pub fn accounting(&self) -> &Accounting {
+        &self.shared.accounting
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// What opening the store found, in one sentence.
+    pub fn recovery(&self) -> &str {
+        &self.recovery
+    }
+
+    /// Where syslog is listened for: datagrams, streams.
+    pub fn listeners(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let sources = lock(&self.sources);
+        (
+            sources.udp.as_ref().map(UdpSource::local_addr),
+            sources.tcp.as_ref().map(TcpSource::local_addr),
+        )
+    }
+}
+
+impl Sources {
+    fn start(
+        config: &Config,
+        deliver: &Arc<dyn Deliver>,
+        accounting: &Arc<Accounting>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Sources> {
+        let mut sources = Sources::default();
+        if let Some(address) = config.syslog_udp_listen {
+            let (deliver, accounting, clock) =
+                (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
+            let udp = UdpSource::start(address, UdpConfig::default(), deliver, accounting, clock)?;
+            tracing::info!("syslog over UDP at {}", udp.local_addr());
+            sources.udp = Some(udp);
+        }
+        if let Some(address) = config.syslog_tcp_listen {
+            let (deliver, accounting, clock) =
+                (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
+            let tcp = TcpSource::start(address, TcpConfig::default(), deliver, accounting, clock)?;
+            tracing::info!("syslog over TCP at {}", tcp.local_addr());
+            sources.tcp = Some(tcp);
+        }
+        Ok(sources)
+    }
+}
+
+impl Shared {
+    /// Each frame, once durable: parsed once, then handed to all who read it.
+    fn parse_stage(
+        &self,
+        config: SummaryConfig,
+        mut at_start: Vec<FrameHandle>,
+        observed: &mpsc::SyncSender<()>,
+    ) {
+        let mark = find_summary_mark(&mut at_start);
+        *lock(&self.summary) = Some(Summariser::new(config, mark));
+        let first_unsummarised = mark.map_or(Position::START, position);
+        let mut after = self.store.first_unparsed().min(first_unsummarised);
+        let backlog = at_start.iter().filter(|handle| handle.position() > after);
+        self.lines_unparsed_at_start.store(backlog.map(FrameHandle::lines).sum(), Relaxed);
+        drop(at_start);
+        loop {
+            // Looked at before the frames: what was in the queue then is among them.
+            let last = self.drained();
+            let frames =
+                self.store.wait_committed(after, if last { Duration::ZERO } else { PARSE_TICK });
+            if frames.is_empty() && last {
+                return;
+            }
+            for committed in frames {
+                after = committed.position;
+                let lines = committed.handle.lines();
+                match self.parsers.load(&committed.handle) {
+                    Ok(Some(batch)) => {
+                        self.store.set_times(committed.position, batch.time_range_ns());
+                        self.observe(&batch, committed.position);
+                        self.summaries.saw(committed.position, batch.frame());
+                        let lines_total = self.lines_parsed.load(Relaxed) + lines;
+                        // An error means that nobody follows.
+                        let _ = self.tail.send(TailBatch { batch, lines_total });
+                    }
+                    // Deleted by retention before it was parsed.
+                    Ok(None) => {}
+                    Err(error) => tracing::error!("a frame cannot be parsed: {error}"),
+                }
+                self.lines_parsed.fetch_add(lines, Relaxed);
+                // When it is full the stage has been told already.
+                let _ = observed.try_send(());
+            }
+            if lock(&self.drain_until).is_some_and(|until| Instant::now() > until) {
+                return;
+            }
+        }
+    }
+
+    fn observe(&self, batch: &Batch, at: Position) {
+        let mut summary = lock(&self.summary);
+        let summary = summary.as_mut().expect("made before the first frame");
+        if summary.observed_through() < Some(place(at)) {
+            summary.observe(batch, place(at), self.clock.now_ns());
+        }
+    }
+
+    /// Whether the parse stage has come to the end of what arrived before the shutdown.
+    fn drained(&self) -> bool {
+        lock(&self.drain_until).is_some() && self.store.stats().queue_bytes == 0
+    }
+
+    /// Writes rows of the summary when they are due, and at the end.
+    fn summary_stage(&self, observed: &mpsc::Receiver<()>) {
+        loop {
+            let _ = observed.recv_timeout(SUMMARY_TICK);
+            let last = self.stopped.load(Relaxed);
+            let now_ns = self.clock.now_ns();
+            let flush =
+                lock(&self.summary).as_mut().and_then(|summary| summary.flush(now_ns, last));
+            if let Some(flush) = flush {
+                match self.own.deliver_alone(&flush.origin(), now_ns, &flush.lines).wait() {
+                    Ok(()) => {
+                        let mut summary = lock(&self.summary);
+                        summary.as_mut().expect("it gave the rows").settled(flush.through);
+                    }
+                    // The same rows come again with the next try.
+                    Err(error) => tracing::warn!("rows of the summary were not kept: {error}"),
+                }
+            }
+            if last {
+                return;
+            }
+        }
+    }
+}
+
+/// The greatest position that stored rows of the summary count up to. Found from the end backwards, so that no more is
+/// read than arrived since the last flush.
+fn find_summary_mark(frames: &mut [FrameHandle]) -> Option<u64> {
+    frames.sort_unstable_by_key(|handle| std::cmp::Reverse(handle.position()));
+    frames.iter().find_map(|handle| match handle.read_frame() {
+        Ok(frame) => {
+            frame?.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
+        }
+        Err(error) => {
+            tracing::error!("looking for the end of the summary: {error}");
+            None
+        }
+    })
+}
+
+/// A position as one number that grows alike: what the summary calls a place. Segments hold far fewer frames than
+/// 2³², and there are fewer than 2³² segments.
+fn place(position: Position) -> u64 {
+    position.segment << 32 | u64::from(position.frame)
+}
+
+fn position(place: u64) -> Position {
+    Position { segment: place >> 32, frame: place as u32 }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.into()).spawn(work).context("cannot start a thread")
+}
+
+fn join(handle: &Mutex<Option<JoinHandle<()>>>) {
+    let handle = lock(handle).take();
+    if handle.is_some_and(|handle| handle.join().is_err()) {
+        tracing::error!(
+            "a stage of the pipeline panicked; what it left is done after the next start"
+        );
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,92 @@
+//! The life of the server process: take the address, open the store, run, stop.
+//!
+//! The HTTP address is taken first, so that a second instance fails at once, and so that health and status answer while
+//! a large store is being opened.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use collector::Accounting;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::http::{self, App};
+use crate::pipeline::Pipeline;
+
+/// Runs until a signal ends it.
+pub fn run(config: Config) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let result = runtime.block_on(serve(config));
+    // Queries that still run see that nobody waits for them and end by themselves.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(config: Config) -> Result<()> {
+    let mut signals = Signals::new()?;
+    let listener = bind(&config).await?;
+    let address = listener.local_addr().context("cannot tell the address of HTTP")?;
+    let accounting = Arc::new(Accounting::default());
+    let (stop, stopping) = watch::channel(false);
+    let app =
+        Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping.clone()));
+    let serving = tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), stopping));
+
+    let opening = tokio::task::spawn_blocking(move || Pipeline::start(&config, accounting));
+    let pipeline = opening.await.context("opening the store failed")??;
+    app.run(Arc::clone(&pipeline));
+    tracing::info!("page and API at http://{address}/");
+
+    let name = signals.next().await;
+    tracing::info!("{name}: shutting down; a second signal ends at once");
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        tracing::warn!("{name} again: ending at once; what was acknowledged is safe");
+        std::process::exit(130);
+    });
+    app.stop();
+    stop.send_replace(true);
+    serving.await.context("serving HTTP failed")?;
+    let stopped = tokio::task::spawn_blocking(move || pipeline.stop());
+    stopped.await.context("stopping the pipeline failed")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(config: &Config) -> Result<TcpListener> {
+    let address = config.http_listen;
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen for HTTP on {address}; if another Loginson runs there, stop it, or choose another address \
+             with --http-listen"
+        )
+    })
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for a signal to end, and names it.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
