@@ -232,6 +232,8 @@ pub struct BatchBuilder {
     /// Row being built.
     head: RowHead,
     overflowed: bool,
+    /// Bit `name % 64` is set for each field of the row, so that a new name is mostly seen without a search.
+    names_seen: u64,
     statics: HashMap<&'static str, u32, foldhash::fast::RandomState>,
     /// The values of `statics` met last, found by address without hashing.
     recent: [Recent; RECENT_STATICS],
@@ -267,7 +269,14 @@ impl BatchBuilder {
             time_max_ns: i64::MIN,
         };
         let recent = [(0, 0, 0); RECENT_STATICS];
-        BatchBuilder { batch, head, overflowed: false, statics: HashMap::default(), recent }
+        BatchBuilder {
+            batch,
+            head,
+            overflowed: false,
+            names_seen: 0,
+            statics: HashMap::default(),
+            recent,
+        }
     }
 
     /// The number of `name`, given on first use. None when there are [`BATCH_NAMES_MAX`] already.
@@ -289,6 +298,7 @@ impl BatchBuilder {
     pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
         debug_assert_eq!(line.index as usize, self.batch.rows.len());
         self.overflowed = false;
+        self.names_seen = 0;
         self.head = RowHead {
             time_ns: line.received_ns,
             received_ns: line.received_ns,
@@ -373,6 +383,9 @@ impl BatchBuilder {
 
     /// The value of a field of the row being built.
     pub fn get(&self, name: FieldId) -> Option<&[u8]> {
+        if self.names_seen & seen_bit(name) == 0 {
+            return None;
+        }
         let fields = &self.batch.fields[self.head.fields_at as usize..];
         fields.iter().find(|f| f.name == name).map(|f| self.batch.value(f))
     }
@@ -387,6 +400,7 @@ impl BatchBuilder {
         self.batch.fields.truncate(self.head.fields_at as usize);
         self.head.time_ns = self.head.received_ns;
         self.overflowed = false;
+        self.names_seen = 0;
     }
 
     /// Closes the row.
@@ -413,9 +427,12 @@ impl BatchBuilder {
     }
 
     /// Adds or replaces a field of the row being built: the last value of a repeated key counts.
+    #[inline]
     fn push(&mut self, name: FieldId, at: u32, length: u32) {
         let begin = self.head.fields_at as usize;
-        if let Some(field) = self.batch.fields[begin..].iter_mut().find(|f| f.name == name) {
+        if self.names_seen & seen_bit(name) != 0
+            && let Some(field) = self.batch.fields[begin..].iter_mut().find(|f| f.name == name)
+        {
             (field.at, field.length) = (at, length);
             return;
         }
@@ -423,8 +440,14 @@ impl BatchBuilder {
             self.overflowed = true;
             return;
         }
+        self.names_seen |= seen_bit(name);
         self.batch.fields.push(Field { name, at, length });
     }
+}
+
+#[inline]
+fn seen_bit(name: FieldId) -> u64 {
+    1 << (name.0 % 64)
 }
 
 #[cfg(test)]

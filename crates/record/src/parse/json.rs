@@ -1,12 +1,13 @@
 //! JSON objects to fields: one pass over the text, straight into the row.
 //!
-//! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
-//! text; numbers and literals are kept as written; null is no field; of a repeated key the last value counts.
+//! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`]
+//! stay JSON text; numbers and literals are kept as written; null is no field; of a repeated key the last value
+//! counts.
 //! A value is a place in the line unless it has escapes. Keys that may hold the time or the message are held
 //! back until the object has ended, because another one may be preferred.
 //!
 //! Lines of one source have the same keys in the same order, so each key is first compared with the one that
-//! stood there in the line before ([`Flattener::seen`]); only a different one is looked up.
+//! stood there in the line before (`Flattener::seen`); only a different one is looked up.
 //!
 //! The grammar is that of RFC 8259, checked to the end. One thing is forgiven: half a surrogate pair in an escape
 //! becomes U+FFFD, because loggers that cut messages make them. Left out: the text of comments, NaN, single
