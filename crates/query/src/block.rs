@@ -12,7 +12,8 @@ use record::{Batch, FieldId};
 
 use crate::bitmap::Bitmap;
 use crate::filter::MSG;
-use crate::time::{parse_time, write_time};
+use crate::number::parse_timestamp;
+use crate::time::write_time;
 
 /// Computed fields that are shown only when asked for.
 pub(crate) const HIDDEN: [&str; 3] = ["_received", "_raw", "_id"];
@@ -160,11 +161,8 @@ impl Block {
                 _ => {}
             }
         }
-        let text = std::str::from_utf8(self.value(column, row, scratch)).ok()?;
-        // Only absolute times: what a log says is not relative to when it is asked.
-        text.starts_with(|c: char| c.is_ascii_digit())
-            .then(|| parse_time(text, 0))?
-            .map(|t| t.start_ns)
+        // Only full times: what a log says is not relative to when it is asked.
+        parse_timestamp(self.value(column, row, scratch))
     }
 
     /// The rows in `selected`.

@@ -62,10 +62,15 @@ impl<'a> Cursor<'a> {
         self.adjacent()
     }
 
-    /// Takes `c` if it comes next, behind spaces.
+    /// Takes `c` if it comes next, behind spaces; otherwise nothing, not even the spaces.
     pub fn eat(&mut self, c: char) -> bool {
+        let before = self.at;
         self.skip_spaces();
-        self.eat_adjacent(c)
+        let found = self.eat_adjacent(c);
+        if !found {
+            self.at = before;
+        }
+        found
     }
 
     /// Takes `c` if it stands at the cursor.

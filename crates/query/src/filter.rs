@@ -6,6 +6,8 @@
 mod parse;
 mod parse_time;
 mod select;
+#[cfg(test)]
+mod tests;
 mod word;
 
 use std::fmt;

@@ -18,10 +18,16 @@ mod error;
 mod filter;
 mod newest;
 mod number;
+#[cfg(test)]
+mod oracle;
 mod pipe;
 mod query;
+#[cfg(test)]
+mod query_tests;
 mod queue;
 mod run;
+#[cfg(test)]
+mod run_tests;
 pub mod source;
 mod tail;
 #[cfg(test)]

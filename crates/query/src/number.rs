@@ -135,7 +135,7 @@ impl Kind {
 }
 
 /// A full RFC 3339 time. As text, times with and without fractions of a second would not be in order.
-fn parse_timestamp(value: &[u8]) -> Option<i64> {
+pub(crate) fn parse_timestamp(value: &[u8]) -> Option<i64> {
     let shape = (20..=35).contains(&value.len())
         && value[4] == b'-'
         && matches!(value[10], b'T' | b't' | b' ');

@@ -173,6 +173,17 @@ impl Processor for FilterRows {
     }
 }
 
+/// Reads the fields that make tuples; one that is named twice counts once.
+pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
+    let mut by: Vec<String> = Vec::new();
+    for name in parse_names(cursor)? {
+        if !by.contains(&name) {
+            by.push(name);
+        }
+    }
+    Ok(by)
+}
+
 /// Reads `(a, "b")`, or `a, "b"` without the parentheses.
 pub(crate) fn parse_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
     let mut names = Vec::new();

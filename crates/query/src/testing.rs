@@ -41,6 +41,7 @@ pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
 }
 
 /// A source over batches; `known` says whether units tell their range of times.
+#[derive(Debug)]
 pub(crate) struct Memory {
     pub batches: Vec<Arc<Batch>>,
     pub known: bool,

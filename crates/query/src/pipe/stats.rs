@@ -117,7 +117,12 @@ pub(super) fn parse_grouped(cursor: &mut Cursor<'_>) -> Result<Stats, ParseError
     cursor.expect('(', "the fields to group by")?;
     let mut by = Vec::new();
     while !cursor.eat(')') {
-        let name = cursor.expect_string(false, "a field name")?.text;
+        let written = cursor.expect_string(false, "a field name")?;
+        let name = written.text;
+        if by.iter().any(|by: &By| by.name == name) {
+            let message = format!("rows are grouped by \"{name}\" twice");
+            return Err(cursor.error_at(written.position, &["another field"], message));
+        }
         let bucket = if cursor.eat(':') { Some(bucket::parse(cursor)?) } else { None };
         by.push(By { name, bucket });
         if !cursor.eat(',') {

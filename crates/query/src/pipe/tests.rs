@@ -82,6 +82,7 @@ fn stats() {
         &["n=1", "size=0 n=1", "size=10 n=1", "size=1000 n=1"],
     );
     check("* | stats by (_time:20ns) count() n | sort by (n desc) | limit 1", &["n=2"]);
+    check("* | stats by (size:1us) count() n", &["n=1", "size=0 n=2", "size=1000 n=1"]);
     check("* | by (host) count() n", &["host=x n=1", "host=y n=3"]);
 }
 

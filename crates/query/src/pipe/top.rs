@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{
-    Processor, limit::parse_count, parse_names, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
+    Processor, limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
     write_names,
 };
 use crate::block::{Block, Column};
@@ -33,7 +33,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     let limit = if number { parse_count(cursor, None)? } else { TOP_ROWS };
     cursor.eat_keyword("by");
     let position = cursor.position();
-    let by = parse_names(cursor)?;
+    let by = parse_by(cursor)?;
     if by.is_empty() {
         return Err(cursor.error_at(position, &["field names"], "top needs the fields to look at"));
     }

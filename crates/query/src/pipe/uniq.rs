@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Processor, limit::parse_count, parse_names, tuples, tuples::Tuples, write_names};
+use super::{Processor, limit::parse_count, parse_by, tuples, tuples::Tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -26,7 +26,7 @@ pub struct Uniq {
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
     cursor.eat_keyword("by");
     let position = cursor.position();
-    let by = parse_names(cursor)?;
+    let by = parse_by(cursor)?;
     if by.is_empty() {
         return Err(cursor.error_at(
             position,

@@ -19,6 +19,9 @@ use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 use crate::time::write_time;
 
+/// The field whose buckets are times only: a row without a time is in the group of none.
+const TIME: &str = "_time";
+
 type Table<K> = HashMap<K, u32, foldhash::fast::RandomState>;
 
 /// The `stats` pipe at work.
@@ -54,7 +57,9 @@ impl GroupState {
     fn new(stats: &Stats) -> GroupState {
         let keys = match stats.by.as_slice() {
             [] => Keys::Single,
-            [By { bucket: Some(Bucket::Time { .. }), .. }] => Keys::Time(Table::default()),
+            [By { name, bucket: Some(Bucket::Time { .. }) }] if name == TIME => {
+                Keys::Time(Table::default())
+            }
             [_] => Keys::One(Table::default()),
             _ => Keys::Many(Table::default()),
         };
@@ -197,9 +202,9 @@ impl Grouping {
                     }
                     let value = match &by[0].bucket {
                         None => block.value(column, row, scratch),
-                        bucket => {
+                        Some(_) => {
                             made.clear();
-                            write_bucket(block, column, row, bucket, scratch, &mut made);
+                            write_bucket(block, column, row, &by[0], scratch, &mut made);
                             made.as_slice()
                         }
                     };
@@ -230,7 +235,7 @@ impl Grouping {
                             write_part(block.value(column, row, scratch), &mut key);
                         } else {
                             made.clear();
-                            write_bucket(block, column, row, &by.bucket, scratch, &mut made);
+                            write_bucket(block, column, row, by, scratch, &mut made);
                             write_part(&made, &mut key);
                         }
                     }
@@ -265,14 +270,17 @@ fn write_bucket(
     block: &Block,
     column: Column<'_>,
     row: usize,
-    bucket: &Option<Bucket>,
+    by: &By,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    match bucket {
+    match &by.bucket {
         Some(Bucket::Time { step_ns, offset_ns }) => {
             if let Some(ns) = block.time_ns(column, row, scratch) {
                 return write_time(time_bucket(ns, *step_ns, *offset_ns), out);
+            }
+            if by.name == TIME {
+                return;
             }
             // Durations as values are numbers of nanoseconds.
             if let Some(number) = parse_number(block.value(column, row, scratch)) {

@@ -1,0 +1,634 @@
+//! The engine against a naive evaluator over maps: random records, random queries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::number::{compare_values, parse_number, parse_timestamp, write_number};
+use crate::source::TimeRange;
+use crate::testing::{Memory, Record, batch, collect};
+use crate::time::format_time;
+use crate::{
+    Bucket, By, Change, Comparison, Context, Filter, Function, NamePattern, Number, Pattern, Pipe,
+    Query, Sort, SortKey, Stats, StatsFunction, Test, Top, Uniq,
+};
+
+/// A row, as the naive evaluator has it: empty values are not in it.
+type Row = BTreeMap<String, String>;
+
+fn value<'r>(row: &'r Row, name: &str) -> &'r str {
+    row.get(name).map_or("", String::as_str)
+}
+
+fn insert(row: &mut Row, name: &str, value: &str) {
+    row.remove(name);
+    if !value.is_empty() {
+        row.insert(name.to_owned(), value.to_owned());
+    }
+}
+
+// ---- the naive evaluator ----
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Places behind which `phrase` ends in `text`, at word boundaries.
+fn phrase_ends(text: &[char], phrase: &[char], prefix: bool) -> Vec<usize> {
+    let fits = |start: &usize| {
+        let end = start + phrase.len();
+        let goes_on_before = *start > 0 && is_word(phrase[0]) && is_word(text[start - 1]);
+        let goes_on_behind =
+            !prefix && end < text.len() && is_word(phrase[phrase.len() - 1]) && is_word(text[end]);
+        text[*start..end] == *phrase && !goes_on_before && !goes_on_behind
+    };
+    let starts = 0..(text.len() + 1).saturating_sub(phrase.len());
+    starts.filter(fits).map(|start| start + phrase.len()).collect()
+}
+
+fn contains_phrase(text: &str, phrase: &str, prefix: bool) -> bool {
+    if phrase.is_empty() {
+        return text.is_empty() != prefix;
+    }
+    let (text, phrase): (Vec<char>, Vec<char>) = (text.chars().collect(), phrase.chars().collect());
+    !phrase_ends(&text, &phrase, prefix).is_empty()
+}
+
+fn passes(test: &Test, text: &str) -> bool {
+    match test {
+        Test::Phrase(phrase) => contains_phrase(text, phrase, false),
+        Test::Prefix(phrase) => contains_phrase(text, phrase, true),
+        Test::Exact(value) => text == value,
+        Test::ExactPrefix(prefix) => text.starts_with(prefix.as_str()),
+        Test::Substring(part) => text.contains(part.as_str()),
+        Test::Regex(pattern) => {
+            // The generated patterns are a word, or two with "|" between them.
+            pattern_text(pattern).split('|').any(|part| text.contains(part))
+        }
+        Test::AnyCasePhrase(phrase) => {
+            contains_phrase(&text.to_lowercase(), &phrase.to_lowercase(), false)
+        }
+        Test::AnyCasePrefix(phrase) => {
+            contains_phrase(&text.to_lowercase(), &phrase.to_lowercase(), true)
+        }
+        Test::In(values) => values.iter().any(|v| v == text),
+        Test::Sequence(phrases) => {
+            let text: Vec<char> = text.chars().collect();
+            let mut from = 0;
+            phrases.iter().filter(|p| !p.is_empty()).all(|phrase| {
+                let phrase: Vec<char> = phrase.chars().collect();
+                let ends = phrase_ends(&text, &phrase, false);
+                let next = ends.into_iter().find(|end| end - phrase.len() >= from);
+                from = next.unwrap_or(from);
+                next.is_some()
+            })
+        }
+        Test::Compare { comparison, value } => {
+            let ordering = match parse_number(value.as_bytes()) {
+                Some(number) => parse_number(text.as_bytes()).and_then(|n| n.partial_cmp(&number)),
+                None if text.is_empty() => None,
+                None => Some(text.as_bytes().cmp(value.as_bytes())),
+            };
+            ordering.is_some_and(|ordering| match comparison {
+                Comparison::Less => ordering.is_lt(),
+                Comparison::LessOrEqual => ordering.is_le(),
+                Comparison::Greater => ordering.is_gt(),
+                Comparison::GreaterOrEqual => ordering.is_ge(),
+            })
+        }
+        Test::Range { low, low_inside, high, high_inside } => parse_number(text.as_bytes())
+            .is_some_and(|n| {
+                let above = if *low_inside { n >= low.value } else { n > low.value };
+                above && if *high_inside { n <= high.value } else { n < high.value }
+            }),
+        Test::Length { min, max } => (*min..=*max).contains(&(text.chars().count() as u64)),
+    }
+}
+
+/// The text of a pattern, from how a test with it is written.
+fn pattern_text(pattern: &Pattern) -> String {
+    Test::Regex(pattern.clone()).to_string().trim_start_matches('~').trim_matches('"').to_owned()
+}
+
+fn selects(filter: &Filter, row: &Row) -> bool {
+    match filter {
+        Filter::All => true,
+        Filter::And(filters) => filters.iter().all(|f| selects(f, row)),
+        Filter::Or(filters) => filters.iter().any(|f| selects(f, row)),
+        Filter::Not(filter) => !selects(filter, row),
+        Filter::Time(range) => time_of(row).is_some_and(|ns| range.contains(ns)),
+        Filter::Field { name, test } => passes(test, value(row, name)),
+    }
+}
+
+fn time_of(row: &Row) -> Option<i64> {
+    parse_timestamp(value(row, "_time").as_bytes())
+}
+
+fn matches(patterns: &[NamePattern], name: &str) -> bool {
+    patterns.iter().any(|p| if p.prefix { name.starts_with(&p.name) } else { name == p.name })
+}
+
+fn change(change: &Change, row: &mut Row) {
+    match change {
+        Change::Keep(patterns) => row.retain(|name, _| matches(patterns, name)),
+        Change::Drop(patterns) => row.retain(|name, _| !matches(patterns, name)),
+        Change::Rename(pairs) => {
+            for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                let old = row.remove(from).unwrap_or_default();
+                insert(row, to, &old);
+            }
+        }
+        Change::Copy(pairs) => {
+            for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                let old = value(row, from).to_owned();
+                insert(row, to, &old);
+            }
+        }
+    }
+}
+
+fn tuple(row: &Row, names: &[String]) -> Vec<String> {
+    names.iter().map(|name| value(row, name).to_owned()).collect()
+}
+
+fn count_tuples(rows: &[Row], by: &[String]) -> Vec<(Vec<String>, u64)> {
+    let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(tuple(row, by)).or_default() += 1);
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts
+}
+
+fn row_of(names: &[String], values: &[String]) -> Row {
+    let mut row = Row::new();
+    names.iter().zip(values).for_each(|(name, value)| insert(&mut row, name, value));
+    row
+}
+
+fn apply(function: &Function, rows: &[&Row]) -> String {
+    let any = |row: &&&Row, names: &[String]| names.iter().any(|n| !value(row, n).is_empty());
+    let text = |number: f64| {
+        let mut out = Vec::new();
+        write_number(number, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let numbers = |names: &[String]| -> Vec<f64> {
+        let values = rows.iter().flat_map(|row| names.iter().map(|n| value(row, n)));
+        values.filter_map(|v| parse_number(v.as_bytes())).collect()
+    };
+    let values = |names: &[String]| -> Vec<String> {
+        let values = rows.iter().flat_map(|row| names.iter().map(|n| value(row, n).to_owned()));
+        let mut values: Vec<String> = values.filter(|v| !v.is_empty()).collect();
+        values.sort_by(|a, b| compare_values(a.as_bytes(), b.as_bytes()));
+        values
+    };
+    let quantile = |share: f64, names: &[String]| {
+        let mut numbers = numbers(names);
+        numbers.sort_by(f64::total_cmp);
+        let place = ((share * numbers.len() as f64) as usize).min(numbers.len().saturating_sub(1));
+        text(numbers.get(place).copied().unwrap_or(f64::NAN))
+    };
+    match function {
+        Function::Count(names) if names.is_empty() => rows.len().to_string(),
+        Function::Count(names) => rows.iter().filter(|row| any(row, names)).count().to_string(),
+        Function::CountEmpty(names) => {
+            rows.iter().filter(|row| !any(row, names)).count().to_string()
+        }
+        Function::CountUniq(names, limit) => {
+            let tuples = rows.iter().filter(|row| any(row, names)).map(|row| tuple(row, names));
+            let count = tuples.collect::<BTreeSet<_>>().len() as u64;
+            count.min(limit.unwrap_or(u64::MAX)).to_string()
+        }
+        Function::Sum(names) => {
+            let numbers = numbers(names);
+            text(if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() })
+        }
+        Function::Avg(names) => {
+            let numbers = numbers(names);
+            text(numbers.iter().sum::<f64>() / numbers.len() as f64)
+        }
+        Function::Min(names) => values(names).first().cloned().unwrap_or_default(),
+        Function::Max(names) => values(names).last().cloned().unwrap_or_default(),
+        Function::Quantile(share, names) => quantile(*share, names),
+        Function::Median(names) => quantile(0.5, names),
+    }
+}
+
+fn bucketed(by: &By, row: &Row) -> String {
+    let text = value(row, &by.name).to_owned();
+    match &by.bucket {
+        None => text,
+        // Only `_time` is put in buckets of time here.
+        Some(Bucket::Time { step_ns, offset_ns }) => time_of(row)
+            .map_or(String::new(), |time_ns| {
+                format_time((time_ns - offset_ns).div_euclid(*step_ns) * step_ns + offset_ns)
+            }),
+        Some(Bucket::Number { size, .. }) => match parse_number(text.as_bytes()) {
+            Some(number) => {
+                let mut out = Vec::new();
+                write_number((number / size).floor() * size, &mut out);
+                String::from_utf8(out).unwrap()
+            }
+            None => text,
+        },
+    }
+}
+
+fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>) -> Vec<Row> {
+    match pipe {
+        Pipe::Change(c) => rows.iter_mut().for_each(|row| change(c, row)),
+        Pipe::Filter(filter) => rows.retain(|row| selects(filter, row)),
+        Pipe::Limit(count) => rows.truncate(*count as usize),
+        Pipe::Offset(count) => drop(rows.drain(..(*count as usize).min(rows.len()))),
+        Pipe::Sort(sort) => {
+            rows.sort_by(|a, b| {
+                let key = |key: &SortKey| {
+                    let (a, b) = (value(a, &key.name), value(b, &key.name));
+                    let ordering = compare_values(a.as_bytes(), b.as_bytes());
+                    if key.descending { ordering.reverse() } else { ordering }
+                };
+                sort.keys.iter().map(key).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            });
+            rows.drain(..(sort.offset as usize).min(rows.len()));
+            rows.truncate(sort.limit.unwrap_or(u64::MAX) as usize);
+        }
+        Pipe::Uniq(uniq) => {
+            let counts = count_tuples(&rows, &uniq.by);
+            let row = |(values, hits): (Vec<String>, u64)| {
+                let mut row = row_of(&uniq.by, &values);
+                if uniq.hits {
+                    insert(&mut row, "hits", &hits.to_string());
+                }
+                row
+            };
+            rows = counts.into_iter().map(row).collect();
+        }
+        Pipe::Top(top) => {
+            let row = |(values, hits): (Vec<String>, u64)| {
+                let mut row = row_of(&top.by, &values);
+                insert(&mut row, &top.hits, &hits.to_string());
+                row
+            };
+            rows = count_tuples(&rows, &top.by)
+                .into_iter()
+                .take(top.limit as usize)
+                .map(row)
+                .collect();
+        }
+        Pipe::Stats(stats) => {
+            let mut groups: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
+            if stats.by.is_empty() {
+                groups.insert(Vec::new(), Vec::new());
+            }
+            for row in &rows {
+                let key = stats.by.iter().map(|by| bucketed(by, row)).collect();
+                groups.entry(key).or_default().push(row);
+            }
+            let names: Vec<String> = stats.by.iter().map(|by| by.name.clone()).collect();
+            let mut made = Vec::new();
+            let mut groups: Vec<_> = groups.into_iter().collect();
+            groups.sort_by(|(a, _), (b, _)| {
+                let orders =
+                    a.iter().zip(b).map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
+                orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            });
+            for (key, group) in groups {
+                let mut row = row_of(&names, &key);
+                for StatsFunction { function, filter, name } in &stats.functions {
+                    let counted: Vec<&Row> = group
+                        .iter()
+                        .copied()
+                        .filter(|row| filter.as_ref().is_none_or(|f| selects(f, row)))
+                        .collect();
+                    insert(&mut row, name, &apply(function, &counted));
+                }
+                made.push(row);
+            }
+            rows = made;
+        }
+        Pipe::FieldNames => {
+            let mut hits: BTreeMap<&String, u64> = BTreeMap::new();
+            rows.iter()
+                .flat_map(|row| row.keys())
+                .for_each(|name| *hits.entry(name).or_default() += 1);
+            let names = ["name".to_owned(), "hits".to_owned()];
+            rows =
+                hits.iter().map(|(n, h)| row_of(&names, &[n.to_string(), h.to_string()])).collect();
+        }
+        Pipe::Facets(facets) => {
+            let mut made = Vec::new();
+            let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.keys()).collect();
+            for name in names.into_iter().filter(|n| !matches!(n.as_str(), "_time" | "_stream")) {
+                let mut counts = count_tuples(&rows, std::slice::from_ref(name));
+                counts.retain(|(v, _)| !v[0].is_empty());
+                let constant = counts.len() == 1 && counts[0].1 == rows.len() as u64;
+                let long = counts.iter().any(|(v, _)| v[0].len() as u64 > facets.value_bytes_max);
+                if long
+                    || counts.len() as u64 > facets.values_max
+                    || constant && !facets.keep_const_fields
+                {
+                    continue;
+                }
+                for (values, hits) in counts.into_iter().take(facets.limit as usize) {
+                    let columns = ["field_name", "field_value", "hits"].map(str::to_owned);
+                    made.push(row_of(
+                        &columns,
+                        &[name.clone(), values[0].clone(), hits.to_string()],
+                    ));
+                }
+            }
+            rows = made;
+        }
+    }
+    rows
+}
+
+/// All records as rows, in the order in which the engine reads them when no order is asked for.
+fn naive_rows(source: &Memory) -> Vec<Row> {
+    let mut batches: Vec<_> = source.batches.iter().collect();
+    if source.known {
+        batches.sort_by_key(|batch| std::cmp::Reverse(batch.time_range_ns().1));
+    }
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in batch.rows() {
+            let mut naive = Row::new();
+            for (id, value) in row.fields() {
+                insert(&mut naive, batch.name(id), std::str::from_utf8(value).unwrap());
+            }
+            let mut stream = String::new();
+            row.write_stream(&mut stream);
+            insert(&mut naive, "_stream", &stream);
+            insert(&mut naive, "_time", &format_time(row.time_ns()));
+            rows.push(naive);
+        }
+    }
+    rows
+}
+
+fn check(query: &Query, source: &Memory) {
+    let mut expected: Vec<Row> =
+        naive_rows(source).into_iter().filter(|row| selects(query.filter(), row)).collect();
+    for pipe in query.pipes() {
+        expected = run_pipe(pipe, expected);
+    }
+    let (rows, outcome) = collect(query, source, &Context::default());
+    outcome.unwrap();
+    let mut found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
+    let ordered = matches!(query.pipes().last(), Some(Pipe::Sort(_)));
+    if !ordered {
+        expected.sort();
+        found.sort();
+    }
+    assert_eq!(found, expected, "{query}");
+}
+
+// ---- random records and queries ----
+
+const NAMES: &[&str] = &["_msg", "level", "n", "hostname", "x y"];
+
+fn any_name() -> impl Strategy<Value = String> + Clone {
+    prop::sample::select(NAMES).prop_map(str::to_owned)
+}
+
+fn any_word() -> impl Strategy<Value = String> + Clone {
+    let words =
+        vec!["err", "error", "Err", "open", "a", "é", "тест", "", "10", "=", "a b", "x_1", ": "];
+    prop::sample::select(words).prop_map(str::to_owned)
+}
+
+fn any_number() -> impl Strategy<Value = String> + Clone {
+    let numbers = vec!["0", "1", "-3", "2.5", "10", "1KB", "2ms", "abc", "", "7", "10.0"];
+    prop::sample::select(numbers).prop_map(str::to_owned)
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let words = prop::collection::vec(any_word(), 0..5);
+    let gap = prop::sample::select(vec![" ", "", ":", "_"]);
+    let level = prop::option::of(prop::sample::select(vec!["error", "info", ""]));
+    let host = prop::option::of(prop::sample::select(vec!["web1", "web2"]));
+    (
+        0i64..50,
+        words,
+        gap,
+        level,
+        prop::option::of(any_number()),
+        host,
+        prop::option::of(any_word()),
+    )
+        .prop_map(|(time_ns, words, gap, level, number, host, other)| {
+            let mut fields = vec![("_msg".to_owned(), words.join(gap).into_bytes())];
+            let mut push = |name: &str, value: Option<String>| {
+                fields.extend(value.map(|v| (name.to_owned(), v.into_bytes())));
+            };
+            push("level", level.map(str::to_owned));
+            push("n", number);
+            push("hostname", host.map(str::to_owned));
+            push("x y", other);
+            (time_ns, fields)
+        })
+}
+
+fn any_source() -> impl Strategy<Value = Memory> {
+    let batches = prop::collection::vec(prop::collection::vec(any_record(), 1..12), 1..5);
+    (batches, any::<bool>()).prop_map(|(batches, known)| {
+        let batches =
+            (1..).zip(&batches).map(|(sequence, records)| batch(sequence, records)).collect();
+        Memory { batches, known }
+    })
+}
+
+fn any_test() -> impl Strategy<Value = Test> {
+    let comparisons = vec![
+        Comparison::Less,
+        Comparison::LessOrEqual,
+        Comparison::Greater,
+        Comparison::GreaterOrEqual,
+    ];
+    let numeric = any_number().prop_filter_map("a number", |n| Number::parse(&n));
+    let regex = prop::sample::select(vec!["err", "err|open", "é|a", "x_1"]);
+    prop_oneof![
+        any_word().prop_map(Test::Phrase),
+        any_word().prop_map(Test::Prefix),
+        any_word().prop_map(Test::Exact),
+        any_word().prop_map(Test::ExactPrefix),
+        any_word().prop_map(Test::Substring),
+        regex.prop_map(|text| Test::Regex(Pattern::new(text).unwrap())),
+        any_word().prop_map(Test::AnyCasePhrase),
+        any_word().prop_map(Test::AnyCasePrefix),
+        prop::collection::vec(any_word(), 0..4).prop_map(Test::In),
+        prop::collection::vec(any_word(), 0..4).prop_map(Test::Sequence),
+        (prop::sample::select(comparisons), prop_oneof![any_number(), any_word()])
+            .prop_map(|(comparison, value)| Test::Compare { comparison, value }),
+        (numeric.clone(), any::<bool>(), numeric, any::<bool>()).prop_map(
+            |(low, low_inside, high, high_inside)| Test::Range {
+                low,
+                low_inside,
+                high,
+                high_inside
+            }
+        ),
+        (0u64..6, 0u64..9).prop_map(|(min, max)| Test::Length { min, max }),
+    ]
+}
+
+fn any_filter() -> impl Strategy<Value = Filter> {
+    let range = (0i64..50, 0i64..50).prop_map(|(start_ns, end_ns)| TimeRange { start_ns, end_ns });
+    let name =
+        prop_oneof![4 => any_name(), 1 => Just("_stream".to_owned()), 1 => Just("none".to_owned())];
+    let leaf = prop_oneof![
+        1 => Just(Filter::All),
+        1 => range.prop_map(Filter::Time),
+        6 => (name, any_test()).prop_map(|(name, test)| Filter::field(&name, test)),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..4).prop_map(Filter::and),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(Filter::or),
+            inner.prop_map(|f| Filter::Not(Box::new(f))),
+        ]
+    })
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let name =
+        prop_oneof![4 => any_name(), 1 => Just("_time".to_owned()), 1 => Just("other".to_owned())];
+    let pattern = prop_oneof![
+        3 => name.clone().prop_map(|name| NamePattern { name, prefix: false }),
+        1 => prop::sample::select(vec!["", "_", "h"]).prop_map(|n| NamePattern { name: n.to_owned(), prefix: true }),
+    ];
+    let patterns = prop::collection::vec(pattern, 1..4);
+    let pairs = prop::collection::vec((name.clone(), name), 1..3);
+    prop_oneof![
+        patterns.clone().prop_map(Change::Keep),
+        patterns.prop_map(Change::Drop),
+        pairs.clone().prop_map(Change::Rename),
+        pairs.prop_map(Change::Copy),
+    ]
+}
+
+fn any_function() -> impl Strategy<Value = Function> {
+    let names = prop::collection::vec(any_name(), 1..3);
+    prop_oneof![
+        Just(Function::Count(Vec::new())),
+        names.clone().prop_map(Function::Count),
+        names.clone().prop_map(Function::CountEmpty),
+        (names.clone(), prop::option::of(1u64..4))
+            .prop_map(|(n, limit)| Function::CountUniq(n, limit)),
+        names.clone().prop_map(Function::Sum),
+        names.clone().prop_map(Function::Avg),
+        names.clone().prop_map(Function::Min),
+        names.clone().prop_map(Function::Max),
+        (0f64..=1.0, names.clone()).prop_map(|(share, n)| Function::Quantile(share, n)),
+        names.prop_map(Function::Median),
+    ]
+}
+
+fn any_stats() -> impl Strategy<Value = Stats> {
+    let bucket = prop_oneof![
+        Just(None),
+        (1i64..20, -5i64..5)
+            .prop_map(|(step_ns, offset_ns)| Some(Bucket::Time { step_ns, offset_ns })),
+        Just(Some(Bucket::Number { text: "2.5".to_owned(), size: 2.5 })),
+    ];
+    let by = (any_name(), bucket).prop_map(|(name, bucket)| match bucket {
+        Some(Bucket::Time { .. }) => By { name: "_time".to_owned(), bucket },
+        bucket => By { name, bucket },
+    });
+    let function = (any_function(), prop::option::of(any_filter()));
+    (prop::collection::vec(by, 0..3), prop::collection::vec(function, 1..4)).prop_map(
+        |(by, functions)| {
+            let mut seen = BTreeSet::new();
+            let by = by.into_iter().filter(|by| seen.insert(by.name.clone())).collect();
+            let named = (0..).zip(functions).map(|(i, (function, filter))| StatsFunction {
+                function,
+                filter,
+                name: format!("f{i}"),
+            });
+            Stats { by, functions: named.collect() }
+        },
+    )
+}
+
+fn any_pipe() -> impl Strategy<Value = Pipe> {
+    let names = prop::collection::btree_set(any_name(), 1..3).prop_map(Vec::from_iter);
+    let key =
+        (any_name(), any::<bool>()).prop_map(|(name, descending)| SortKey { name, descending });
+    prop_oneof![
+        any_change().prop_map(Pipe::Change),
+        any_filter().prop_map(Pipe::Filter),
+        (prop::collection::vec(key, 1..3), 0u64..5, prop::option::of(0u64..20))
+            .prop_map(|(keys, offset, limit)| Pipe::Sort(Sort { keys, offset, limit })),
+        (names.clone(), any::<bool>()).prop_map(|(by, hits)| Pipe::Uniq(Uniq {
+            by,
+            hits,
+            limit: None
+        })),
+        (names, 0u64..5).prop_map(|(by, limit)| Pipe::Top(Top {
+            limit,
+            by,
+            hits: "hits".to_owned()
+        })),
+        any_stats().prop_map(Pipe::Stats),
+        Just(Pipe::FieldNames),
+        (1u64..4, 1u64..9, 1u64..9, any::<bool>()).prop_map(
+            |(limit, values_max, value_bytes_max, keep)| {
+                Pipe::Facets(crate::Facets {
+                    limit,
+                    values_max,
+                    value_bytes_max,
+                    keep_const_fields: keep,
+                })
+            }
+        ),
+    ]
+}
+
+fn any_query() -> impl Strategy<Value = Query> {
+    (any_filter(), prop::collection::vec(any_pipe(), 0..4)).prop_map(|(f, p)| Query::new(f, p))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn engine_and_naive_evaluator_agree(query in any_query(), source in any_source()) {
+        check(&query, &source);
+    }
+
+    #[test]
+    fn written_queries_are_read_as_the_same(query in any_query()) {
+        let written = query.to_string();
+        prop_assert_eq!(Query::parse(&written, 0), Ok(query), "{}", written);
+    }
+
+    #[test]
+    fn a_limit_gives_the_newest_rows(
+        filter in any_filter(),
+        changes in prop::collection::vec(any_change(), 0..2),
+        source in any_source(),
+        limit in 0usize..30,
+        offset in 0usize..4,
+        range in (0i64..50, 0i64..60),
+    ) {
+        let query = Query::new(filter, changes.into_iter().map(Pipe::Change).collect());
+        let range = TimeRange { start_ns: range.0, end_ns: range.1 };
+        let mut lines: Vec<_> = source.batches.iter().flat_map(|batch| batch.rows()).collect();
+        lines.sort_by_key(|row| std::cmp::Reverse((row.time_ns(), row.id())));
+        let all = naive_rows(&Memory { batches: source.batches.clone(), known: false });
+        let places: Vec<_> = source.batches.iter().flat_map(|batch| batch.rows()).map(|row| row.id()).collect();
+        let place = |id| places.iter().position(|p| *p == id).unwrap();
+        let in_order = lines.iter().filter(|row| range.contains(row.time_ns())).map(|row| all[place(row.id())].clone());
+        let mut expected: Vec<Row> = in_order.filter(|row| selects(query.filter(), row)).collect();
+        for pipe in query.pipes() {
+            expected = run_pipe(pipe, expected);
+        }
+        let expected: Vec<Row> = expected.into_iter().skip(offset).take(limit).collect();
+        let context = Context { range, limit: Some(limit), offset, ..Context::default() };
+        let (rows, outcome) = collect(&query, &source, &context);
+        outcome.unwrap();
+        let found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
+        prop_assert_eq!(found, expected, "{}", query);
+    }
+}
