@@ -142,9 +142,15 @@ impl Stamp {
         append(out, format_args!("{}.{:03}", &self.access[..20], self.millis));
     }
 
-    /// `Jan 31 12:00:00.123`, as Cisco's IOS writes it with milliseconds.
+    /// `Jan 31 12:00:00.123 UTC`, as Cisco's IOS writes it with milliseconds and zone.
     pub fn cisco(&self, out: &mut Vec<u8>) {
-        append(out, format_args!("{}.{:03}", self.bsd, self.millis));
+        append(out, format_args!("{}.{:03} UTC", self.bsd, self.millis));
+    }
+
+    /// A number of six digits that grows with time, for senders that number their lines.
+    pub fn sequence(&self) -> u32 {
+        let tenths = self.second.unwrap_or(0) * 10 + i64::from(self.millis / 100);
+        tenths.rem_euclid(1_000_000) as u32
     }
 }
 
@@ -185,7 +191,7 @@ mod tests {
         assert_eq!(text(&|o| stamp.rfc3339(o)), "2026-01-31T01:05:09.007Z");
         assert_eq!(text(&|o| stamp.postgresql(o)), "2026-01-31 01:05:09.007 UTC");
         assert_eq!(text(&|o| stamp.haproxy(o)), "31/Jan/2026:01:05:09.007");
-        assert_eq!(text(&|o| stamp.cisco(o)), "Jan 31 01:05:09.007");
+        assert_eq!(text(&|o| stamp.cisco(o)), "Jan 31 01:05:09.007 UTC");
         assert_eq!(
             (stamp.bsd(), stamp.access()),
             ("Jan 31 01:05:09", "31/Jan/2026:01:05:09 +0000")

@@ -31,8 +31,8 @@ pub fn write(
         Format::Json => return json(stamp, host, said, message, out),
         _ if said.app == super::network::APP => {
             // Sequence number, origin, time and message, as with `service sequence-numbers`, `logging origin-id
-            // hostname` and `service timestamps log datetime msec`.
-            append(out, format_args!("<{pri}>{:06}: {host}: ", said.pid));
+            // hostname` and `service timestamps log datetime msec show-timezone`.
+            append(out, format_args!("<{pri}>{:06}: {host}: ", stamp.sequence()));
             stamp.cisco(out);
             out.extend_from_slice(b": ");
         }

@@ -1,4 +1,4 @@
-//! A Cisco router. Its lines have no process; their number takes its place.
+//! A Cisco router.
 
 use super::clock::append;
 use super::world::{Context, Said, Severity, facility};
@@ -49,6 +49,5 @@ pub fn any(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             Severity::Warning
         }
     };
-    let number = cx.rng.u32(1..999_999);
-    Said { app: APP, pid: number, facility: facility::LOCAL7, severity }
+    Said { app: APP, pid: 0, facility: facility::LOCAL7, severity }
 }

@@ -4,7 +4,7 @@ use super::clock::append;
 use super::world::{Context, HOSTS, Role, Said, Severity, facility};
 
 const USERS: [&str; 6] = ["deploy", "backup", "ops", "anna", "jonas", "ci"];
-const GUESSED: [&str; 8] = ["root", "admin", "test", "oracle", "ubuntu", "git", "pi", "guest"];
+const GUESSED: [&str; 8] = ["admin", "support", "test", "oracle", "ubuntu", "git", "pi", "guest"];
 const UNITS: [(&str, &str); 7] = [
     ("logrotate.service", "Rotate log files"),
     ("apt-daily.service", "Daily apt download activities"),
@@ -38,8 +38,8 @@ fn sshd(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
     let pid = cx.pid("sshd") + 7 * cx.rng.u32(1..40);
     let port = cx.rng.u16(32_768..60_999);
     let visitor = cx.visitor();
-    let severity = match cx.rng.u32(..10) {
-        0..3 => {
+    let severity = match cx.rng.u32(..40) {
+        0..14 => {
             let user = cx.pick_uneven(&GUESSED);
             append(
                 out,
@@ -49,16 +49,16 @@ fn sshd(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             );
             Severity::Info
         }
-        3..5 => {
+        14..22 => {
             let user = cx.pick_uneven(&GUESSED);
             append(out, format_args!("Invalid user {user} from {visitor} port {port}"));
             Severity::Info
         }
-        5 => {
+        22..27 => {
             append(out, format_args!("Connection closed by {visitor} port {port} [preauth]"));
             Severity::Info
         }
-        6 => {
+        27 => {
             append(
                 out,
                 format_args!(
@@ -67,12 +67,12 @@ fn sshd(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             );
             Severity::Error
         }
-        7 => {
+        28..32 => {
             let user = cx.pick(&USERS);
             append(out, format_args!("pam_unix(sshd:session): session closed for user {user}"));
             Severity::Info
         }
-        8 => {
+        32..36 => {
             let user = cx.pick(&USERS);
             append(
                 out,
