@@ -222,7 +222,8 @@ pub(crate) fn unescape(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// The character of `XXXX` or `XXXX\uXXXX`, and the bytes taken; half a pair is U+FFFD.
+/// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes taken; half a pair is
+/// U+FFFD.
 fn unicode(text: &str) -> (char, usize) {
     let unit = |at: usize| u32::from_str_radix(text.get(at..at + 4)?, 16).ok();
     let first = unit(0).expect("checked by the scan");
