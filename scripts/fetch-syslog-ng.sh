@@ -31,7 +31,7 @@ fi
 
 # Unpacked beside and renamed at the end, so that a fetch that breaks off leaves nothing that looks whole.
 mkdir -p "$(dirname "$cache")"
-unpacked=$(mktemp -d "$cache.XXXXXX")
+unpacked=$(mktemp -d --tmpdir="$(dirname "$cache")")
 trap 'rm -rf "$unpacked"' EXIT
 mkdir "$unpacked/packages"
 # Unprivileged downloads of apt want a directory that every user can enter; being root it may go without.
