@@ -147,6 +147,12 @@ impl Stamp {
         append(out, format_args!("{}.{:03} UTC", self.bsd, self.millis));
     }
 
+    /// `1904711.330000`: seconds since a start some weeks ago, as the kernel writes them.
+    pub fn uptime(&self, out: &mut Vec<u8>) {
+        let seconds = self.second.unwrap_or(0).rem_euclid(10_000_000);
+        append(out, format_args!("[{seconds:>5}.{:03}000]", self.millis));
+    }
+
     /// A number of six digits that grows with time, for senders that number their lines.
     pub fn sequence(&self) -> u32 {
         let tenths = self.second.unwrap_or(0) * 10 + i64::from(self.millis / 100);

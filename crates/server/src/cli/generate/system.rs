@@ -117,7 +117,7 @@ fn systemd(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
 }
 
 fn kernel(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
-    let uptime = 1_900_000.0 + cx.rng.f64() * 9_000.0;
+    cx.stamp.uptime(out);
     let severity = match cx.rng.u32(..5) {
         0..3 => {
             let visitor = cx.visitor();
@@ -126,7 +126,7 @@ fn kernel(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             append(
                 out,
                 format_args!(
-                    "[{uptime:.6}] [UFW BLOCK] IN=eth0 OUT= SRC={visitor} DST={own} LEN=40 TTL=241 PROTO=TCP DPT={port} SYN"
+                    " [UFW BLOCK] IN=eth0 OUT= SRC={visitor} DST={own} LEN=40 TTL=241 PROTO=TCP DPT={port} SYN"
                 ),
             );
             Severity::Warning
@@ -135,7 +135,7 @@ fn kernel(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             append(
                 out,
                 format_args!(
-                    "[{uptime:.6}] TCP: request_sock_TCP: Possible SYN flooding on port 443. Sending cookies."
+                    " TCP: request_sock_TCP: Possible SYN flooding on port 443. Sending cookies."
                 ),
             );
             Severity::Notice
@@ -144,10 +144,7 @@ fn kernel(cx: &mut Context<'_>, out: &mut Vec<u8>) -> Said {
             let what = if HOSTS[cx.host].role == Role::Database { "nvme0n1" } else { "vda" };
             append(
                 out,
-                format_args!(
-                    "[{uptime:.6}] {what}: completed discard of {} sectors",
-                    cx.rng.u32(8..90_000)
-                ),
+                format_args!(" {what}: completed discard of {} sectors", cx.rng.u32(8..90_000)),
             );
             Severity::Info
         }
