@@ -185,6 +185,11 @@ impl SimDisk {
         self.state().faults.push(fault);
     }
 
+    /// Forgets the failures that have not come yet.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
     /// The bytes of a file as a process reads them.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
@@ -282,7 +287,7 @@ fn survive(durable: &mut Vec<u8>, pending: Pending, rng: &mut fastrand::Rng) {
     let fate = rng.u8(..3);
     match pending {
         _ if fate == 0 => {}
-        Pending::Length(bytes) => durable.resize(bytes, 0),
+        Pending::Length(bytes) => set_length(durable, bytes),
         Pending::Write { offset, bytes } if fate == 1 => write(durable, &bytes, offset),
         Pending::Write { offset, bytes } => {
             for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
@@ -297,9 +302,15 @@ fn survive(durable: &mut Vec<u8>, pending: Pending, rng: &mut fastrand::Rng) {
 fn write(file: &mut Vec<u8>, bytes: &[u8], offset: usize) {
     let end = offset + bytes.len();
     if file.len() < end {
-        file.resize(end, 0);
+        set_length(file, end);
     }
     file[offset..end].copy_from_slice(bytes);
+}
+
+/// As `resize` with zeros, but quick in tests that are not optimised.
+fn set_length(file: &mut Vec<u8>, bytes: usize) {
+    file.truncate(bytes);
+    file.extend_from_slice(&vec![0; bytes - file.len()]);
 }
 
 fn power_cut() -> io::Error {
@@ -437,7 +448,7 @@ impl DiskFile for SimFile {
                 return Err(io::Error::from_raw_os_error(ENOSPC));
             }
             if growth > 0 {
-                inode.live.resize(bytes as usize, 0);
+                set_length(&mut inode.live, bytes as usize);
                 inode.pending.push(Pending::Length(bytes as usize));
             }
             Ok(())
@@ -452,7 +463,7 @@ impl DiskFile for SimFile {
             for pending in pending {
                 match pending {
                     Pending::Write { offset, bytes } => write(&mut inode.durable, &bytes, offset),
-                    Pending::Length(bytes) => inode.durable.resize(bytes, 0),
+                    Pending::Length(bytes) => set_length(&mut inode.durable, bytes),
                 }
             }
             Ok(())
@@ -462,7 +473,7 @@ impl DiskFile for SimFile {
     fn truncate(&self, bytes: u64) -> io::Result<()> {
         self.with(Operation::Truncate, |inode, _, failure| {
             failure?;
-            inode.live.resize(bytes as usize, 0);
+            set_length(&mut inode.live, bytes as usize);
             inode.pending.push(Pending::Length(bytes as usize));
             Ok(())
         })

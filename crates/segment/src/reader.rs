@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, BLOCK_BYTES, Disk, DiskFile};
 use record::frame::{FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES};
 use record::{Frame, FrameError};
 
@@ -15,6 +15,7 @@ const SCAN_BYTES: usize = 4 << 20;
 /// Damaged frames that a scan describes. Those beyond are only counted.
 const DAMAGES_MAX: usize = 16;
 const FRAME_ALIGN: u64 = 8;
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// What a scan found besides good frames.
 #[derive(Debug, Default)]
@@ -190,9 +191,10 @@ fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<
             break;
         }
         let mut headers = Vec::new();
-        if let Some(at) = bytes.iter().rposition(|&b| b != 0) {
-            last = last.max(offset + at as u64 + 1);
-            let places = (0..bytes.len()).step_by(FRAME_ALIGN as usize);
+        let used = used_bytes(bytes);
+        if used > 0 {
+            last = last.max(offset + used as u64);
+            let places = (0..used).step_by(FRAME_ALIGN as usize);
             headers.extend(places.filter_map(|at| {
                 let header = FrameHeader::decode(&bytes[at..]).ok()?;
                 Some((offset + at as u64, header))
@@ -208,6 +210,14 @@ fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<
     }
     scan.tail_bytes = last - data_end;
     Ok(())
+}
+
+/// Bytes up to the last one that is not zero. Whole blocks are compared first: preallocated space is long.
+fn used_bytes(bytes: &[u8]) -> usize {
+    let blocks = bytes.chunks(BLOCK_BYTES);
+    let zeros = blocks.rev().take_while(|block| **block == ZEROS[..block.len()]);
+    let rest = &bytes[..bytes.len() - zeros.map(<[u8]>::len).sum::<usize>()];
+    rest.iter().rposition(|&b| b != 0).map_or(0, |at| at + 1)
 }
 
 fn is_whole(window: &mut Window<'_>, at: u64, header: &FrameHeader) -> Result<bool, SegmentError> {

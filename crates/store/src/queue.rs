@@ -100,11 +100,11 @@ impl Queue {
         taken
     }
 
-    /// Takes those away whose sender waits and that came before `since_ns`.
+    /// Takes those away whose sender waits and that came at `since_ns` or before.
     pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
-        let overdue = |p: &Pending| p.on_durable.is_some() && p.since_ns < since_ns;
+        let overdue = |p: &Pending| p.on_durable.is_some() && p.since_ns <= since_ns;
         let (taken, kept): (Vec<_>, VecDeque<_>) = {
             let mut taken = Vec::new();
             let mut kept = VecDeque::with_capacity(frames.len());

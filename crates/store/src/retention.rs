@@ -1,7 +1,8 @@
 //! Deletes whole segments, the oldest first, when they are too old or too much.
 //!
 //! A row is marked before its file is removed and removed after it, so that a crash in between leaves a mark to
-//! finish by, never lines that come back.
+//! finish by, never lines that come back. There is always a file left: its header says which sequence numbers were
+//! given, so that none is given again after everything else is deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +38,16 @@ impl Writer {
     fn delete_aged(&mut self, oldest_ns: i64) {
         for segment in self.shared.list() {
             let newest = read(&segment.index).totals.received_ns.map_or(i64::MIN, |r| r.1);
-            if segment.is_rolled() && newest < oldest_ns && !self.delete(&segment) {
+            if !segment.is_rolled() || newest >= oldest_ns {
+                continue;
+            }
+            if self.is_newest(&segment)
+                && let Err(error) = self.create(0)
+            {
+                tracing::warn!("the last segment stays: {error}");
+                return;
+            }
+            if !self.delete(&segment) {
                 return;
             }
         }
@@ -53,7 +63,7 @@ impl Writer {
                 return;
             }
             let file_bytes = read(&segment.index).file_bytes;
-            if segment.is_rolled() {
+            if segment.is_rolled() && !self.is_newest(&segment) {
                 if !self.delete(&segment) {
                     return;
                 }
@@ -62,7 +72,12 @@ impl Writer {
         }
     }
 
-    /// Deletes a segment; false when the disk refused, to be tried again later.
+    /// Whether a segment is the newest, so that another must be there before it may go.
+    fn is_newest(&self, segment: &Segment) -> bool {
+        read(&self.shared.segments).last().is_some_and(|last| last.id == segment.id)
+    }
+
+    /// Deletes a segment that is not the newest; false when the disk refused, to be tried again later.
     pub(crate) fn delete(&mut self, segment: &Arc<Segment>) -> bool {
         let shared = self.shared.clone();
         let before = std::mem::replace(&mut write(&segment.index).state, RowState::Deleting);

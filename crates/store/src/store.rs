@@ -115,7 +115,7 @@ impl Store {
             }
             let waited_ns = shared.clock.monotonic_ns() - since_ns;
             if awaited
-                && waited_ns > ms(shared.config.unacknowledged_ms_max)
+                && waited_ns >= ms(shared.config.unacknowledged_ms_max)
                 && let Some(error) = self.refusal()
             {
                 break error;

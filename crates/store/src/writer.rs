@@ -235,7 +235,7 @@ impl Writer {
     }
 
     /// Makes the next segment, for a first frame of so many bytes.
-    fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
+    pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
         let shared = self.shared.clone();
         let dir = shared.config.segments_dir();
         let bytes = HEADER_BYTES as u64 + frame_bytes + index_bytes(1);
@@ -259,6 +259,15 @@ impl Writer {
         write(&shared.segments).push(segment.clone());
         self.save_row(&segment);
         self.active = Some(Active { file, segment });
+        // Left from failed writes; now they are not the newest any more, which says where numbers go on.
+        for segment in self.shared.list() {
+            let index = read(&segment.index);
+            let is_useless = index.state == RowState::Kept && index.frames.is_empty();
+            drop(index);
+            if is_useless {
+                self.delete(&segment);
+            }
+        }
         Ok(())
     }
 
@@ -356,11 +365,7 @@ impl Writer {
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;
-        // Without a frame there is nothing to keep; if the disk does not let it go, retention tries again.
-        let empty = active.file.durable_end() == HEADER_BYTES as u64;
-        if !empty || !self.delete(&active.segment) {
-            self.save_row(&active.segment);
-        }
+        self.save_row(&active.segment);
     }
 
     /// Writes a segment's row; if that fails, later.

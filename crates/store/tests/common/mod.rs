@@ -15,7 +15,7 @@ pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64)
     let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
     for line in 0..lines {
         let mut text = format!("{}-{line}", id.1);
-        text.extend(std::iter::repeat_n('.', line_bytes.saturating_sub(text.len() + 1)));
+        text.push_str(&".".repeat(line_bytes.saturating_sub(text.len() + 1)));
         builder.push_line(&origin, received_ns, text.as_bytes(), false);
     }
     builder.finish(id.0, id.1).expect("has lines")
