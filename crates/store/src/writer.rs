@@ -158,6 +158,7 @@ impl Writer {
             match self.commit_some(&group) {
                 Ok(frames) => {
                     group.drain(..frames);
+                    recovered(&self.shared);
                     self.acknowledge(frames);
                 }
                 Err(error) if error.is_disk_full() || failed_before => return Err(error),
