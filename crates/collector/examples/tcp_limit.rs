@@ -15,7 +15,9 @@ fn main() -> std::io::Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         ["sink", address] => sink(address),
         ["send", address, file] => send(address, file, 1),
-        ["send", address, file, times] => send(address, file, times.parse().expect("N is a number")),
+        ["send", address, file, times] => {
+            send(address, file, times.parse().expect("N is a number"))
+        }
         _ => {
             eprintln!("usage: tcp_limit sink ADDRESS | tcp_limit send ADDRESS FILE [N]");
             std::process::exit(2);

@@ -1,7 +1,7 @@
 //! Frames from lines that come in calls, from many threads: HTTP requests, and Loginson's own rows.
 //!
 //! Small pushes share frames, so that a thousand small requests are a few frames and a few commits. A frame is
-//! delivered when it is full, or when [`FRAME_AGE_MS`](crate::FRAME_AGE_MS) (or what is configured) has passed
+//! delivered when it is full, or when [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or what is configured) has passed
 //! since its first line; a thread of the intake sees to that.
 //!
 //! Invariants: the lines of one push stay in order; each push has a [`Ticket`] that resolves exactly once.

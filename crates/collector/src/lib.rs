@@ -22,7 +22,7 @@ mod source;
 pub use accounting::{Accounting, DropReason, SourceCounters, SourceKind};
 pub use deliver::{Deliver, DeliverError, OnDurable};
 pub use intake::Intake;
-pub use outlet::FRAME_AGE_MS;
+pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;
 pub use tcp::{TcpConfig, TcpSource};
 pub use ticket::Ticket;

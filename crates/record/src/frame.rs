@@ -35,6 +35,8 @@ pub const FRAME_VERSION: u16 = 1;
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
+/// Room that a frame is given at its first line; it grows with what comes.
+const PAYLOAD_BYTES_FIRST: usize = 16 << 10;
 /// The payload at which a builder says it is full. A longer line makes one larger frame of its own.
 pub const PAYLOAD_BYTES_TARGET: usize = 1 << 20;
 /// The longest line that is kept. A longer one is cut there by its source, which counts it as `oversized`.
@@ -355,6 +357,14 @@ impl Frame {
         &self.bytes
     }
 
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.bytes.capacity()
+            + self.runs.capacity() * size_of::<Run>()
+            + self.origins.capacity() * size_of::<Origin>()
+    }
+
     /// The lines with their newlines (and length tables of the runs that have one).
     pub fn payload(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..HEADER_BYTES + self.header.payload_bytes as usize]
@@ -443,7 +453,7 @@ impl Default for FrameBuilder {
 }
 
 impl FrameBuilder {
-    /// An empty frame. Allocates [`PAYLOAD_BYTES_TARGET`] once the first line comes.
+    /// An empty frame. Allocates once the first line comes.
     pub fn new() -> Self {
         FrameBuilder {
             buffer: Vec::new(),
@@ -545,12 +555,16 @@ impl FrameBuilder {
             body_crc: crc32c::crc32c(&bytes[HEADER_BYTES..]),
         };
         bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+        // A quiet system makes frames of a few lines, and many of them are kept in memory.
+        if bytes.capacity() > 2 * bytes.len() {
+            bytes.shrink_to_fit();
+        }
         Some(Frame { header, bytes, origins, runs })
     }
 
     fn reserve(&mut self, bytes: usize) {
         if self.buffer.is_empty() {
-            self.buffer.reserve(HEADER_BYTES + PAYLOAD_BYTES_TARGET / 4);
+            self.buffer.reserve(HEADER_BYTES + PAYLOAD_BYTES_FIRST);
             self.buffer.resize(HEADER_BYTES, 0);
         }
         assert!(self.buffer.len() + bytes <= FRAME_BYTES_MAX / 2, "a full frame is finished first");

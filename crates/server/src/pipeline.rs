@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use collector::{
-    Accounting, Deliver, DeliverError, FRAME_AGE_MS, Intake, SourceKind, TcpConfig, TcpSource,
-    Ticket, UdpConfig, UdpSource,
+    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind, TcpConfig,
+    TcpSource, Ticket, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealClock, RealDisk};
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
@@ -117,7 +117,12 @@ impl Pipeline {
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
         let intake = |source| {
-            Intake::start(source, FRAME_AGE_MS, Arc::clone(&deliver), Arc::clone(&accounting))
+            Intake::start(
+                source,
+                FRAME_AGE_AWAITED_MS,
+                Arc::clone(&deliver),
+                Arc::clone(&accounting),
+            )
         };
         let shared = Arc::new(Shared {
             clock: Arc::clone(&clock),

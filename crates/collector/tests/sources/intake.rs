@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use collector::intake::ALONE_BYTES_MAX;
-use collector::{Accounting, DeliverError, DropReason, FRAME_AGE_MS, Intake, SourceKind};
+use collector::{Accounting, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Origin, Transport};
 
@@ -46,7 +46,7 @@ fn small_pushes_share_a_frame_and_wait_for_its_durability() {
 
 #[test]
 fn a_frame_leaves_when_it_is_old() {
-    let (intake, recorder, _) = start(FRAME_AGE_MS);
+    let (intake, recorder, _) = start(FRAME_AGE_AWAITED_MS);
     assert_eq!(intake.push(&origin(), 1, b"a\n").wait(), Ok(()));
     assert_eq!(intake.push(&origin(), 2, b"b\n").wait(), Ok(()));
     assert_eq!(recorder.frames().len(), 2);
@@ -104,7 +104,7 @@ fn rows_delivered_alone_are_one_frame() {
 #[test]
 fn errors_reach_the_ticket_and_the_counters() {
     let check = |error: DeliverError, reason: DropReason| {
-        let (intake, recorder, accounting) = start(FRAME_AGE_MS);
+        let (intake, recorder, accounting) = start(FRAME_AGE_AWAITED_MS);
         recorder.fail(error.clone());
         assert_eq!(intake.push(&origin(), 1, b"a\nb\n").wait(), Err(error.clone()));
         assert_eq!(intake.deliver_alone(&origin(), 1, b"c\n").wait(), Err(error));
@@ -125,7 +125,7 @@ fn after_stopping_pushes_are_refused_and_counted() {
 
 #[test]
 fn many_threads_push_while_delivery_blocks_and_nothing_is_lost() {
-    let (intake, recorder, accounting) = start(FRAME_AGE_MS);
+    let (intake, recorder, accounting) = start(FRAME_AGE_AWAITED_MS);
     recorder.block(true);
     std::thread::scope(|scope| {
         for thread in 0..8 {
