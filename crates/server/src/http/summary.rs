@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use query::source::TimeRange;
 use summary::{ChartBuilder, ChartRange, SummaryRow, TypesBuilder};
 
 use super::App;
@@ -80,10 +79,8 @@ async fn read<T: Send + 'static>(
 
 fn range(params: &Params) -> ApiResult<(i64, i64)> {
     let now_ns = super::now_ns();
-    let TimeRange { start_ns, end_ns } = params.range(now_ns)?;
-    let end_ns = if end_ns == i64::MAX { now_ns.saturating_add(1) } else { end_ns };
-    let start_ns =
-        if start_ns == i64::MIN { end_ns.saturating_sub(RANGE_DEFAULT_NS) } else { start_ns };
+    let end_ns = params.time("end", now_ns)?.unwrap_or(now_ns.saturating_add(1));
+    let start_ns = params.time("start", now_ns)?.unwrap_or(end_ns.saturating_sub(RANGE_DEFAULT_NS));
     Ok((start_ns, end_ns))
 }
 
