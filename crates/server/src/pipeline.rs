@@ -44,6 +44,9 @@ use crate::summaries::Summaries;
 
 /// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
 const TAIL_BATCHES_MAX: usize = 64;
+/// How long a frame of syslog lines waits to become full. Its senders wait for no acknowledgement, so it may be longer
+/// than for HTTP; shorter makes very many small frames at low rates, longer makes lines visible later.
+const SYSLOG_FRAME_AGE_MS: u64 = 50;
 /// How often the summary is asked whether rows are due, when nothing else happens.
 const SUMMARY_TICK: Duration = Duration::from_secs(1);
 /// The longest wait for a frame, after which the parse stage looks whether it is to end.
@@ -304,14 +307,18 @@ impl Sources {
         if let Some(address) = config.syslog_udp_listen {
             let (deliver, accounting, clock) =
                 (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let udp = UdpSource::start(address, UdpConfig::default(), deliver, accounting, clock)?;
+            let udp_config =
+                UdpConfig { frame_age_ms: SYSLOG_FRAME_AGE_MS, ..UdpConfig::default() };
+            let udp = UdpSource::start(address, udp_config, deliver, accounting, clock)?;
             tracing::info!("syslog over UDP at {}", udp.local_addr());
             sources.udp = Some(udp);
         }
         if let Some(address) = config.syslog_tcp_listen {
             let (deliver, accounting, clock) =
                 (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let tcp = TcpSource::start(address, TcpConfig::default(), deliver, accounting, clock)?;
+            let tcp_config =
+                TcpConfig { frame_age_ms: SYSLOG_FRAME_AGE_MS, ..TcpConfig::default() };
+            let tcp = TcpSource::start(address, tcp_config, deliver, accounting, clock)?;
             tracing::info!("syslog over TCP at {}", tcp.local_addr());
             sources.tcp = Some(tcp);
         }

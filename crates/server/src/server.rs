@@ -38,7 +38,11 @@ async fn serve(config: Config) -> Result<()> {
     let serving = tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), stopping));
 
     let opening = tokio::task::spawn_blocking(move || Pipeline::start(&config, accounting));
-    let pipeline = opening.await.context("opening the store failed")??;
+    let pipeline = tokio::select! {
+        opened = opening => opened.context("opening the store failed")??,
+        // What a crash left is brought in order again at the next start.
+        name = signals.next() => anyhow::bail!("{name} while the store was being opened"),
+    };
     app.run(Arc::clone(&pipeline));
     tracing::info!("page and API at http://{address}/");
 

@@ -61,7 +61,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
             path,
             log_type: args.log_type.as_deref(),
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
-            lines_kept: skip,
+            lines_kept: 0,
             bytes_kept: 0,
         };
         let result = import.run(skip);
@@ -103,11 +103,13 @@ impl Import<'_> {
         let mut batch = Vec::with_capacity(BATCH_BYTES_TARGET + (64 << 10));
         for skipped in 0..skip_lines {
             batch.clear();
-            if !read_line(&mut reader, &mut batch)? {
-                bail!("the file has {skipped} lines only");
+            let more = read_line(&mut reader, &mut batch)?;
+            if !more && batch.is_empty() {
+                bail!("--skip-lines {skip_lines} is too much: the file has {skipped} lines");
             }
         }
         batch.clear();
+        self.lines_kept = skip_lines;
         loop {
             let more = read_line(&mut reader, &mut batch)?;
             if batch.len() >= BATCH_BYTES_TARGET || (!more && !batch.is_empty()) {

@@ -91,12 +91,10 @@ pub(super) fn step_ns(params: &Params, query: &Query, asked: &Asked) -> ApiResul
 
 /// The smallest step that gives no more buckets than wanted.
 fn auto_step_ns(range_ns: i64) -> i64 {
-    let least_ns = range_ns.max(1) / BUCKETS_AUTO;
-    let usual = STEPS_MS
-        .into_iter()
-        .map(|step_ms| step_ms * 1_000_000)
-        .find(|step_ns| *step_ns >= least_ns);
-    usual.unwrap_or_else(|| (least_ns / DAY_NS + 1) * DAY_NS)
+    let least_ns = (range_ns.max(1) as u64).div_ceil(BUCKETS_AUTO as u64);
+    let mut usual = STEPS_MS.into_iter().map(|step_ms| step_ms as u64 * 1_000_000);
+    let step_ns = usual.find(|&step_ns| step_ns >= least_ns);
+    step_ns.unwrap_or_else(|| least_ns.next_multiple_of(DAY_NS as u64)) as i64
 }
 
 /// The parameter `offset` of buckets; may be negative.

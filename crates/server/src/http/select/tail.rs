@@ -15,7 +15,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::routing::{get, post};
-use query::source::{SourceError, TimeRange};
+use query::source::{Source, TimeRange};
 use query::{Permit, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
@@ -130,29 +130,30 @@ impl Follower {
         }
     }
 
-    /// Shows what arrived since then; gives the sequence numbers of the frames it came from.
+    /// Shows what arrived since then, frame by frame; gives the sequence numbers of the frames.
     async fn show_recent(
         &mut self,
         pipeline: &Pipeline,
         since_ns: i64,
     ) -> Result<HashSet<u64>, Gone> {
-        let recent = || -> Result<Vec<Arc<Batch>>, SourceError> {
-            use query::source::Source;
-            let mut units =
-                pipeline.source().units(TimeRange { start_ns: since_ns, end_ns: i64::MAX })?;
-            units.reverse();
-            let batches = units.iter().map(|unit| unit.load()).filter_map(Result::transpose);
-            batches.collect()
-        };
+        let recent = TimeRange { start_ns: since_ns, end_ns: i64::MAX };
+        let units = pipeline.source().units(recent).unwrap_or_else(|error| {
+            tracing::warn!("a tail begins without the last lines: {error}");
+            Vec::new()
+        });
         let mut shown = HashSet::new();
-        match tokio::task::block_in_place(recent) {
-            Ok(batches) => {
-                for batch in batches {
+        // They come newest first.
+        for unit in units.iter().rev() {
+            match tokio::task::block_in_place(|| unit.load()) {
+                Ok(Some(batch)) => {
                     shown.insert(batch.frame().header().sequence);
                     self.show(&batch, since_ns).await?;
                 }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!("a tail begins without some of the last lines: {error}")
+                }
             }
-            Err(error) => tracing::warn!("a tail begins without the last lines: {error}"),
         }
         Ok(shown)
     }
