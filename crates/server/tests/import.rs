@@ -139,7 +139,7 @@ fn an_import_goes_on_where_it_ended() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(what), "{said}");
     };
-    failed(&["--skip-lines", "9", file], "has 4 lines only");
+    failed(&["--skip-lines", "9", file], "the file has 4 lines");
     failed(&["--type", "no type", file], "is no name for a type");
     failed(&["/nowhere/a.log"], "0 lines of it were acknowledged");
     let output = loginson(&["import", "--server", "http://127.0.0.1:1", file]).output().unwrap();

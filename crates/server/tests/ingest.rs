@@ -180,3 +180,24 @@ fn compression_does_not_take_memory() {
     let answer = server.request("POST", "/insert/lines", &[("Content-Encoding", "zstd")], &body);
     assert_eq!((answer.status, &answer.json()["lines"]), (200, &json!(256)));
 }
+
+#[test]
+fn retention_keeps_within_its_bytes() {
+    let server = Server::start_with(&[], "[retention]\nbytes = '8MiB'\n");
+    let mut sent = 0;
+    for batch in 0..40 {
+        let lines: String =
+            (0..5_000).map(|i| format!("batch {batch} line {i} {}\n", "x".repeat(100))).collect();
+        assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);
+        sent += 5_000;
+        let store = server.status()["store"].clone();
+        assert!(store["bytes_disk"].as_u64().unwrap() <= 8 << 20, "{store}");
+    }
+    let left = server.count("batch");
+    assert!(left > 0 && left < sent, "{left} of {sent}");
+    assert_eq!(server.count("\"batch 39\""), 5_000, "the newest are kept");
+    let metrics = server.get("/metrics").text();
+    let expired =
+        metrics.lines().find_map(|line| line.strip_prefix("loginson_store_lines_expired_total "));
+    assert!(expired.unwrap().parse::<u64>().unwrap() + left >= sent);
+}
