@@ -12,12 +12,13 @@
 pub(crate) const AHEAD_S_MAX: i64 = 86_400;
 /// A time with the expected zone that is this near to the arrival needs no other zone.
 const ZONE_SURE_S: i64 = 600;
-/// How near another zone has to bring a time to the arrival to be believed.
-const ZONE_NEAR_S: i64 = 300;
-/// Zones are multiples of a quarter of an hour.
-const ZONE_STEP_S: i64 = 900;
-const ZONE_MIN_S: i64 = -12 * 3600;
-const ZONE_MAX_S: i64 = 14 * 3600;
+/// How near another zone has to bring a time to the arrival to be believed. Narrow, because a line that was held
+/// back (a queue of a sender that was cut off) looks like one from another zone when the delay is near a whole
+/// number of hours; wide enough for clocks that are a minute off.
+const ZONE_NEAR_S: i64 = 90;
+/// Zones in use, in minutes east of UTC, besides the whole hours from -12 to +14.
+const ZONES_BETWEEN_MIN: [i64; 13] =
+    [-570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825];
 /// 2262-01-01: nanoseconds since 1970 still fit.
 const SECONDS_END: i64 = 9_214_646_400;
 
@@ -90,9 +91,10 @@ fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
         return expected_s;
     }
     let apart_s = local_s - arrival_s;
-    let zone_s = (apart_s + ZONE_STEP_S / 2).div_euclid(ZONE_STEP_S) * ZONE_STEP_S;
-    let near = (apart_s - zone_s).abs() <= ZONE_NEAR_S;
-    if near && (ZONE_MIN_S..=ZONE_MAX_S).contains(&zone_s) { local_s - zone_s } else { expected_s }
+    let whole_hours = (-12..=14).map(|hours| hours * 3600);
+    let zones = whole_hours.chain(ZONES_BETWEEN_MIN.iter().map(|minutes| minutes * 60));
+    let nearest = zones.min_by_key(|zone_s| (apart_s - zone_s).abs()).expect("there are zones");
+    if (apart_s - nearest).abs() <= ZONE_NEAR_S { local_s - nearest } else { expected_s }
 }
 
 /// Days since 1970 of a date of the Gregorian calendar; none when there is no such day.
@@ -450,7 +452,10 @@ mod tests {
             ("Jul  1 04:59:58", 0, "2026-07-01T11:59:58Z"),
             ("Jul  1 17:45:00", 0, "2026-07-01T12:00:00Z"),
             ("Jul  2 02:00:00", 0, "2026-07-01T12:00:00Z"),
-            // No zone brings it near: the expected one.
+            // No zone brings it near: the expected one. Also where only a quarter of an hour would.
+            ("Jul  1 11:35:00", 0, "2026-07-01T11:35:00Z"),
+            ("Jul  1 13:01:31", 0, "2026-07-01T13:01:31Z"),
+            ("Jul  1 11:15:00", 0, "2026-07-01T11:15:00Z"),
             ("Jul  1 10:07:00", 0, "2026-07-01T10:07:00Z"),
             ("Jun 20 12:00:00", 0, "2026-06-20T12:00:00Z"),
         ];
