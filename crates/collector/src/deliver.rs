@@ -19,6 +19,16 @@ pub enum DeliverError {
 /// Called once when the frame is durable, or when it is certain that it will not be.
 pub type OnDurable = Box<dyn FnOnce(Result<(), DeliverError>) + Send>;
 
+/// What becomes of a frame while there is no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Someone waits for the answer and can send the lines again: the frame is given up, with an error, after some
+    /// seconds.
+    Awaited,
+    /// Nobody would send the lines again: the frame waits as long as it takes.
+    Unlimited,
+}
+
 /// Takes frames: the store in this process, later a store node over TCP or Kafka.
 pub trait Deliver: Send + Sync {
     /// Numbers the next frame: this node's id and a sequence number that was never given before.
@@ -27,7 +37,12 @@ pub trait Deliver: Send + Sync {
     /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is pushed
     /// back to its sender. `on_durable` is called exactly once, from the writer's thread or from here, also when
     /// an error is returned.
-    fn deliver(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), DeliverError>;
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError>;
 
     /// Whether lines would be refused at present, and why: asked before a request body is read.
     fn refusal(&self) -> Option<DeliverError>;

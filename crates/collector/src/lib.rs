@@ -20,7 +20,7 @@ mod outlet;
 mod source;
 
 pub use accounting::{Accounting, DropReason, SourceCounters, SourceKind};
-pub use deliver::{Deliver, DeliverError, OnDurable};
+pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
 pub use intake::Intake;
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;

@@ -11,7 +11,7 @@ use record::frame::PAYLOAD_BYTES_TARGET;
 use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
-use crate::deliver::{Deliver, DeliverError};
+use crate::deliver::{Deliver, DeliverError, Patience};
 use crate::source::{LogLimit, StopSignal};
 
 /// How long a frame of lines that nobody waits for (syslog) stays open when it is not full, unless configured
@@ -47,7 +47,8 @@ impl Destination {
         self.accounting.source(self.source)
     }
 
-    /// Finishes the frame and hands it on; does nothing when it is empty. `fate` is called once it is known.
+    /// Finishes the frame and hands it on; does nothing when it is empty. `fate`, of those who wait for it, is
+    /// called once it is known.
     pub fn deliver(&self, builder: &mut FrameBuilder, fate: Option<Fate>) {
         if builder.is_empty() {
             return;
@@ -55,6 +56,7 @@ impl Destination {
         let (node, sequence) = self.deliver.next_sequence();
         let frame = builder.finish(node, sequence).expect("lines are in it");
         let lines = u64::from(frame.header().lines);
+        let patience = if fate.is_some() { Patience::Awaited } else { Patience::Unlimited };
         let (accounting, source) = (Arc::clone(&self.accounting), self.source);
         let on_durable = move |result: Result<(), DeliverError>| {
             let counters = accounting.source(source);
@@ -66,7 +68,7 @@ impl Destination {
                 fate(&result);
             }
         };
-        let delivered = self.deliver.deliver(frame, Some(Box::new(on_durable)));
+        let delivered = self.deliver.deliver(frame, Box::new(on_durable), patience);
         if let Err(error) = delivered
             && let Some(held_back) = self.log_limit.lock().expect("nothing panics").pass()
         {

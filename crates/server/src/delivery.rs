@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use collector::{Deliver, DeliverError, OnDurable};
+use collector::{Deliver, DeliverError, OnDurable, Patience};
 use record::Frame;
 use store::{AppendError, Store};
 
@@ -30,18 +30,25 @@ impl Deliver for Delivery {
         self.store.next_sequence()
     }
 
-    fn deliver(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), DeliverError> {
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError> {
         let lines = u64::from(frame.header().lines);
         let committed = Arc::clone(&self.lines_committed);
-        let on_durable = on_durable.map(|on_durable| -> store::OnDurable {
-            Box::new(move |result| {
-                if result.is_ok() {
-                    committed.fetch_add(lines, Relaxed);
-                }
-                on_durable(result.map_err(translate));
-            })
+        let on_durable: store::OnDurable = Box::new(move |result| {
+            if result.is_ok() {
+                committed.fetch_add(lines, Relaxed);
+            }
+            on_durable(result.map_err(translate));
         });
-        self.store.append(frame, on_durable).map_err(translate)
+        let appended = match patience {
+            Patience::Awaited => self.store.append(frame, Some(on_durable)),
+            Patience::Unlimited => self.store.append_patiently(frame, on_durable),
+        };
+        appended.map_err(translate)
     }
 
     fn refusal(&self) -> Option<DeliverError> {

@@ -19,6 +19,8 @@ pub type OnDurable = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
 pub(crate) struct Pending {
     pub(crate) frame: Arc<Frame>,
     pub(crate) on_durable: Option<OnDurable>,
+    /// Whether someone waits for the answer, and would rather be refused than wait long.
+    pub(crate) awaited: bool,
     /// When it was taken, monotonic nanoseconds.
     pub(crate) since_ns: u64,
 }
@@ -104,7 +106,7 @@ impl Queue {
     pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
-        let overdue = |p: &Pending| p.on_durable.is_some() && p.since_ns <= since_ns;
+        let overdue = |p: &Pending| p.awaited && p.since_ns <= since_ns;
         let (taken, kept): (Vec<_>, VecDeque<_>) = {
             let mut taken = Vec::new();
             let mut kept = VecDeque::with_capacity(frames.len());

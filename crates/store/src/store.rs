@@ -93,17 +93,30 @@ impl Store {
         self.append_all(vec![(frame, on_durable)])
     }
 
+    /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as long as it takes,
+    /// and so does who brings more. For lines that nobody would send again.
+    pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), AppendError> {
+        let since_ns = self.shared.clock.monotonic_ns();
+        let on_durable = Some(on_durable);
+        let frame = Arc::new(frame);
+        self.enqueue(vec![Pending { frame, on_durable, awaited: false, since_ns }], since_ns)
+    }
+
     /// As [`append`](Self::append), for several frames that go into the queue together, in this order. Together
     /// they may exceed the queue's limit, once; the caller bounds them.
     pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), AppendError> {
+        let since_ns = self.shared.clock.monotonic_ns();
+        let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
+            let awaited = on_durable.is_some();
+            Pending { frame: Arc::new(frame), on_durable, awaited, since_ns }
+        };
+        self.enqueue(frames.into_iter().map(pending).collect(), since_ns)
+    }
+
+    fn enqueue(&self, pending: Vec<Pending>, since_ns: u64) -> Result<(), AppendError> {
         let shared = &self.shared;
-        let since_ns = shared.clock.monotonic_ns();
-        let pending: Vec<Pending> = frames
-            .into_iter()
-            .map(|(frame, on_durable)| Pending { frame: Arc::new(frame), on_durable, since_ns })
-            .collect();
         let bytes: usize = pending.iter().map(|p| p.frame.bytes().len()).sum();
-        let awaited = pending.iter().any(|p| p.on_durable.is_some());
+        let awaited = pending.iter().any(|p| p.awaited);
         let mut waiting = shared.queue.lock();
         let error = loop {
             if waiting.closed {

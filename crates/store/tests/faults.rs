@@ -81,16 +81,20 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     }
     assert_eq!(store.refusal(), Some(AppendError::DiskFull));
     assert_eq!(store.stats().state, StoreState::DiskFull);
-    // A frame that nobody waits for stays; one with a waiter is given up once its time is over.
-    store.append(frame(&store), None).unwrap();
+    // A frame of lines that nobody sends again stays; one with a waiter is given up once its time is over.
+    let (kept, fate_of_kept) = mpsc::channel();
+    let done: store::OnDurable = Box::new(move |result| kept.send(result).unwrap());
+    store.append_patiently(frame(&store), done).unwrap();
     setup.clock.advance_ns(10_000_000_000 - 1);
     assert!(receiver.try_recv().is_err(), "not a nanosecond before");
     setup.clock.advance_ns(1);
     assert_eq!(receiver.recv().unwrap(), Err(AppendError::DiskFull));
     assert_eq!(store.stats().frames, taken);
+    assert!(fate_of_kept.try_recv().is_err(), "it still waits");
     // Room again.
     setup.disk.set_capacity(1 << 40);
     assert!(append(&store, vec![frame(&store)])[0].is_ok());
+    assert_eq!(fate_of_kept.recv().unwrap(), Ok(()));
     assert_eq!(store.refusal(), None);
     let expected: Vec<u64> = (1..=taken).chain([taken + 2, taken + 3]).collect();
     assert_eq!(sequences(&store), expected);

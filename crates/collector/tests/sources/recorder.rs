@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use collector::{Accounting, Deliver, DeliverError, DropReason, OnDurable, SourceKind};
-use record::{Frame, Origin};
+use collector::{Accounting, Deliver, DeliverError, DropReason, OnDurable, Patience, SourceKind};
+use record::{Frame, Origin, Transport};
 
 /// After this a test has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -120,7 +120,16 @@ impl Deliver for Recorder {
         (1, state.sequence)
     }
 
-    fn deliver(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), DeliverError> {
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError> {
+        // Only requests are told, and can come again.
+        let transport = frame.origins()[0].transport;
+        let from_network = matches!(transport, Transport::SyslogTcp | Transport::SyslogUdp);
+        assert_eq!(patience == Patience::Unlimited, from_network);
         // As a store would read it.
         assert_eq!(Frame::decode(frame.bytes().to_vec()).as_ref(), Ok(&frame));
         let mut state = self.lock();
@@ -136,7 +145,6 @@ impl Deliver for Recorder {
                 Ok(())
             }
         };
-        let on_durable = on_durable.expect("sources want to know");
         if state.hold && result.is_ok() {
             state.held.push(on_durable);
         } else {
