@@ -142,9 +142,12 @@ describe('spikes', () => {
     expect(found.map((spike) => spike.value)).toEqual(['500']);
   });
 
-  test('the worst come first', () => {
-    const spike = { type: 't', field: 'level', value: 'error', from: 0, to: 0, usual: 0, peak: 9 };
-    expect(rank([{ ...spike, count: 5 }, { ...spike, count: 50 }]).map((one) => one.count)).toEqual([50, 5]);
+  test('what happened together stands together, the newest first, and only the worst are told', () => {
+    const spike = (from: number, to: number, count: number) => ({ type: 't', field: 'level', value: 'error', from, to, usual: 0, peak: 9, count });
+    const found = rank([spike(1, 4, 30), spike(20, 22, 10), spike(3, 5, 50), spike(21, 24, 20)]);
+    expect(found.map((one) => one.count)).toEqual([20, 10, 50, 30]);
+    const many = rank(Array.from({ length: 9 }, (_, i) => spike(i * 10, i * 10, 100 - i)));
+    expect(many.map((one) => one.count)).toEqual([95, 96, 97, 98, 99, 100]);
   });
 });
 

@@ -1,6 +1,6 @@
 // One search: the newest lines, the histogram and the facets of a query over a range.
 //
-// The three are asked at once and shown as each arrives. A range is resolved to instants once a run, so that all
+// Lines and histogram are asked at once, the facets after them; each is shown as it arrives. A range is resolved to instants once a run, so that all
 // three, and every older page, speak of the same lines.
 
 import { ApiError, isAbort, queryFacets, queryHits, queryLines, type Facet, type Row } from './api';
@@ -18,6 +18,12 @@ const TABLE_ROWS_MAX = 1000;
 /** Lines kept in the table by “load older”; narrowing the range is the better way from there. */
 export const ROWS_MAX = 5000;
 const FACET_VALUES = 8;
+
+/** What is asked besides the histogram. */
+export interface Wanted {
+  lines: boolean;
+  facets: boolean;
+}
 
 export class LinesSearch {
   running = new RunningQueries();
@@ -46,7 +52,7 @@ export class LinesSearch {
     return first === undefined ? splitQuery(this.query).pipes === '' : '_time' in first && ('_msg' in first || '_id' in first);
   }
 
-  async run(query: string, range: Range, withLines: boolean): Promise<void> {
+  async run(query: string, range: Range, wanted: Wanted): Promise<void> {
     const run = ++this.#run;
     this.running.abandon();
     if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
@@ -60,12 +66,11 @@ export class LinesSearch {
     const buckets = bucketsOf(span, stepMs);
     const current = (): boolean => run === this.#run;
     const startedMs = performance.now();
-    const got = { lines: !withLines, histogram: false, facets: false };
+    const got = { lines: !wanted.lines, histogram: false, facets: false };
     this.cancelled = false;
     this.loading = true;
 
     const lines = async (): Promise<void> => {
-      if (!withLines) return;
       const limit = pipes === '' ? PAGE_ROWS : TABLE_ROWS_MAX;
       const rows: Row[] = [];
       const show = (): void => {
@@ -121,7 +126,12 @@ export class LinesSearch {
     };
 
     this.sideError = null;
-    await Promise.all([lines(), aside(histogram), aside(facets)]);
+    // Facets cost most and are looked at last: they wait until the histogram is there.
+    const besides = async (): Promise<void> => {
+      await aside(histogram);
+      if (wanted.facets && current() && !this.cancelled) await aside(facets);
+    };
+    await Promise.all([wanted.lines ? lines() : null, besides()]);
     if (!current()) return;
     this.loading = false;
     // What an earlier query found is no answer to one that failed or was cancelled.

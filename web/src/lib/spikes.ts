@@ -70,9 +70,25 @@ export function worstSpikes(summary: Pick<Summary, 'type' | 'lines' | 'series'>)
   return rank(found);
 }
 
+/** How far above the usual a spike is. */
+function weight(spike: Spike): number {
+  return spike.count / (spike.usual * (spike.to - spike.from + 1) + 1);
+}
+
+/**
+ * The worst spikes, told by time: what happened together stands together, the newest first. One incident is often seen
+ * in several logs, and the cause is in one of them.
+ */
 export function rank(spikes: readonly Spike[]): Spike[] {
-  const weight = (spike: Spike): number => spike.count / (spike.usual * (spike.to - spike.from + 1) + 1);
-  return [...spikes].sort((a, b) => weight(b) - weight(a)).slice(0, SPIKES_MAX);
+  const worst = [...spikes].sort((a, b) => weight(b) - weight(a)).slice(0, SPIKES_MAX);
+  const groups: Spike[][] = [];
+  for (const spike of worst.sort((a, b) => b.to - a.to)) {
+    const group = groups[groups.length - 1];
+    const groupFrom = group ? Math.min(...group.map((one) => one.from)) : Infinity;
+    if (group && spike.to >= groupFrom - GAP_BUCKETS) group.push(spike);
+    else groups.push([spike]);
+  }
+  return groups.flatMap((group) => group.sort((a, b) => b.count - a.count));
 }
 
 function median(values: readonly number[]): number {
