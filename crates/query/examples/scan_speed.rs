@@ -55,7 +55,7 @@ fn main() {
         ("hostname:=web7 | count()", 31_251),
         ("_msg:~\"session [0-9]+ of user u7\\\\b\" | count()", ROWS / 100),
         ("* | stats by (app_name) count()", 8),
-        ("* | stats by (app_name, level) count()", 16),
+        ("* | stats by (app_name, level) count()", 9),
         ("* | stats by (_time:1m) count()", 17),
         ("* | stats by (app_name) count_uniq(hostname), quantile(0.9, took)", 8),
         ("error | limit 1000", 1_000),
