@@ -38,8 +38,9 @@ use self::templates::Mix;
 use self::world::{Context, HOSTS, Pids};
 use crate::config::units::{parse_duration, show_bytes};
 
-/// A batch is sent when it has so many bytes, or when no further line is due.
-const BATCH_BYTES: usize = 128 << 10;
+/// A batch is sent when it has so many bytes, or when no further line is due. By HTTP each waits until it is durable,
+/// so small ones are slow.
+const BATCH_BYTES: usize = 1 << 20;
 /// The longest sleep until the next line; Ctrl-C is looked at in between.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// How often the progress line is renewed.
