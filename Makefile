@@ -9,7 +9,7 @@ BIN := $(CARGO_TARGET_DIR)/release/loginson
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build web check fmt lint unit browser deny audit test-deps tools clean-demo
+.PHONY: help demo test build web check fmt lint unit browser bench deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ unit: web ## Unit, property and black-box tests
 
 browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+
+bench: build ## Measure this machine beside its limits; see docs/benchmarks
+	cargo build --release --locked -p loginson-collector --example tcp_limit
+	@LOGINSON_BIN="$(BIN)" TCP_LIMIT_BIN="$(CARGO_TARGET_DIR)/release/examples/tcp_limit" scripts/bench.sh
 
 deny: ## Licences, duplicate and banned crates, sources
 	scripts/cargo-deny.sh check licenses bans sources
