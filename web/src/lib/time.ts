@@ -26,7 +26,8 @@ export const PRESETS: readonly { label: string; text: string }[] = [
   { label: 'All time', text: 'all' },
 ];
 
-export const DEFAULT_RANGE: Range = { kind: 'relative', ms: 15 * 60_000 };
+/** An hour: long enough to see what led to what brought you here. */
+export const DEFAULT_RANGE: Range = { kind: 'relative', ms: 60 * 60_000 };
 
 const UNIT_MS: Record<string, number> = {
   ms: 1,
