@@ -3,6 +3,8 @@
 //! The HTTP address is taken first, so that a second instance fails at once, and so that health and status answer while
 //! a large store is being opened.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -15,19 +17,19 @@ use crate::config::Config;
 use crate::http::{self, App};
 use crate::pipeline::Pipeline;
 
-/// Runs until a signal ends it.
-pub fn run(config: Config) -> Result<()> {
+/// Runs until a signal ends it. `ready_file` is written once lines are taken.
+pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let result = runtime.block_on(serve(config));
+    let result = runtime.block_on(serve(config, ready_file));
     // Queries that still run see that nobody waits for them and end by themselves.
     runtime.shutdown_background();
     result
 }
 
-async fn serve(config: Config) -> Result<()> {
+async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let mut signals = Signals::new()?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
@@ -45,6 +47,9 @@ async fn serve(config: Config) -> Result<()> {
     };
     app.run(Arc::clone(&pipeline));
     tracing::info!("page and API at http://{address}/");
+    if let Some(file) = ready_file {
+        write_ready_file(&file, address, pipeline.listeners())?;
+    }
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
@@ -70,6 +75,20 @@ async fn bind(config: &Config) -> Result<TcpListener> {
              with --http-listen"
         )
     })
+}
+
+/// Names the addresses in a file, which is there as a whole or not at all.
+fn write_ready_file(
+    file: &Path,
+    http: SocketAddr,
+    (syslog_udp, syslog_tcp): (Option<SocketAddr>, Option<SocketAddr>),
+) -> Result<()> {
+    let addresses =
+        serde_json::json!({ "http": http, "syslog_udp": syslog_udp, "syslog_tcp": syslog_tcp });
+    let part = file.with_added_extension("part");
+    std::fs::write(&part, format!("{addresses}\n"))
+        .and_then(|()| std::fs::rename(&part, file))
+        .with_context(|| format!("cannot write {}, the file of --ready-file", file.display()))
 }
 
 struct Signals {

@@ -120,6 +120,16 @@ fn import_from_standard_input() {
 }
 
 #[test]
+fn the_ready_file_names_the_addresses() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ready.json");
+    let server = Server::start_with(&["--ready-file", file.to_str().unwrap()], "");
+    server.wait_for("the file is there", |_| file.exists());
+    let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(ready, server.status()["listeners"]);
+}
+
+#[test]
 fn signals_end_it_well() {
     let mut server = with_lines();
     assert_eq!(server.terminate(), Some(0));

@@ -34,6 +34,9 @@ pub struct ServeArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
+    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0 choose
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
 }
 
 /// Runs the server until it is told to stop.
@@ -48,5 +51,5 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
     let config = Config::try_from(raw)?;
     log::start();
-    server::run(config)
+    server::run(config, args.ready_file)
 }

@@ -36,7 +36,7 @@ use crate::pipeline::Pipeline;
 use error::{ApiError, ApiResult};
 
 /// Requests that bring lines at a time; each has a thread. Further ones wait.
-const INSERTS_MAX: usize = 64;
+const INSERTS_MAX: usize = 256;
 
 /// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
 const SUMMARIES_MAX: usize = 2;
