@@ -14,7 +14,9 @@ rate=${DEMO_RATE:-200}
 server=$!
 generator=
 trap 'kill $generator $server 2>/dev/null; wait' EXIT
-trap 'exit 0' INT TERM
+trap 'exit 0' TERM
+# A terminal sends Ctrl-C to both as well; a second signal would make the server end without its last steps.
+trap 'trap - EXIT; wait; exit 0' INT
 
 for _ in $(seq 300); do
   curl -fs "http://$http/ready" >/dev/null 2>&1 && break
@@ -22,7 +24,7 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 
-"$bin" generate --to "tcp://$tcp" --rate "$rate" --backfill 1h --incident demo &
+"$bin" generate --to "tcp://$tcp" --rate "$rate" --backfill 1h --incident demo --quiet &
 generator=$!
 
 cat <<EOF

@@ -45,6 +45,8 @@ pub const LINE_BYTES_MAX: usize = 8 << 20;
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Origins of one frame. A frame that needs more is closed and the next one begun.
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
+/// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
+pub const FRAME_INTERNAL: u16 = 1;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
 /// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
@@ -192,6 +194,8 @@ pub enum FrameError {
 /// The fixed fields of a frame, as in its first 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
+    /// [`FRAME_INTERNAL`]; other bits are zero.
+    pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
     /// Number of the frame on its node; grows by one each frame.
@@ -232,6 +236,7 @@ impl FrameHeader {
             return Err(FrameError::Version(version));
         }
         let header = FrameHeader {
+            flags: u16::from_le_bytes(array(bytes, 6)),
             node: u32::from_le_bytes(array(bytes, 8)),
             sequence: u64::from_le_bytes(array(bytes, 16)),
             received_min_ns: i64::from_le_bytes(array(bytes, 24)),
@@ -255,6 +260,7 @@ impl FrameHeader {
         let mut out = [0u8; HEADER_BYTES];
         out[0..4].copy_from_slice(&FRAME_MAGIC);
         out[4..6].copy_from_slice(&FRAME_VERSION.to_le_bytes());
+        out[6..8].copy_from_slice(&self.flags.to_le_bytes());
         out[8..12].copy_from_slice(&self.node.to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.received_min_ns.to_le_bytes());
@@ -543,7 +549,9 @@ impl FrameBuilder {
         }
         let origins_bytes = (bytes.len() - origins_start) as u32;
         bytes.resize(origins_start + padded(origins_bytes as usize), 0);
+        let internal = origins.iter().all(|origin| origin.transport == Transport::Internal);
         let header = FrameHeader {
+            flags: if internal { FRAME_INTERNAL } else { 0 },
             node,
             sequence,
             received_min_ns: runs.iter().map(|r| r.received_ns).min().expect("there are lines"),
@@ -790,6 +798,7 @@ mod tests {
         assert_eq!(lines[5].2.hints.log_type.as_deref(), Some("access"));
         let header = decoded.header();
         assert_eq!((header.node, header.sequence, header.lines), (3, 42, 6));
+        assert_eq!(header.flags, 0);
         assert_eq!((header.received_min_ns, header.received_max_ns), (9, 11));
     }
 
@@ -802,6 +811,18 @@ mod tests {
             assert!(Frame::decode(damaged).is_err(), "byte {at} flipped");
             assert!(Frame::decode(bytes[..at].to_vec()).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn a_frame_of_our_own_lines_says_so() {
+        let mut builder = FrameBuilder::new();
+        let own = Origin::new(Transport::Internal, Format::Json, None);
+        builder.push_lines(&own, 1, b"{}\n");
+        let frame = Frame::decode(builder.finish(1, 1).unwrap().bytes().to_vec()).unwrap();
+        assert_eq!(frame.header().flags, FRAME_INTERNAL);
+        builder.push_lines(&own, 1, b"{}\n");
+        builder.push_lines(&origin(1), 1, b"x\n");
+        assert_eq!(builder.finish(1, 2).unwrap().header().flags, 0);
     }
 
     #[test]

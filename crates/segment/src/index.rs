@@ -12,7 +12,7 @@ use crate::error::SegmentError;
 use crate::header::{HEADER_BYTES, array};
 
 /// Bytes of an entry.
-pub const ENTRY_BYTES: usize = 64;
+pub const ENTRY_BYTES: usize = 72;
 /// Bytes of the trailer.
 pub const TRAILER_BYTES: usize = 40;
 
@@ -33,6 +33,8 @@ pub struct FrameEntry {
     pub sequence: u64,
     /// Node that built it.
     pub node: u32,
+    /// Flags of the frame's header.
+    pub flags: u16,
     /// Its bytes in the file.
     pub frame_bytes: u32,
     /// Lines in it.
@@ -54,6 +56,7 @@ impl FrameEntry {
             offset,
             sequence: header.sequence,
             node: header.node,
+            flags: header.flags,
             frame_bytes: header.frame_bytes() as u32,
             lines: header.lines,
             payload_bytes: header.payload_bytes,
@@ -90,6 +93,8 @@ impl FrameEntry {
         out.extend_from_slice(&self.received_max_ns.to_le_bytes());
         out.extend_from_slice(&self.time_min_ns.to_le_bytes());
         out.extend_from_slice(&self.time_max_ns.to_le_bytes());
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        out.extend_from_slice(&[0; 6]);
     }
 
     fn decode(bytes: &[u8]) -> Self {
@@ -99,6 +104,7 @@ impl FrameEntry {
             offset: u64::from_le_bytes(array(bytes, 0)),
             sequence: u64::from_le_bytes(array(bytes, 8)),
             node: u32_at(16),
+            flags: u16::from_le_bytes(array(bytes, 64)),
             frame_bytes: u32_at(20),
             lines: u32_at(24),
             payload_bytes: u32_at(28),

@@ -40,13 +40,10 @@ use tokio::sync::broadcast;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::stored::{Parsers, StoredFrames};
-use crate::summaries::Summaries;
+use crate::summaries::{self, place, position};
 
 /// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
 const TAIL_BATCHES_MAX: usize = 64;
-/// How long a frame of syslog lines waits to become full. Its senders wait for no acknowledgement, so it may be longer
-/// than for HTTP; shorter makes very many small frames at low rates, longer makes lines visible later.
-const SYSLOG_FRAME_AGE_MS: u64 = 50;
 /// How often the summary is asked whether rows are due, when nothing else happens.
 const SUMMARY_TICK: Duration = Duration::from_secs(1);
 /// The longest wait for a frame, after which the parse stage looks whether it is to end.
@@ -75,7 +72,6 @@ struct Shared {
     own: Intake,
     /// None until the parse stage has found where to go on.
     summary: Mutex<Option<Summariser>>,
-    summaries: Summaries,
     tail: broadcast::Sender<TailBatch>,
     lines_parsed: AtomicU64,
     /// Lines that were in the store but not parsed when it was opened.
@@ -133,7 +129,6 @@ impl Pipeline {
             parsers: Arc::new(Parsers::new(parser)),
             own: intake(SourceKind::Internal),
             summary: Mutex::new(None),
-            summaries: Summaries::default(),
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
             lines_parsed: AtomicU64::new(0),
             lines_unparsed_at_start: AtomicU64::new(0),
@@ -244,17 +239,11 @@ impl Pipeline {
         open.rows.iter().for_each(&mut *each);
         let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
         let range_ns = (start_ns, last_ns);
-        shared.summaries.read(
-            &shared.store,
-            &shared.parsers,
-            range_ns,
-            open.settled_through,
-            |row| {
-                if log_type.is_none_or(|log_type| log_type == row.summary_of) {
-                    each(&row);
-                }
-            },
-        )?;
+        summaries::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
+            if log_type.is_none_or(|log_type| log_type == row.summary_of) {
+                each(&row);
+            }
+        })?;
         Ok(Some(()))
     }
 
@@ -307,8 +296,7 @@ impl Sources {
         if let Some(address) = config.syslog_udp_listen {
             let (deliver, accounting, clock) =
                 (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let udp_config =
-                UdpConfig { frame_age_ms: SYSLOG_FRAME_AGE_MS, ..UdpConfig::default() };
+            let udp_config = UdpConfig::default();
             let udp = UdpSource::start(address, udp_config, deliver, accounting, clock)?;
             tracing::info!("syslog over UDP at {}", udp.local_addr());
             sources.udp = Some(udp);
@@ -316,8 +304,7 @@ impl Sources {
         if let Some(address) = config.syslog_tcp_listen {
             let (deliver, accounting, clock) =
                 (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let tcp_config =
-                TcpConfig { frame_age_ms: SYSLOG_FRAME_AGE_MS, ..TcpConfig::default() };
+            let tcp_config = TcpConfig::default();
             let tcp = TcpSource::start(address, tcp_config, deliver, accounting, clock)?;
             tracing::info!("syslog over TCP at {}", tcp.local_addr());
             sources.tcp = Some(tcp);
@@ -331,10 +318,10 @@ impl Shared {
     fn parse_stage(
         &self,
         config: SummaryConfig,
-        mut at_start: Vec<FrameHandle>,
+        at_start: Vec<FrameHandle>,
         observed: &mpsc::SyncSender<()>,
     ) {
-        let mark = find_summary_mark(&mut at_start);
+        let mark = summaries::settled_through(&at_start);
         *lock(&self.summary) = Some(Summariser::new(config, mark));
         let first_unsummarised = mark.map_or(Position::START, position);
         let mut after = self.store.first_unparsed().min(first_unsummarised);
@@ -356,7 +343,6 @@ impl Shared {
                     Ok(Some(batch)) => {
                         self.store.set_times(committed.position, batch.time_range_ns());
                         self.observe(&batch, committed.position);
-                        self.summaries.saw(committed.position, batch.frame());
                         let lines_total = self.lines_parsed.load(Relaxed) + lines;
                         // An error means that nobody follows.
                         let _ = self.tail.send(TailBatch { batch, lines_total });
@@ -411,31 +397,6 @@ impl Shared {
             }
         }
     }
-}
-
-/// The greatest position that stored rows of the summary count up to. Found from the end backwards, so that no more is
-/// read than arrived since the last flush.
-fn find_summary_mark(frames: &mut [FrameHandle]) -> Option<u64> {
-    frames.sort_unstable_by_key(|handle| std::cmp::Reverse(handle.position()));
-    frames.iter().find_map(|handle| match handle.read_frame() {
-        Ok(frame) => {
-            frame?.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
-        }
-        Err(error) => {
-            tracing::error!("looking for the end of the summary: {error}");
-            None
-        }
-    })
-}
-
-/// A position as one number that grows alike: what the summary calls a place. Segments hold far fewer frames than
-/// 2³², and there are fewer than 2³² segments.
-fn place(position: Position) -> u64 {
-    position.segment << 32 | u64::from(position.frame)
-}
-
-fn position(place: u64) -> Position {
-    Position { segment: place >> 32, frame: place as u32 }
 }
 
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

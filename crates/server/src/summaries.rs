@@ -1,71 +1,55 @@
-//! Reads the stored rows of the summary back: for charts.
+//! Reads the stored rows of the summary back: for charts, and to find where counting goes on after a start.
 //!
-//! Rows stand in frames of their own, few among many. Which frames those are is remembered once known (by the parse
-//! stage for new ones, by the first chart that reads them for older ones), so that a chart of a day does not read a
-//! day of lines. The memory for that is some 30 bytes a frame of the store.
+//! Rows stand in frames of their own, few among many; the store's index says which, so that a chart of a day does
+//! not read a day of lines.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-
-use record::{Frame, Transport};
-use store::{Position, Store, StoreError};
+use store::{FrameHandle, Position, Store, StoreError};
 use summary::{SummaryRow, stored_rows};
 
 use crate::stored::Parsers;
 
-/// Knows the frames that hold rows of the summary.
-#[derive(Default)]
-pub struct Summaries {
-    /// Whether the frame at a position is one.
-    known: Mutex<HashMap<Position, bool>>,
-}
-
-impl Summaries {
-    /// Takes note of a frame.
-    pub fn saw(&self, position: Position, frame: &Frame) {
-        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        known.insert(position, is_own(frame));
-    }
-
-    /// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive, and which count
-    /// no further than `settled_through`.
-    pub fn read(
-        &self,
-        store: &Store,
-        parsers: &Parsers,
-        range_ns: (i64, i64),
-        settled_through: Option<u64>,
-        mut each: impl FnMut(SummaryRow),
-    ) -> Result<(), StoreError> {
-        for handle in store.snapshot(range_ns) {
-            let position = handle.position();
-            let known = self
-                .known
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .get(&position)
-                .copied();
-            if known == Some(false) {
-                continue;
-            }
-            if known.is_none() {
-                let Some(frame) = handle.read_frame()? else { continue };
-                self.saw(position, &frame);
-                if !is_own(&frame) {
-                    continue;
-                }
-            }
-            let Some(batch) = parsers.load(&handle)? else { continue };
-            for row in stored_rows(&batch, settled_through) {
-                if (range_ns.0..=range_ns.1).contains(&row.time_ns) {
-                    each(row);
-                }
+/// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive, and which count
+/// no further than `settled_through`.
+pub fn read(
+    store: &Store,
+    parsers: &Parsers,
+    range_ns: (i64, i64),
+    settled_through: Option<u64>,
+    mut each: impl FnMut(SummaryRow),
+) -> Result<(), StoreError> {
+    for handle in store.snapshot(range_ns).iter().filter(|handle| handle.is_internal()) {
+        let Some(batch) = parsers.load(handle)? else { continue };
+        for row in stored_rows(&batch, settled_through) {
+            if (range_ns.0..=range_ns.1).contains(&row.time_ns) {
+                each(row);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-fn is_own(frame: &Frame) -> bool {
-    frame.origins().iter().any(|origin| origin.transport == Transport::Internal)
+/// The greatest place that stored rows count up to: that of the newest frame of rows.
+pub fn settled_through(frames: &[FrameHandle]) -> Option<u64> {
+    let mut ours: Vec<_> = frames.iter().filter(|handle| handle.is_internal()).collect();
+    ours.sort_unstable_by_key(|handle| std::cmp::Reverse(handle.position()));
+    ours.into_iter().find_map(|handle| match handle.read_frame() {
+        Ok(frame) => {
+            frame?.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
+        }
+        Err(error) => {
+            tracing::error!("looking for the end of the summary: {error}");
+            None
+        }
+    })
+}
+
+/// A position as one number that grows alike: what the summary calls a place. Segments hold far fewer frames than
+/// 2³², and there are fewer than 2³² segments.
+pub fn place(position: Position) -> u64 {
+    position.segment << 32 | u64::from(position.frame)
+}
+
+/// The position of a place.
+pub fn position(place: u64) -> Position {
+    Position { segment: place >> 32, frame: place as u32 }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use record::frame::FRAME_INTERNAL;
 use record::{Batch, Frame};
 use segment::{FrameEntry, read_frame};
 
@@ -48,6 +49,11 @@ impl FrameHandle {
     /// Bytes of its lines with their newlines.
     pub fn payload_bytes(&self) -> u64 {
         u64::from(self.entry.payload_bytes)
+    }
+
+    /// Whether all its lines were made by Loginson itself.
+    pub fn is_internal(&self) -> bool {
+        self.entry.flags & FRAME_INTERNAL != 0
     }
 
     /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC, as known when the handle was
