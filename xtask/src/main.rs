@@ -18,8 +18,10 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The checkout that cargo runs this in. Asked at run time: several checkouts may share what is built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").expect("run by cargo");
+    Path::new(&manifest).parent().expect("xtask lies in the workspace").to_owned()
 }
 
 #[cfg(test)]

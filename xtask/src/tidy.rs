@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 /// A source file that is longer holds two ideas.
 const LINES_MAX: usize = 900;
 /// Marks of unfinished work. Written apart, so that this file does not find itself.
-const MARKS: [&str; 4] =
-    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("#[ign", "ore")];
+const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("#[ign", "ore")];
 /// The same, in tests of the page.
 const MARKS_TS: [&str; 3] = ["test.skip(", "describe.skip(", "test.fixme("];
 const FOLDERS_LEFT_OUT: [&str; 8] = [

@@ -390,5 +390,9 @@ fn other_sites_are_kept_out() {
     assert_eq!(status("DELETE", "/api/v1/queries/1", &[("Origin", "null")]), 403);
     assert_eq!(status("GET", "/api/v1/status", &[("Host", "rebound.example")]), 403);
     assert_eq!(status("GET", "/insert/jsonline", &[]), 405);
-    assert_eq!(status("GET", "/health", &[("X-Long", &"x".repeat(200 << 10))]), 431);
+    // The answer is sent before the head has been read, and may be lost with what was not read.
+    let long = "x".repeat(200 << 10);
+    let answer = common::request_to(&server.http, "GET", "/health", &[("X-Long", &long)], b"");
+    assert!(answer.is_err() || answer.as_ref().is_ok_and(|a| a.status == 431), "{answer:?}");
+    assert_eq!(status("GET", "/health", &[]), 200);
 }
