@@ -241,6 +241,57 @@ fn a_client_that_goes_away_ends_its_query() {
 }
 
 #[test]
+fn a_client_that_reads_nothing_can_be_cancelled() {
+    let server = Server::start();
+    let lines: String = (0..20_000)
+        .map(|i| format!("line {i} of many, long enough to fill buffers: {}\n", "x".repeat(200)))
+        .collect();
+    for _ in 0..3 {
+        assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);
+    }
+    for (call, error) in [
+        ("query?query=*", Some("the query was cancelled")),
+        ("query?query=*&format=raw", None),
+        ("query?query=*&timeout=2s", Some("took longer than 2 s")),
+        ("tail?query=*&start_offset=1h", None),
+    ] {
+        let mut stream = server.connect();
+        write!(stream, "GET /select/logsql/{call} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http)
+            .unwrap();
+        let mut reader = BufReader::with_capacity(100, stream);
+        assert_eq!(read_head(&mut reader).unwrap().0, 200, "{call}");
+        let entry = |server: &Server| server.get("/api/v1/queries").json()["queries"][0].clone();
+        // It waits for the client once it makes no more progress.
+        let mut rows = json!(null);
+        server.wait_for("it waits", |server| {
+            let before = std::mem::replace(&mut rows, entry(server)["rows"].clone());
+            rows != json!(0) && before == rows
+        });
+        let ended = if call.contains("timeout") { "failed" } else { "cancelled" };
+        if ended == "cancelled" {
+            assert_eq!(entry(&server)["state"], "running", "{call}");
+            let path = format!("/api/v1/queries/{}", entry(&server)["id"].as_str().unwrap());
+            assert_eq!(server.request("DELETE", &path, &[], b"").status, 200);
+        }
+        server.wait_for("its place is free", |server| entry(server)["state"] == ended);
+        // What was on its way still comes, and then the reason, or a broken connection where there is no place for it.
+        let mut last = Vec::new();
+        let whole = loop {
+            match read_chunk(&mut reader) {
+                Ok(Some(chunk)) => last = chunk,
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        assert_eq!(whole, !call.contains("format=raw"), "{call}");
+        if let Some(error) = error {
+            let last = String::from_utf8_lossy(&last);
+            assert!(last.contains("_error") && last.contains(error), "{call}: {last}");
+        }
+    }
+}
+
+#[test]
 fn limits_end_queries_and_name_the_setting() {
     let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_s_max = 1\nrows_max = 5000\nmemory_bytes_max = '64KiB'\n";
     let server = Server::start_with(&[], config);

@@ -1,7 +1,7 @@
 //! Everything under `/select/logsql/`: one file for each group of calls, `query` here.
 //!
 //! A query runs on a thread of its own. Its rows come through a bounded channel, so that a slow client slows its query
-//! and nothing grows; a client that goes away ends it.
+//! and nothing grows; a client that goes away ends it. While it waits for its client it can be cancelled, and its time runs.
 
 mod counts;
 mod stats;
@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -21,16 +22,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use query::{Query, Rows, RunError, Scratch};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::App;
-use super::ask::{Asked, Client, broken};
+use super::ask::{Asked, Client, Running, broken};
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 
 /// Pieces of an answer between the query and the connection. Beyond them the query waits for the client.
 const CHUNKS_MAX: usize = 8;
+/// How often a query that waits for its client looks whether it may go on.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Names the query's entry in the queue.
 const QUERY_ID: &str = "x-loginson-query-id";
 /// The type of JSON lines.
@@ -81,8 +85,9 @@ async fn query(
 async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
     let client = Client::default();
     let link = client.link();
-    let (sender, mut chunks) = mpsc::channel::<io::Result<Bytes>>(CHUNKS_MAX);
+    let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_MAX);
     let (tell_id, id) = oneshot::channel();
+    let (tell_failure, failure) = oneshot::channel();
     let running = tokio::task::spawn_blocking(move || {
         let mut writer = Writer { format, scratch: Scratch::default(), sender, sent: false };
         let outcome = asked.run(&link, |running| {
@@ -92,7 +97,8 @@ async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
         });
         match outcome {
             Err(error) if writer.sent => {
-                writer.fail(&error);
+                // Nobody takes it when the client is gone.
+                let _ = tell_failure.send(writer.failure(&error));
                 Ok(())
             }
             outcome => outcome,
@@ -103,7 +109,10 @@ async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
         running.await.unwrap_or_else(|_| Err(broken()))?;
         return Ok(rows_answer(id.await.ok(), Body::empty()));
     };
-    let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks));
+    let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
+    // Behind the channel, which a client that reads slowly keeps full.
+    let failure = tokio_stream::once(failure).then(|failure| failure).filter_map(Result::ok);
+    let chunks = chunks.chain(failure);
     // The client is there as long as somebody holds the answer.
     let chunks = chunks.map(move |chunk| {
         let _ = &client;
@@ -125,19 +134,24 @@ fn rows_answer(id: Option<u64>, body: Body) -> Response {
 struct Writer {
     format: Format,
     scratch: Scratch,
-    sender: mpsc::Sender<io::Result<Bytes>>,
+    sender: mpsc::Sender<Bytes>,
     sent: bool,
 }
 
 impl Writer {
-    fn run(&mut self, query: &Query, running: &super::ask::Running) -> Result<(), RunError> {
-        let outcome =
-            query::run(query, running.source(), &running.context, &mut |rows| self.send(&rows))?;
-        // The client wanted no more, which is how a query ends early when the connection is gone.
-        if outcome.stopped { Err(RunError::Cancelled) } else { Ok(()) }
+    fn run(&mut self, query: &Query, running: &Running) -> Result<(), RunError> {
+        let outcome = query::run(query, running.source(), &running.context, &mut |rows| {
+            self.send(&rows, running)
+        })?;
+        if outcome.stopped {
+            // It was ended while it waited for its client, or the connection is gone.
+            running.check()?;
+            return Err(RunError::Cancelled);
+        }
+        Ok(())
     }
 
-    fn send(&mut self, rows: &Rows) -> ControlFlow<()> {
+    fn send(&mut self, rows: &Rows, running: &Running) -> ControlFlow<()> {
         let mut chunk = Vec::with_capacity(rows.len() * 256);
         for index in 0..rows.len() {
             match self.format {
@@ -150,21 +164,29 @@ impl Writer {
             }
         }
         self.sent = true;
-        match self.sender.blocking_send(Ok(chunk.into())) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        let runtime = tokio::runtime::Handle::current();
+        loop {
+            let place = timeout(CHECK_INTERVAL, self.sender.reserve());
+            match runtime.block_on(place) {
+                Ok(Ok(place)) => {
+                    place.send(chunk.into());
+                    return ControlFlow::Continue(());
+                }
+                Ok(Err(_)) => return ControlFlow::Break(()),
+                Err(_) if running.check().is_err() => return ControlFlow::Break(()),
+                Err(_) => {}
+            }
         }
     }
 
-    /// Says at the end of an answer that it is not complete. Raw lines have no place for that: the connection breaks.
-    fn fail(&mut self, error: &ApiError) {
-        let last = match self.format {
+    /// The end of an answer that is not complete. Raw lines have no place for a reason: the connection breaks.
+    fn failure(&self, error: &ApiError) -> io::Result<Bytes> {
+        match self.format {
             Format::Json => {
                 Ok(format!("{}\n", serde_json::json!({ "_error": error.to_string() })).into())
             }
             Format::Raw => Err(io::Error::other(error.to_string())),
-        };
-        let _ = self.sender.blocking_send(last);
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! It begins with the lines of the last seconds, from the store, and goes on with each batch as soon as it is parsed.
 //! Both overlap; a frame that was shown is not shown again. A client that reads slower than lines arrive makes the
-//! channel of batches overflow: what was skipped is counted and said.
+//! channel of batches overflow: what was skipped is counted and said. A tail can be cancelled at any time, also while lines
+//! stream or its client reads nothing.
 
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +21,7 @@ use query::{Permit, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::App;
@@ -37,7 +39,7 @@ const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
 /// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How often it is looked whether the tail was cancelled.
-const CANCEL_TICK: Duration = Duration::from_millis(200);
+const CANCEL_TICK: Duration = Duration::from_millis(100);
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
@@ -64,6 +66,13 @@ async fn tail(
     Ok(rows_answer(Some(id), Body::from_stream(ReceiverStream::new(chunks))))
 }
 
+/// Returns once somebody cancelled the tail.
+async fn cancelled(wish: &AtomicBool) {
+    while !wish.load(Relaxed) {
+        tokio::time::sleep(CANCEL_TICK).await;
+    }
+}
+
 struct Follower {
     query: TailQuery,
     permit: Permit,
@@ -76,38 +85,33 @@ struct Gone;
 
 impl Follower {
     async fn follow(mut self, app: Arc<App>, pipeline: Arc<Pipeline>, since_ns: i64) {
-        // Ends when the client goes away, which is no error.
-        let _ = self.try_follow(&app, &pipeline, since_ns).await;
+        let sender = self.sender.clone();
+        let wish = Arc::clone(&self.permit.cancelled);
+        let mut stopping = app.stopping.clone();
+        tokio::select! {
+            // Ends when the client goes away, which is no error.
+            _ = self.try_follow(&pipeline, since_ns) => {}
+            () = sender.closed() => {}
+            () = raised(&mut stopping) => {}
+            () = cancelled(&wish) => {
+                // A client that reads nothing has no room for the reason; it sees the end.
+                let _ = sender.try_send(Ok("{\"_error\":\"the tail was cancelled\"}\n".into()));
+            }
+        }
     }
 
-    async fn try_follow(
-        &mut self,
-        app: &App,
-        pipeline: &Pipeline,
-        since_ns: i64,
-    ) -> Result<(), Gone> {
+    async fn try_follow(&mut self, pipeline: &Pipeline, since_ns: i64) -> Result<(), Gone> {
         let (mut live, mut lines_total) = pipeline.follow();
         let mut shown = self.show_recent(pipeline, since_ns).await?;
-        let mut stopping = app.stopping.clone();
-        let mut quiet = Duration::ZERO;
+        let mut last_sent = Instant::now();
         loop {
-            let received = tokio::select! {
-                received = live.recv() => received,
-                () = tokio::time::sleep(CANCEL_TICK) => {
-                    if self.permit.cancelled.load(Relaxed) {
-                        return self.send(b"{\"_error\":\"the tail was cancelled\"}\n".to_vec()).await;
-                    }
-                    quiet += CANCEL_TICK;
-                    if quiet >= KEEP_ALIVE {
-                        quiet = Duration::ZERO;
-                        self.send(b"\n".to_vec()).await?;
-                    }
-                    if self.sender.is_closed() {
-                        return Err(Gone);
-                    }
+            let received = match timeout_at(last_sent + KEEP_ALIVE, live.recv()).await {
+                Ok(received) => received,
+                Err(_) => {
+                    self.send(b"\n".to_vec()).await?;
+                    last_sent = Instant::now();
                     continue;
                 }
-                () = raised(&mut stopping) => return Ok(()),
             };
             match received {
                 Ok(TailBatch { batch, lines_total: total }) => {
@@ -120,7 +124,7 @@ impl Follower {
                     if !shown.remove(&batch.frame().header().sequence)
                         && self.show(&batch, i64::MIN).await?
                     {
-                        quiet = Duration::ZERO;
+                        last_sent = Instant::now();
                     }
                 }
                 // The next batch tells how many lines that were.
@@ -144,6 +148,8 @@ impl Follower {
         let mut shown = HashSet::new();
         // They come newest first.
         for unit in units.iter().rev() {
+            // Leave to look at the wish to cancel, also when no line is wanted.
+            tokio::task::yield_now().await;
             match tokio::task::block_in_place(|| unit.load()) {
                 Ok(Some(batch)) => {
                     shown.insert(batch.frame().header().sequence);
