@@ -81,7 +81,7 @@ impl Printer {
 /// A row as text: `time level host app message`; all fields when it is no log line.
 fn row_text(row: &Map<String, Value>, colour: bool) -> String {
     let field = |name: &str| escaped(row.get(name).and_then(Value::as_str).unwrap_or_default());
-    if !row.contains_key("_msg") {
+    if !(row.contains_key("_time") && row.contains_key("_msg")) {
         let fields = row.iter().map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("{}={}", escaped(name), escaped(&value))
@@ -137,5 +137,7 @@ mod tests {
             "2026-01-31T12:00:00Z error   web1 nginx: a\\x1bb",
         );
         check(r#"{"level":"error","count(*)":"3"}"#, "count(*)=3  level=error");
+        check(r#"{"_msg":"a","level":"error","n":"3"}"#, "_msg=a  level=error  n=3");
+        check(r#"{"_time":"2026-01-31T12:00:00Z","n":"3"}"#, "_time=2026-01-31T12:00:00Z  n=3");
     }
 }
