@@ -13,7 +13,7 @@ use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::filter::Selector;
-use crate::number::{compare_values, parse_number, write_number};
+use crate::number::{Kind, compare_kinds, parse_number, write_number};
 use crate::pipe::Processor;
 use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
@@ -21,6 +21,12 @@ use crate::time::write_time;
 
 /// The field whose buckets are times only: a row without a time is in the group of none.
 const TIME: &str = "_time";
+
+/// Groups sorted between two looks at the wish to cancel.
+const SORT_GROUPS: usize = 65_536;
+
+/// Values of the `by` fields, and the number of the group.
+type Group = (Vec<(Kind, Vec<u8>)>, u32);
 
 type Table<K> = HashMap<K, u32, foldhash::fast::RandomState>;
 
@@ -113,33 +119,48 @@ impl GroupState {
     }
 
     /// The groups with their values of the `by` fields, in the order of these.
-    fn take_sorted(&mut self) -> Vec<(Vec<Vec<u8>>, u32)> {
+    fn take_sorted(&mut self, next: &Next<'_, '_>) -> Result<Vec<Group>, RunError> {
         let time = |ns: Option<i64>| {
             let mut text = Vec::new();
             ns.iter().for_each(|&ns| write_time(ns, &mut text));
             text
         };
-        let mut groups: Vec<(Vec<Vec<u8>>, u32)> =
-            match std::mem::replace(&mut self.keys, Keys::Single) {
-                Keys::Single => vec![(Vec::new(), 0)],
-                Keys::Time(table) => table.into_iter().map(|(ns, g)| (vec![time(ns)], g)).collect(),
-                Keys::One(table) => {
-                    table.into_iter().map(|(v, g)| (vec![v.into_vec()], g)).collect()
-                }
-                Keys::Many(table) => {
-                    let values = |key: &[u8]| parts(key).map(<[u8]>::to_vec).collect();
-                    table.into_iter().map(|(key, g)| (values(&key), g)).collect()
-                }
-            };
-        groups.sort_by(|a, b| {
-            let pairs = a.0.iter().zip(&b.0);
-            pairs
-                .map(|(a, b)| compare_values(a, b))
-                .find(|o| o.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
-        groups
+        // What a value is, is found out once and not in each comparison.
+        let known = |value: Vec<u8>| (Kind::of(&value), value);
+        let mut groups: Vec<Group> = match std::mem::replace(&mut self.keys, Keys::Single) {
+            Keys::Single => vec![(Vec::new(), 0)],
+            Keys::Time(table) => {
+                table.into_iter().map(|(ns, g)| (vec![known(time(ns))], g)).collect()
+            }
+            Keys::One(table) => {
+                table.into_iter().map(|(v, g)| (vec![known(v.into_vec())], g)).collect()
+            }
+            Keys::Many(table) => {
+                let values = |key: &[u8]| parts(key).map(|part| known(part.to_vec())).collect();
+                table.into_iter().map(|(key, g)| (values(&key), g)).collect()
+            }
+        };
+        sort_groups(&mut groups, next)?;
+        Ok(groups)
     }
+}
+
+/// Sorts piece by piece, and then what are sorted runs, so that the query can be ended in between.
+fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError> {
+    let compare = |a: &Group, b: &Group| {
+        let mut orders = a.0.iter().zip(&b.0).map(|((a_kind, a), (b_kind, b))| {
+            compare_kinds((*a_kind, a.as_slice()), (*b_kind, b.as_slice()))
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    for piece in groups.chunks_mut(SORT_GROUPS) {
+        next.check()?;
+        piece.sort_by(compare);
+    }
+    next.check()?;
+    // Stable sorting finds the runs and only merges them.
+    groups.sort_by(compare);
+    next.check()
 }
 
 fn next_group(groups: &mut usize) -> u32 {
@@ -320,13 +341,13 @@ impl Processor for Grouping {
         let by: Vec<Arc<str>> = self.stats.by.iter().map(|by| by.name.as_str().into()).collect();
         let names: Vec<Arc<str>> =
             self.stats.functions.iter().map(|f| f.name.as_str().into()).collect();
-        let groups = self.state.take_sorted();
+        let groups = self.state.take_sorted(next)?;
         let mut value = Vec::new();
         for chunk in groups.chunks(BLOCK_ROWS_MAX) {
             let mut rows = Vec::with_capacity(chunk.len());
             for (values, group) in chunk {
                 let mut row = MadeRow::default();
-                by.iter().zip(values).for_each(|(name, value)| row.push(name.clone(), value));
+                by.iter().zip(values).for_each(|(name, (_, value))| row.push(name.clone(), value));
                 let functions = self.stats.functions.iter().zip(&names).zip(&mut self.state.states);
                 for ((function, name), states) in functions {
                     value.clear();
