@@ -66,7 +66,7 @@ pub fn facets(
     Ok(found)
 }
 
-/// The names of fields in the rows of `query`, in order, those that contain `filter`.
+/// The names of fields in the rows of `query`, most frequent first, those that contain `filter`.
 pub fn field_names(
     query: &Query,
     source: &dyn Source,
@@ -74,7 +74,10 @@ pub fn field_names(
     filter: &str,
 ) -> Result<Vec<ValueHits>, RunError> {
     let query = query.row_wise_with(Pipe::FieldNames);
-    value_hits(&query, source, context, ["name", "hits"], filter, None)
+    let mut names = value_hits(&query, source, context, ["name", "hits"], filter, None)?;
+    // They come by name, which stays the order of those with as many rows.
+    names.sort_by_key(|name| std::cmp::Reverse(name.hits));
+    Ok(names)
 }
 
 /// The values of `field` in the rows of `query`, most frequent first, those that contain `filter`, and of these
@@ -179,7 +182,7 @@ mod tests {
         let (source, context) = (source(), Context::default());
         let query = |text: &str| Query::parse(text, 0).unwrap();
         let names = field_names(&query("* | sort by (a)"), &source, &context, "h").unwrap();
-        assert_eq!(shown(&names), "hits=1 host=3");
+        assert_eq!(shown(&names), "host=3 hits=1");
         let values = field_values(&query("*"), &source, &context, "level", "", None).unwrap();
         assert_eq!(shown(&values), "error=2 info=1");
         let values = field_values(&query("*"), &source, &context, "level", "nf", Some(1)).unwrap();
