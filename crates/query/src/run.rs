@@ -115,7 +115,8 @@ pub enum RunError {
     Cancelled,
     /// It took too long.
     #[error(
-        "the query took longer than {0} s; narrow its time range or filter, or raise query.run_s_max"
+        "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or \
+         query.run_s_max"
     )]
     TimeLimit(f64),
     /// It collected too much.
