@@ -141,11 +141,26 @@ fn an_import_goes_on_where_it_ended() {
     };
     failed(&["--skip-lines", "9", file], "the file has 4 lines");
     failed(&["--type", "no type", file], "is no name for a type");
-    failed(&["/nowhere/a.log"], "0 lines of it were acknowledged");
+    failed(&["/nowhere/a.log"], "/nowhere/a.log: cannot open it");
+    failed(
+        &[file, "/nowhere/a.log"],
+        "nothing of it was acknowledged, the files before it are kept",
+    );
     let output = loginson(&["import", "--server", "http://127.0.0.1:1", file]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.contains("start one with `loginson`") && said.contains("--skip-lines 0"),
-        "{said}"
-    );
+    assert!(said.contains("start one with `loginson`"), "{said}");
+
+    // Of a file that was cut off, the lines before the cut are kept.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    (0..50_000).for_each(|i| writeln!(gzip, "line {i}").unwrap());
+    let mut bytes = gzip.finish().unwrap();
+    bytes.truncate(bytes.len() / 2);
+    let cut = directory.path().join("cut.gz");
+    fs::write(&cut, bytes).unwrap();
+    let output = import(&server, &["--type", "cut", cut.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let kept = server.count("type:cut");
+    assert!((1_000..50_000).contains(&kept), "{kept}");
+    assert!(said.contains(&format!("--skip-lines {kept}")), "{said}");
+    assert_eq!(server.count("type:cut ~\"^line [0-9]+$\""), kept);
 }

@@ -67,12 +67,18 @@ pub fn run(args: ImportArgs) -> Result<()> {
         let result = import.run(skip);
         import.bar.finish_and_clear();
         result.with_context(|| {
-            format!(
-                "{}: {} lines of it were acknowledged; to go on, give it and the files after it with --skip-lines {}",
-                path.display(),
-                import.lines_kept,
-                import.lines_kept
-            )
+            let (path, kept) = (path.display(), import.lines_kept);
+            match (i, kept) {
+                (0, 0) => format!("{path}"),
+                (_, 0) => format!(
+                    "{path}: nothing of it was acknowledged, the files before it are kept; to go on, give it and those \
+                     after it again"
+                ),
+                _ => format!(
+                    "{path}: {kept} lines of it were acknowledged; to go on, give it and the files after it with \
+                     --skip-lines {kept}"
+                ),
+            }
         })?;
         lines += import.lines_kept - skip;
         bytes += import.bytes_kept;
@@ -111,7 +117,18 @@ impl Import<'_> {
         batch.clear();
         self.lines_kept = skip_lines;
         loop {
-            let more = read_line(&mut reader, &mut batch)?;
+            let start = batch.len();
+            let more = match read_line(&mut reader, &mut batch) {
+                Ok(more) => more,
+                Err(error) => {
+                    // The lines before a fault are good; the one it is in is not whole.
+                    batch.truncate(start);
+                    if !batch.is_empty() {
+                        self.send(&batch)?;
+                    }
+                    return Err(error).context("cannot read on");
+                }
+            };
             if batch.len() >= BATCH_BYTES_TARGET || (!more && !batch.is_empty()) {
                 self.send(&batch)?;
                 batch.clear();
