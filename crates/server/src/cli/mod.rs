@@ -62,6 +62,14 @@ struct ServerArgs {
     server: String,
 }
 
+/// A query, which may begin with a minus, but not with two: that is a flag written wrongly.
+fn query_text(text: &str) -> Result<String, String> {
+    match text.starts_with("--") {
+        true => Err("there is no such flag; see --help".into()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Runs the command of the process's arguments.
 pub fn run() -> Result<()> {
     let cli = Cli::parse();
@@ -83,5 +91,19 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_query_may_begin_with_one_minus() {
+        let parsed = |arguments: &[&str]| {
+            Cli::try_parse_from([&["loginson", "query"], arguments].concat()).map(|cli| match cli {
+                Cli { command: Some(Command::Query(args)), .. } => args.query,
+                _ => unreachable!("it is a query"),
+            })
+        };
+        assert_eq!(parsed(&["-level:info", "--limit", "1"]).unwrap(), "-level:info");
+        assert_eq!(parsed(&["--limit", "1", "-hostname:=a"]).unwrap(), "-hostname:=a");
+        let error = parsed(&["--lmit=1"]).unwrap_err().to_string();
+        assert!(error.contains("--lmit") && error.contains("no such flag"), "{error}");
     }
 }

@@ -20,8 +20,8 @@ use super::terminal::{Format, Printer};
   loginson query --format json '_time:5m' | jq ._msg")]
 pub struct QueryArgs {
     /// What to look for, in LogsQL
-    #[arg(value_name = "LOGSQL", allow_hyphen_values = true)]
-    query: String,
+    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text)]
+    pub(super) query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,

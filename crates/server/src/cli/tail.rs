@@ -17,7 +17,7 @@ use super::terminal::{Format, Printer};
   loginson tail 'app_name:sshd | fields _time, _msg'")]
 pub struct TailArgs {
     /// What to follow, in LogsQL: filters, and pipes that work line by line
-    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, default_value = "*")]
+    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text, default_value = "*")]
     query: String,
     /// How rows are written
     #[arg(long, value_enum, default_value_t = Format::Text)]

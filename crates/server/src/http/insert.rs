@@ -89,7 +89,8 @@ async fn insert(app: &Arc<App>, request: Request, body: Body) -> Response {
     let mut stream = body.into_data_stream();
     let result = match prepare(app, &request) {
         Ok(work) => take_lines(app, work, &mut stream).await,
-        Err(error) => Err(error),
+        // Nothing of it was kept, which every error says.
+        Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
     };
     let error = match result {
         Ok(counts) => {

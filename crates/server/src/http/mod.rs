@@ -23,6 +23,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use axum::Router;
+use axum::http::{Method, StatusCode};
 use axum::middleware;
 use collector::Accounting;
 use platform::{Clock, RealClock};
@@ -126,6 +127,14 @@ fn now_ns() -> i64 {
     RealClock::new().now_ns()
 }
 
+/// 405, as JSON like every error.
+async fn wrong_method(method: Method) -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("this call does not take {method}; see docs/api.md for those it takes"),
+    )
+}
+
 /// All routes.
 pub fn router(app: Arc<App>) -> Router {
     let guard = guard::Guard { loopback: app.address.ip().is_loopback() };
@@ -138,6 +147,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(summary::routes())
         .merge(metrics::routes())
         .fallback(page::get)
+        .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(app)
 }
