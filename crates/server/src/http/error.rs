@@ -43,6 +43,11 @@ impl ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Adds a field beside `error`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.body.insert(name.into(), value.into());

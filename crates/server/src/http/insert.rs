@@ -99,8 +99,9 @@ async fn insert(app: &Arc<App>, request: Request, body: Body) -> Response {
         }
         Err(error) => error,
     };
-    // A sender that waits for leave to send learns the answer without sending.
-    if !request.headers.contains_key(EXPECT) {
+    // A sender that waits for leave to send learns the answer without sending; from one that fell silent nothing comes.
+    let silent = error.status() == StatusCode::REQUEST_TIMEOUT;
+    if !silent && !request.headers.contains_key(EXPECT) {
         let mut discarded = 0;
         while discarded < DISCARDED_BYTES_MAX
             && let Ok(Some(chunk)) = next_chunk(&mut stream).await
