@@ -22,7 +22,7 @@ use crate::time::write_time;
 /// The field whose buckets are times only: a row without a time is in the group of none.
 const TIME: &str = "_time";
 
-/// Groups sorted between two looks at the wish to cancel.
+/// Groups of the smallest pieces that are sorted between two looks at the wish to cancel.
 const SORT_GROUPS: usize = 65_536;
 
 /// Values of the `by` fields, and the number of the group.
@@ -145,7 +145,7 @@ impl GroupState {
     }
 }
 
-/// Sorts piece by piece, and then what are sorted runs, so that the query can be ended in between.
+/// Sorts in pieces, then pieces four times as large and so on, so that the query can be ended in between.
 fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError> {
     let compare = |a: &Group, b: &Group| {
         let mut orders = a.0.iter().zip(&b.0).map(|((a_kind, a), (b_kind, b))| {
@@ -153,14 +153,18 @@ fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError
         });
         orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
     };
-    for piece in groups.chunks_mut(SORT_GROUPS) {
-        next.check()?;
-        piece.sort_by(compare);
+    // Stable sorting finds the runs of the smaller pieces and only merges them.
+    let mut size = SORT_GROUPS;
+    loop {
+        for piece in groups.chunks_mut(size) {
+            next.check()?;
+            piece.sort_by(compare);
+        }
+        if size >= groups.len() {
+            return next.check();
+        }
+        size *= 4;
     }
-    next.check()?;
-    // Stable sorting finds the runs and only merges them.
-    groups.sort_by(compare);
-    next.check()
 }
 
 fn next_group(groups: &mut usize) -> u32 {
