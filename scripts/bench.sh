@@ -80,7 +80,7 @@ echo "| CPU to receive, keep, parse and summarise | | $(printf '%s\n' "${cpu[@]}
 rm -rf "$dir/data"
 start "$dir/data"
 began=$(now)
-"$bin" import --server "http://$http" --quiet "$dir/lines.log"
+"$bin" import --server "http://$http" "$dir/lines.log" >>"$dir/server.log" 2>&1
 import=$(since "$began")
 echo "| import of $lines lines, acknowledged durable | | $import s | |"
 wait_for loginson_parse_lag_lines 0
