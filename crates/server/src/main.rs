@@ -21,12 +21,36 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// An error and its causes on one line; a cause that the error before it tells already is not told twice.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            let separator = if text.is_empty() { "" } else { ": " };
+            text.push_str(separator);
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("loginson: {error:#}");
+            eprintln!("loginson: {}", told(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_cause_is_told_once() {
+        let error = anyhow::anyhow!("no such file")
+            .context("cannot open x: no such file")
+            .context("at start");
+        assert_eq!(super::told(&error), "at start: cannot open x: no such file");
     }
 }

@@ -1,7 +1,11 @@
-//! Frames and their parsed batches in memory, least recently used out first.
+//! Frames and their parsed batches in memory.
 //!
-//! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the frame. Both count
-//! against one budget. What is larger than the whole budget is not kept.
+//! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the frame. Three
+//! quarters of the budget keep what arrived last, by place in the store: live questions never read the disk,
+//! whatever else is asked. The last quarter keeps what questions read back from disk. Once that is full, only one in
+//! [`NEWCOMER_CHANCE`] comes in, for another chosen by chance: a scan over more than fits finds a part of it again the
+//! next time (going by last use it would find nothing), and what is asked for again and again gets in. What is larger
+//! than its part of the budget is not kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -11,6 +15,10 @@ use record::{Batch, Frame};
 use crate::segments::Position;
 use crate::shared::lock;
 
+/// One in so many of the frames that questions read from disk replaces another, once there is no room.
+const NEWCOMER_CHANCE: usize = 8;
+
+#[derive(Clone)]
 enum Kept {
     Frame(Arc<Frame>),
     Batch(Arc<Batch>),
@@ -19,97 +27,111 @@ enum Kept {
 struct Slot {
     kept: Kept,
     bytes: usize,
-    used: u64,
 }
 
 #[derive(Default)]
 struct Slots {
-    slots: HashMap<Position, Slot>,
-    /// By last use, which is a number that grows with every use.
-    order: BTreeMap<u64, Position>,
-    bytes: usize,
-    uses: u64,
+    /// The highest positions; the lowest of them goes first.
+    recent: BTreeMap<Position, Slot>,
+    recent_bytes: usize,
+    /// Positions below, read back by questions.
+    visited: HashMap<Position, Slot>,
+    visited_bytes: usize,
+    /// The keys of `visited`, to choose one by chance.
+    visited_positions: Vec<Position>,
 }
 
 pub(crate) struct Cache {
-    bytes_max: usize,
+    recent_bytes_max: usize,
+    visited_bytes_max: usize,
     slots: Mutex<Slots>,
 }
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Cache { bytes_max, slots: Mutex::default() }
+        let visited_bytes_max = bytes_max / 4;
+        let recent_bytes_max = bytes_max - visited_bytes_max;
+        Cache { recent_bytes_max, visited_bytes_max, slots: Mutex::default() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.slots).bytes
+        let slots = lock(&self.slots);
+        slots.recent_bytes + slots.visited_bytes
     }
 
     pub(crate) fn put_frame(&self, position: Position, frame: Arc<Frame>) {
         let bytes = frame_bytes(&frame);
-        self.put(position, Kept::Frame(frame), bytes);
+        self.put(position, Slot { kept: Kept::Frame(frame), bytes });
     }
 
     pub(crate) fn put_batch(&self, position: Position, batch: Arc<Batch>) {
         let bytes = batch.memory_bytes();
-        self.put(position, Kept::Batch(batch), bytes);
+        self.put(position, Slot { kept: Kept::Batch(batch), bytes });
     }
 
     pub(crate) fn batch(&self, position: Position) -> Option<Arc<Batch>> {
-        match lock(&self.slots).touch(position)? {
-            Kept::Batch(batch) => Some(batch.clone()),
+        match lock(&self.slots).get(position)? {
+            Kept::Batch(batch) => Some(batch),
             Kept::Frame(_) => None,
         }
     }
 
     pub(crate) fn frame(&self, position: Position) -> Option<Arc<Frame>> {
-        match lock(&self.slots).touch(position)? {
+        match lock(&self.slots).get(position)? {
             Kept::Batch(batch) => Some(batch.frame().clone()),
-            Kept::Frame(frame) => Some(frame.clone()),
+            Kept::Frame(frame) => Some(frame),
         }
     }
 
     pub(crate) fn remove_segment(&self, segment: u64) {
         let mut slots = lock(&self.slots);
-        let gone: Vec<Position> =
-            slots.slots.keys().filter(|p| p.segment == segment).copied().collect();
-        for position in gone {
-            slots.remove(position);
-        }
+        let of_segment = |p: &&Position| p.segment == segment;
+        let mut gone: Vec<Position> = slots.recent.keys().filter(of_segment).copied().collect();
+        gone.extend(slots.visited.keys().filter(of_segment));
+        gone.into_iter().for_each(|position| slots.remove(position));
     }
 
-    fn put(&self, position: Position, kept: Kept, bytes: usize) {
+    fn put(&self, position: Position, slot: Slot) {
         let mut slots = lock(&self.slots);
         slots.remove(position);
-        if bytes > self.bytes_max {
-            return;
+        let fits = slots.recent_bytes + slot.bytes <= self.recent_bytes_max;
+        if fits || slots.recent.first_key_value().is_none_or(|(lowest, _)| position > *lowest) {
+            slots.recent_bytes += slot.bytes;
+            slots.recent.insert(position, slot);
+            while slots.recent_bytes > self.recent_bytes_max {
+                let (_, lowest) = slots.recent.pop_first().expect("bytes are held by slots");
+                slots.recent_bytes -= lowest.bytes;
+            }
+        } else if slots.visited_bytes + slot.bytes <= self.visited_bytes_max
+            || (slot.bytes <= self.visited_bytes_max && fastrand::usize(..NEWCOMER_CHANCE) == 0)
+        {
+            while slots.visited_bytes + slot.bytes > self.visited_bytes_max {
+                let any = fastrand::usize(..slots.visited_positions.len());
+                let position = slots.visited_positions.swap_remove(any);
+                let gone = slots.visited.remove(&position).expect("what is listed is there");
+                slots.visited_bytes -= gone.bytes;
+            }
+            slots.visited_bytes += slot.bytes;
+            slots.visited_positions.push(position);
+            slots.visited.insert(position, slot);
         }
-        while slots.bytes + bytes > self.bytes_max {
-            let (_, &oldest) = slots.order.first_key_value().expect("bytes are held by slots");
-            slots.remove(oldest);
-        }
-        slots.uses += 1;
-        let used = slots.uses;
-        slots.order.insert(used, position);
-        slots.slots.insert(position, Slot { kept, bytes, used });
-        slots.bytes += bytes;
     }
 }
 
 impl Slots {
-    fn touch(&mut self, position: Position) -> Option<&Kept> {
-        let slot = self.slots.get_mut(&position)?;
-        self.uses += 1;
-        self.order.remove(&slot.used);
-        slot.used = self.uses;
-        self.order.insert(slot.used, position);
-        Some(&slot.kept)
+    fn get(&self, position: Position) -> Option<Kept> {
+        let slot = self.recent.get(&position).or_else(|| self.visited.get(&position))?;
+        Some(slot.kept.clone())
     }
 
     fn remove(&mut self, position: Position) {
-        if let Some(slot) = self.slots.remove(&position) {
-            self.order.remove(&slot.used);
-            self.bytes -= slot.bytes;
+        if let Some(slot) = self.recent.remove(&position) {
+            self.recent_bytes -= slot.bytes;
+        } else if let Some(slot) = self.visited.remove(&position) {
+            self.visited_bytes -= slot.bytes;
+            let mut places = self.visited_positions.iter();
+            let place = places.position(|p| *p == position).expect("each key is listed");
+            self.visited_positions.swap_remove(place);
         }
     }
 }
@@ -121,4 +143,72 @@ fn frame_bytes(frame: &Frame) -> usize {
         + size_of_val(frame.origins())
         + size_of::<Frame>()
         + 128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::{Format, FrameBuilder, Origin, Transport};
+
+    fn frame(sequence: u64) -> Arc<Frame> {
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
+        builder.push_line(&origin, 1, &[b'x'; 1000], false);
+        Arc::new(builder.finish(1, sequence).expect("it has a line"))
+    }
+
+    fn position(frame: u32) -> Position {
+        Position { segment: 1, frame }
+    }
+
+    fn filled(frames: u32) -> (Cache, usize) {
+        let bytes_max = 100 * frame_bytes(&frame(0));
+        let cache = Cache::new(bytes_max);
+        (0..frames).for_each(|i| cache.put_frame(position(i), frame(u64::from(i))));
+        (cache, bytes_max)
+    }
+
+    #[test]
+    fn what_arrived_last_stays_whatever_is_read() {
+        let (cache, bytes_max) = filled(300);
+        for _ in 0..3 {
+            (0..225).for_each(|i| cache.put_frame(position(i), frame(u64::from(i))));
+        }
+        assert!(cache.bytes() <= bytes_max);
+        assert!((225..300).all(|i| cache.frame(position(i)).is_some()));
+        assert_eq!((0..225).filter(|i| cache.frame(position(*i)).is_some()).count(), 25);
+    }
+
+    #[test]
+    fn a_scan_over_more_than_fits_finds_a_part_again() {
+        let (cache, _) = filled(300);
+        let mut hits = 0;
+        for _ in 0..20 {
+            for i in (0..225).rev() {
+                match cache.frame(position(i)) {
+                    Some(_) => hits += 1,
+                    None => cache.put_frame(position(i), frame(u64::from(i))),
+                }
+            }
+        }
+        assert!(hits > 50, "{hits} of {}, at most 25 a scan", 20 * 225);
+    }
+
+    #[test]
+    fn segments_leave_both_parts() {
+        let (cache, _) = filled(300);
+        cache.put_frame(position(3), frame(3));
+        cache.put_frame(Position { segment: 2, frame: 0 }, frame(300));
+        cache.remove_segment(1);
+        assert_eq!(cache.bytes(), frame_bytes(&frame(0)));
+        cache.remove_segment(2);
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn too_large_is_not_kept() {
+        let cache = Cache::new(100);
+        cache.put_frame(position(1), frame(1));
+        assert_eq!((cache.bytes(), cache.frame(position(1)).is_some()), (0, false));
+    }
 }

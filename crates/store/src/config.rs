@@ -82,7 +82,7 @@ impl StoreConfig {
             && bytes < RETENTION_BYTES_MIN
         {
             return Err(StoreError::Config(format!(
-                "the retention limit of {bytes} bytes is too small: it must be at least {RETENTION_BYTES_MIN}"
+                "retention.bytes is {bytes} bytes; it must be at least {RETENTION_BYTES_MIN} (8MiB)"
             )));
         }
         if self.age_ns.is_some_and(|age| age <= 0) {

@@ -11,7 +11,7 @@
 //! ```json
 //! {"_time":"2026-01-31T12:00:00Z","summary_of":"access","bucket_s":10,"lines":123,
 //!  "bytes":45678,"level":{"error":3,"info":120},"hostname":{"web1":60,"web2.example.com":63},
-//!  "status":{"200":120,"500":3},"response_bytes":123456,"_msg":"access: 123 lines, 3 error"}
+//!  "status":{"200":120,"500":3},"response_bytes":123456,"_msg":"summary of access: 123 lines"}
 //! ```
 //!
 //! Nested keys are flattened with a dot when the row is parsed (`level.error`, `hostname.web2.example.com`):

@@ -12,9 +12,6 @@ use crate::time::rfc3339;
 pub(crate) const FIXED_KEYS: [&str; 7] =
     ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes"];
 
-/// Levels worth a word in the message of a row, loudest first, as the parser calls them.
-const LEVELS_TOLD: [&str; 5] = ["emerg", "alert", "critical", "error", "warning"];
-
 /// Counts of one type over one bucket of event time; part of them, when there are several rows for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryRow {
@@ -75,18 +72,11 @@ impl SummaryRow {
         out.extend_from_slice(b"}\n");
     }
 
-    /// A sentence for people who read the rows as lines.
+    /// A sentence for people who read the rows as lines. It names no level: who looks for the word `error` looks for
+    /// errors, not for their count.
     fn message(&self) -> String {
         let plural = if self.lines == 1 { "" } else { "s" };
-        let mut message = format!("{}: {} line{plural}", self.summary_of, self.lines);
-        if let Some(levels) = self.dimensions.get("level") {
-            for level in LEVELS_TOLD {
-                if let Some(lines) = levels.get(level) {
-                    message.push_str(&format!(", {lines} {level}"));
-                }
-            }
-        }
-        message
+        format!("summary of {}: {} line{plural}", self.summary_of, self.lines)
     }
 
     /// Reads a row back from the time and the fields of a parsed line. None when it is no summary row. Fields
@@ -209,7 +199,7 @@ pub(crate) mod tests {
                 r#"{"_time":"2026-01-31T12:00:00Z","summary_of":"access","bucket_s":10,"#,
                 r#""lines":123,"bytes":45678,"app_name":{"a\"b\n�<script>":123},"#,
                 r#""hostname":{"web1":60,"web2.example.com":63},"level":{"error":3,"info":120},"#,
-                r#""status":{"200":120,"500":3},"response_bytes":123456,"_msg":"access: 123 lines, 3 error"}"#,
+                r#""status":{"200":120,"500":3},"response_bytes":123456,"_msg":"summary of access: 123 lines"}"#,
                 "\n"
             )
         );
