@@ -49,7 +49,42 @@ echo
 echo "| what | limit or peer | Loginson | ratio |"
 echo "|---|---|---|---|"
 
-sink_rates=() store_rates=() parse_rates=() cpu=()
+# The peer: rsyslog from the distribution, the same lines over TCP into a file.
+rsyslogd=$(PATH="$PATH:/usr/sbin" command -v rsyslogd || true)
+cat >"$dir/rsyslog.conf" <<EOF
+global(workDirectory="$dir" maxMessageSize="64k")
+module(load="imtcp")
+template(name="raw" type="string" string="%rawmsg%\n")
+input(type="imtcp" address="127.0.0.1" port="26515")
+action(type="omfile" file="$dir/rsyslog.out" template="raw")
+EOF
+peer() { # sets $peer_s and $peer_cpu
+  rm -f "$dir/rsyslog.out"
+  "$rsyslogd" -n -f "$dir/rsyslog.conf" -i "$dir/rsyslog.pid" >>"$dir/server.log" 2>&1 &
+  local rsyslog=$! began
+  until "$limit" send 127.0.0.1:26515 /dev/null >/dev/null 2>&1; do sleep 0.1; done
+  began=$(now)
+  "$limit" send 127.0.0.1:26515 "$dir/lines.log" "$times" >/dev/null &
+  # It appends for a while after the last line was sent; it is done when nothing has come for half a second.
+  local size=-1 last; last=$(now)
+  while true; do
+    sleep 0.1
+    if [ "$(stat -c %s "$dir/rsyslog.out" 2>/dev/null || echo 0)" != "$size" ]; then
+      size=$(stat -c %s "$dir/rsyslog.out" 2>/dev/null || echo 0)
+      last=$(now)
+    elif [ "$size" -gt 0 ] && awk -v s="$(since "$last")" 'BEGIN {exit !(s > 0.5)}'; then
+      break
+    fi
+  done
+  peer_s=$(awk -v a="$began" -v b="$last" 'BEGIN {print b-a}')
+  peer_cpu=$(awk -v t="$(getconf CLK_TCK)" -v b=$((bytes * times)) '{print ($14+$15)/t/(b/1e9)}' "/proc/$rsyslog/stat")
+  kill "$rsyslog"; wait "$rsyslog" 2>/dev/null || true
+  local kept; kept=$(wc -l <"$dir/rsyslog.out")
+  [ "$kept" -ge "$total" ] || { echo "rsyslog kept $kept of $total lines" >&2; exit 1; }
+  rm -f "$dir/rsyslog.out"
+}
+
+sink_rates=() store_rates=() parse_rates=() cpu=() peer_rates=() peer_cpus=()
 for _ in $(seq "$pairs"); do
   "$limit" sink 127.0.0.1:26514 >"$dir/sink.txt" &
   sink=$!
@@ -70,12 +105,24 @@ for _ in $(seq "$pairs"); do
   store_rates+=("$(awk -v n=$total -v s="$durable" 'BEGIN {print n/s}')")
   parse_rates+=("$(awk -v n=$total -v s="$parsed" 'BEGIN {print n/s}')")
   stop
+  if [ -n "$rsyslogd" ]; then
+    peer
+    peer_rates+=("$(awk -v n=$total -v s="$peer_s" 'BEGIN {print n/s}')")
+    peer_cpus+=("$peer_cpu")
+  fi
 done
 sink=$(printf '%s\n' "${sink_rates[@]}" | median)
 row() { awk -v w="$1" -v l="$2" -v v="$3" -v u="$4" 'BEGIN {printf "| %s | %.2f %s | %.2f %s | %.2f |\n", w, l/1e6, u, v/1e6, u, v/l}'; }
 row "TCP, one connection, durable" "$sink" "$(printf '%s\n' "${store_rates[@]}" | median)" "M lines/s"
 row "TCP, one connection, parsed and summarised" "$sink" "$(printf '%s\n' "${parse_rates[@]}" | median)" "M lines/s"
-echo "| CPU to receive, keep, parse and summarise | | $(printf '%s\n' "${cpu[@]}" | median) s/GB | |"
+ours=$(printf '%s\n' "${cpu[@]}" | median)
+if [ -n "$rsyslogd" ]; then
+  row "TCP, beside rsyslog to a file" "$(printf '%s\n' "${peer_rates[@]}" | median)" "$(printf '%s\n' "${store_rates[@]}" | median)" "M lines/s"
+  theirs=$(printf '%s\n' "${peer_cpus[@]}" | median)
+  awk -v l="$theirs" -v v="$ours" 'BEGIN {printf "| CPU: receive, keep, parse, summarise (rsyslog: write a file) | %.2f s/GB | %.2f s/GB | %.2f |\n", l, v, v/l}'
+else
+  awk -v v="$ours" 'BEGIN {printf "| CPU: receive, keep, parse, summarise | | %.2f s/GB | |\n", v}'
+fi
 
 rm -rf "$dir/data"
 start "$dir/data"
