@@ -49,6 +49,7 @@ fn kill_9_under_load() {
     assert!(acknowledged.len() > ROUNDS * SENDERS, "the load was none");
     let mut server = Server::start_in(directory.path(), &[], "");
     check(&server, &acknowledged);
+    check_summary(&server);
     // The catalog is only a faster way to say what the segments say.
     assert_eq!(server.terminate(), Some(0));
     for file in std::fs::read_dir(directory.path()).unwrap() {
@@ -70,6 +71,19 @@ fn check(server: &Server, acknowledged: &HashSet<String>) {
     let lost: Vec<_> =
         acknowledged.iter().filter(|line| !seen.contains_key(*line)).take(3).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+}
+
+/// The summary counts each line once, also those that were not counted yet when the process was killed.
+fn check_summary(server: &Server) {
+    server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
+    let types = server.get("/api/v1/summary/types?start=1h").json();
+    let types = types["types"].as_array().unwrap();
+    assert!(!types.is_empty());
+    for log_type in types {
+        let name = log_type["type"].as_str().unwrap();
+        let lines = server.raw(&format!("type:={name}")).len();
+        assert_eq!(log_type["lines"], lines, "lines of type {name}");
+    }
 }
 
 /// Sends batches until the server is gone; takes note of those that were acknowledged.
