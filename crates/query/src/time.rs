@@ -40,8 +40,12 @@ pub fn parse_time(text: &str, now_ns: i64) -> Option<Instants> {
     instant(now_ns.saturating_sub(ago))
 }
 
-/// Unix time with five or more digits before the point; four digits are a year.
+/// Unix time with five or more digits before the point, or 0, which tools write for "from the beginning"; four digits
+/// are a year.
 fn parse_unix(text: &str) -> Option<i64> {
+    if text == "0" {
+        return Some(0);
+    }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = whole.strip_prefix('-').unwrap_or(whole);
     if digits.len() < 5 || !digits.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
@@ -312,6 +316,7 @@ mod tests {
         check("1769860800", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000000001Z");
         check("1769860800.5", "2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500000001Z");
         check("1769860800123", "2026-01-31T12:00:00.123Z", "2026-01-31T12:00:00.123000001Z");
+        check("0", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000001Z");
         check("now-1h", "2026-01-31T11:00:00Z", "2026-01-31T11:00:00.000000001Z");
         check("-15m", "2026-01-31T11:45:00Z", "2026-01-31T11:45:00.000000001Z");
         check("5m", "2026-01-31T11:55:00Z", "2026-01-31T11:55:00.000000001Z");
