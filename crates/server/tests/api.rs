@@ -443,9 +443,12 @@ fn other_sites_are_kept_out() {
     let answer = server.request("GET", "/insert/jsonline", &[], b"");
     assert_eq!(answer.status, 405);
     assert!(answer.json()["error"].as_str().unwrap().contains("GET"));
-    // The answer is sent before the head has been read, and may be lost with what was not read.
-    let long = "x".repeat(200 << 10);
-    let answer = common::request_to(&server.http, "GET", "/health", &[("X-Long", &long)], b"");
-    assert!(answer.is_err() || answer.as_ref().is_ok_and(|a| a.status == 431), "{answer:?}");
+    // As much of a head as is read, and not its end. More would be left unread when the connection is closed, and what
+    // is left unread can take the answer with it.
+    let mut head = format!("GET /health HTTP/1.1\r\nHost: {}\r\nX-Long: ", server.http);
+    head.push_str(&"x".repeat((64 << 10) - head.len()));
+    let mut stream = server.connect();
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(Answer::read(stream).unwrap().status, 431);
     assert_eq!(status("GET", "/health", &[]), 200);
 }
