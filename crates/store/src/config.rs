@@ -38,7 +38,7 @@ pub struct StoreConfig {
     pub segment_bytes_max: u64,
     /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks beyond it.
     pub queue_bytes_max: usize,
-    /// Frames and parsed batches kept in memory, in bytes. Beyond that the least recently used are dropped and
+    /// Frames and parsed batches kept in memory, in bytes. What arrived last stays; the rest is
     /// read from disk, and parsed, when asked for.
     pub cache_bytes_max: usize,
     /// At most one group of frames is made durable in this time, milliseconds, unless much waits. A higher value
