@@ -223,11 +223,11 @@ pub fn format_duration(ns: i64) -> String {
 /// Appends an instant as RFC 3339 in UTC with as many digits behind the point as it needs.
 pub fn write_time(ns: i64, out: &mut Vec<u8>) {
     let (days, clock) = (ns.div_euclid(DAY_NS), ns.rem_euclid(DAY_NS));
-    let (year, month, day) = civil_from_days(days);
+    let (year, month, day) = record::civil::civil_from_days(days);
     let seconds = clock / SECOND_NS;
     let two = |n: i64| [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
     let (century, rest) = (two(year / 100), two(year % 100));
-    let (month, day) = (two(month), two(day));
+    let (month, day) = (two(month.into()), two(day.into()));
     let (hour, minute, second) = (two(seconds / 3600), two(seconds / 60 % 60), two(seconds % 60));
     let mut text = *b"0000-00-00T00:00:00";
     for (at, pair) in
@@ -265,20 +265,6 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day of days since 1970-01-01 (H. Hinnant, civil_from_days).
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {

@@ -3,12 +3,14 @@
 //! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
 //! - [`framing`]: a TCP stream into lines.
 //! - [`batch`]: the records of one frame after parsing: rows of fields that point into the frame.
+//! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the bytes of a
 //! line are never changed, so the raw line can always be given back as it was sent.
 
 pub mod batch;
+pub mod civil;
 pub mod frame;
 pub mod framing;
 pub mod parse;

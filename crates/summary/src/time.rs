@@ -13,7 +13,7 @@ pub(crate) fn bucket_start(time_ns: i64, width_ns: i64) -> i64 {
 pub(crate) fn rfc3339(time_ns: i64) -> String {
     let seconds = time_ns.div_euclid(SECOND_NS);
     let nanos = time_ns.rem_euclid(SECOND_NS);
-    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let (year, month, day) = record::civil::civil_from_days(seconds.div_euclid(86_400));
     let of_day = seconds.rem_euclid(86_400);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     let fraction = match nanos {
@@ -21,20 +21,6 @@ pub(crate) fn rfc3339(time_ns: i64) -> String {
         _ => format!(".{nanos:09}").trim_end_matches('0').to_owned(),
     };
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
-}
-
-/// Year, month and day of a count of days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", `civil_from_days`).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week dates, and
 //! leap seconds, which count as the first second of the next minute.
 
+use crate::civil::{civil_from_days, days_from_civil};
+
 /// A time further ahead of the arrival is not believed. A day, so that any zone is forgiven.
 pub(crate) const AHEAD_S_MAX: i64 = 86_400;
 /// A time with the expected zone that is this near to the arrival needs no other zone.
@@ -95,37 +97,6 @@ fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
     let zones = whole_hours.chain(ZONES_BETWEEN_MIN.iter().map(|minutes| minutes * 60));
     let nearest = zones.min_by_key(|zone_s| (apart_s - zone_s).abs()).expect("there are zones");
     if (apart_s - nearest).abs() <= ZONE_NEAR_S { local_s - nearest } else { expected_s }
-}
-
-/// Days since 1970 of a date of the Gregorian calendar; none when there is no such day.
-/// After H. Hinnant, "chrono-compatible low-level date algorithms".
-pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
-    const DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = *DAYS.get((month as usize).wrapping_sub(1))? + u32::from(leap && month == 2);
-    if day == 0 || day > length {
-        return None;
-    }
-    let shifted = year - i64::from(month <= 2);
-    let era = shifted.div_euclid(400);
-    let of_era = shifted.rem_euclid(400);
-    let month = i64::from(month);
-    let of_year =
-        (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + i64::from(day) - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
-}
-
-/// Year, month and day of days since 1970.
-pub(crate) fn civil_from_days(days: i64) -> (i64, u32, u32) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(month <= 2), month as u32, day as u32)
 }
 
 /// ISO 8601 as logs write it: `2026-01-31T12:00:00.123+01:00`, with a space for `T`, `/` for `-`, a comma for

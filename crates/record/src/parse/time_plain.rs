@@ -107,7 +107,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     if let Some(seconds) = since_1970 {
         return Some((written(seconds, Some(0)), at));
     }
-    let days = time::days_from_civil(year, month, day)?;
+    let days = crate::civil::days_from_civil(year, month, day)?;
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
     let offset_s = time::zone(line, &mut at);
     Some((written(local_s, offset_s), at))

@@ -105,7 +105,7 @@ impl Stamp {
             return;
         }
         self.second = Some(second);
-        let (year, month, day) = civil(second.div_euclid(86_400));
+        let (year, month, day) = record::civil::civil_from_days(second.div_euclid(86_400));
         let of_day = second.rem_euclid(86_400);
         let name = MONTHS[month as usize - 1];
         let texts = [&mut self.date, &mut self.clock, &mut self.bsd, &mut self.access];
@@ -164,20 +164,6 @@ impl Stamp {
 pub fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     out.write_fmt(text).expect("writing to memory");
-}
-
-/// Year, month and day of a count of days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", `civil_from_days`).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 #[cfg(test)]
