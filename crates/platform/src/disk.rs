@@ -49,12 +49,17 @@ pub trait Disk: Send + Sync {
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, replacing what had it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name on the same file system; an error if `to` is there already. Bytes are shared, and
+    /// stay until both names are removed.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file. Those who have it open can still read it.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Makes creations, renames and removals in a directory durable.
+    /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Names of the files in a directory, in order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// Length of a file, without opening it: some microseconds, so that ten thousand can be asked at start-up.
+    fn file_bytes(&self, path: &Path) -> io::Result<u64>;
     /// Room on the file system of a path that is there.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
     /// Takes a lock on a file, made when missing, and writes this process's id into it.

@@ -60,6 +60,10 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -81,6 +85,10 @@ impl Disk for RealDisk {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
     }
 
     fn space(&self, path: &Path) -> io::Result<DiskSpace> {
@@ -196,6 +204,21 @@ mod tests {
         assert_eq!(reader.read_at(&mut found, 8).unwrap(), 2, "short at the end of the file");
         assert_eq!(disk.list(dir.path()).unwrap(), ["f"]);
         assert!(disk.space(dir.path()).unwrap().total_bytes > 0);
+    }
+
+    #[test]
+    fn a_link_shares_bytes_and_outlives_the_first_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("1"), dir.path().join("2"));
+        let disk = RealDisk;
+        disk.open(&first, Access::Create).unwrap().write_at(b"both", 0).unwrap();
+        disk.hard_link(&first, &second).unwrap();
+        let again = disk.hard_link(&first, &second).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        disk.remove(&first).unwrap();
+        assert_eq!(disk.file_bytes(&second).unwrap(), 4);
+        let gone = [disk.file_bytes(&first).err(), disk.hard_link(&first, &second).err()];
+        assert!(gone.into_iter().all(|e| e.unwrap().kind() == io::ErrorKind::NotFound));
     }
 
     #[test]

@@ -351,6 +351,17 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.alive()?;
+        let inode = *state.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.names.insert(to.to_owned(), inode);
+        state.change(to, Change::Link(to.to_owned(), inode));
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.alive()?;
         state.check(Operation::Remove)?;
@@ -376,6 +387,12 @@ impl Disk for SimDisk {
         let state = self.alive()?;
         let inside = state.names.keys().filter(|name| name.parent() == Some(path));
         Ok(inside.filter_map(|name| Some(name.file_name()?.to_str()?.to_owned())).collect())
+    }
+
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        let state = self.alive()?;
+        let inode = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(state.inodes[inode].live.len() as u64)
     }
 
     fn space(&self, _path: &Path) -> io::Result<DiskSpace> {
@@ -531,6 +548,19 @@ mod tests {
         };
         assert_eq!(found(true), 32);
         assert!((1..32).contains(&found(false)));
+    }
+
+    #[test]
+    fn a_link_shares_bytes_and_outlives_the_first_name() {
+        let disk = SimDisk::new(1);
+        let (first, second) = (Path::new("/d/f"), Path::new("/backup/f"));
+        file(&disk).write_at(b"both", 0).unwrap();
+        disk.hard_link(first, second).unwrap();
+        let again = disk.hard_link(first, second).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        disk.remove(first).unwrap();
+        assert_eq!(disk.file_bytes(second).unwrap(), 4);
+        assert_eq!(disk.file_bytes(first).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
