@@ -34,7 +34,7 @@ impl ScanUnit for Unit {
         self.0.len() as u64
     }
     fn bytes(&self) -> u64 {
-        self.0.frame().payload().len() as u64
+        frame_of(&self.0).payload().len() as u64
     }
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(Some(self.0.clone()))
@@ -43,10 +43,10 @@ impl ScanUnit for Unit {
 
 fn main() {
     let source = Memory(batches());
-    let bytes: usize = source.0.iter().map(|b| b.frame().payload().len()).sum();
+    let bytes: usize = source.0.iter().map(|b| frame_of(b).payload().len()).sum();
     println!("{ROWS} rows, {:.1} MB of raw lines, {} batches", bytes as f64 / 1e6, source.0.len());
     report("memchr: newlines", bytes, || {
-        source.0.iter().map(|b| memchr::memchr_iter(b'\n', b.frame().payload()).count()).sum()
+        source.0.iter().map(|b| memchr::memchr_iter(b'\n', frame_of(b).payload()).count()).sum()
     });
     let queries = [
         ("* | count()", ROWS),
@@ -165,4 +165,8 @@ fn batch(
         builder.end_row();
     }
     Arc::new(builder.finish())
+}
+
+fn frame_of(batch: &Batch) -> &record::Frame {
+    batch.frame().expect("it was parsed from a frame")
 }

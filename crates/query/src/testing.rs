@@ -72,7 +72,7 @@ impl Source for Memory {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        let found = |b: &&Arc<Batch>| b.frame().header().sequence == id.sequence;
+        let found = |b: &&Arc<Batch>| b.rows().any(|row| row.id().sequence == id.sequence);
         Ok(self.batches.iter().find(found).cloned())
     }
 }
@@ -87,7 +87,7 @@ impl ScanUnit for Unit {
     }
 
     fn bytes(&self) -> u64 {
-        self.batch.frame().bytes().len() as u64
+        self.batch.raw_bytes()
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {

@@ -1,12 +1,14 @@
-//! A batch: the records of one frame, parsed once and read by live queries, summaries and, later, sealing.
+//! A batch: the records of one frame, parsed once and read by live queries, summaries and sealing; or the same
+//! records restored from a block of a sealed segment.
 //!
-//! A record is a row of fields. A field's value is a place in the frame's bytes or, where the parser had to
-//! make it (an unescaped JSON string, a derived level), in the batch's arena; the lines are not copied. Field
-//! names are numbered per batch, so that a query resolves a name once a batch and then compares numbers.
+//! A record is a row of fields. A field's value is a place in the text of the batch (the frame's bytes, or the
+//! lines of the block) or, where the parser had to make it (an unescaped JSON string, a derived level), in the
+//! batch's arena; the lines are not copied. Field names are numbered per batch, so that a query resolves a name
+//! once a batch and then compares numbers.
 //!
-//! Invariants: row `i` is line `i` of the frame; every field lies in the frame or the arena; a name occurs at
-//! most once a row; each row has a `type`. Left out: which fields there are (see the parsers), and types of
-//! values: a value is bytes, as in the line.
+//! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or the arena; a
+//! name occurs at most once a row; each parsed row has a `type`. Left out: which fields there are (see the
+//! parsers), and types of values: a value is bytes, as in the line.
 //!
 //! Names that begin with an underscore are made by Loginson: `_msg`, `_note` (why a line was not fully
 //! parsed) are stored as fields; `_time`, `_received`, `_raw`, `_id`, `_stream` are computed from the row.
@@ -14,7 +16,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::frame::{Frame, LineId};
+use crate::frame::{Frame, LineId, Origin};
 
 /// Number of a field name in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,14 +30,29 @@ pub const BATCH_NAMES_MAX: usize = 20_000;
 /// Fields that name the stream of a line when nothing else was asked for.
 pub const STREAM_FIELDS: [&str; 3] = ["type", "hostname", "app_name"];
 
+/// Bits of [`Field::at`]: in the arena; and there a value that many rows share, stored once a batch. The text
+/// and the arena are shorter than 1 GiB.
 const IN_ARENA: u32 = 1 << 31;
+const SHARED: u32 = 1 << 30;
+const PLACE: u32 = SHARED - 1;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     name: FieldId,
-    /// Offset in the frame, or in the arena with [`IN_ARENA`] set.
+    /// Offset in the text, or in the arena with [`IN_ARENA`] set.
     at: u32,
     length: u32,
+}
+
+/// Where a field's value stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In the row's line, from this byte of it on.
+    Line(u32),
+    /// In the arena, for this row alone: text that is not in the line as it is.
+    Made(u32),
+    /// In the arena, for any number of rows: one of few values, at this place of the batch.
+    Shared(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +73,32 @@ pub struct Kept {
     length: u32,
 }
 
-/// The records of one frame.
+/// What the rows point into.
+#[derive(Debug)]
+enum Text {
+    Frame(Arc<Frame>),
+    /// Lines of many frames, with the name of each.
+    Block {
+        bytes: Vec<u8>,
+        origins: Arc<[Origin]>,
+        ids: Vec<LineId>,
+    },
+}
+
+impl Text {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Text::Frame(frame) => frame.bytes(),
+            Text::Block { bytes, .. } => bytes,
+        }
+    }
+}
+
+/// The records of one frame, or of one block of a sealed segment.
 #[derive(Debug)]
 pub struct Batch {
-    frame: Arc<Frame>,
+    text: Text,
     rows: Vec<RowHead>,
     fields: Vec<Field>,
     arena: Vec<u8>,
@@ -70,12 +109,33 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The frame that the rows point into.
-    pub fn frame(&self) -> &Arc<Frame> {
-        &self.frame
+    /// The frame that was parsed; none for the rows of a sealed block.
+    pub fn frame(&self) -> Option<&Arc<Frame>> {
+        match &self.text {
+            Text::Frame(frame) => Some(frame),
+            Text::Block { .. } => None,
+        }
     }
 
-    /// Number of rows, equal to the lines of the frame.
+    /// What the lines came with; rows name theirs by [`Row::origin_index`].
+    pub fn origins(&self) -> &[Origin] {
+        match &self.text {
+            Text::Frame(frame) => frame.origins(),
+            Text::Block { origins, .. } => origins,
+        }
+    }
+
+    /// Latest arrival of the rows, nanoseconds since 1970 UTC; none without rows.
+    pub fn received_max_ns(&self) -> Option<i64> {
+        self.rows.iter().map(|row| row.received_ns).max()
+    }
+
+    /// Bytes of the lines, without what separates them.
+    pub fn raw_bytes(&self) -> u64 {
+        self.rows.iter().map(|row| u64::from(row.line_length)).sum()
+    }
+
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -121,7 +181,13 @@ impl Batch {
         // places are at most half empty.
         let name_bytes =
             |name: &Arc<str>| name.len() + 16 + 16 + 2 * (size_of::<(Arc<str>, FieldId)>() + 1);
-        self.frame.memory_bytes()
+        let text_bytes = match &self.text {
+            Text::Frame(frame) => frame.memory_bytes(),
+            Text::Block { bytes, ids, .. } => {
+                bytes.capacity() + ids.capacity() * size_of::<LineId>()
+            }
+        };
+        text_bytes
             + self.rows.capacity() * size_of::<RowHead>()
             + self.fields.capacity() * size_of::<Field>()
             + self.arena.capacity()
@@ -146,7 +212,15 @@ impl<'a> Row<'a> {
 
     /// The name of the line.
     pub fn id(&self) -> LineId {
-        LineId { sequence: self.batch.frame.header().sequence, line: self.index }
+        match &self.batch.text {
+            Text::Frame(frame) => LineId { sequence: frame.header().sequence, line: self.index },
+            Text::Block { ids, .. } => ids[self.index as usize],
+        }
+    }
+
+    /// Place of the row's origin among [`Batch::origins`].
+    pub fn origin_index(&self) -> u16 {
+        self.head.origin
     }
 
     /// Event time, nanoseconds since 1970 UTC.
@@ -162,7 +236,7 @@ impl<'a> Row<'a> {
     /// The line as it was sent.
     pub fn raw(&self) -> &'a [u8] {
         let at = self.head.line_at as usize;
-        &self.batch.frame.bytes()[at..at + self.head.line_length as usize]
+        &self.batch.text.bytes()[at..at + self.head.line_length as usize]
     }
 
     /// The value of a field, or none. A field may be there and empty.
@@ -182,9 +256,23 @@ impl<'a> Row<'a> {
         self.stored().iter().map(|f| (f.name, batch.value(f)))
     }
 
+    /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line by.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (FieldId, Place, u32)> + use<'a> {
+        let line_at = self.head.line_at;
+        self.stored().iter().map(move |f| {
+            let place = match (f.at & IN_ARENA != 0, f.at & SHARED != 0) {
+                (false, _) if f.length == 0 => Place::Line(0),
+                (false, _) => Place::Line(f.at - line_at),
+                (true, false) => Place::Made(f.at & PLACE),
+                (true, true) => Place::Shared(f.at & PLACE),
+            };
+            (f.name, place, f.length)
+        })
+    }
+
     /// The names of the fields that make up the row's stream.
     pub fn stream_fields(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let own = &self.batch.frame.origins()[self.head.origin as usize].hints.stream_fields;
+        let own = &self.batch.origins()[self.head.origin as usize].hints.stream_fields;
         let common: &[&str] = if own.is_empty() { &STREAM_FIELDS } else { &[] };
         common.iter().copied().chain(own.iter().map(String::as_str))
     }
@@ -219,10 +307,11 @@ impl Batch {
     #[inline]
     fn value(&self, field: &Field) -> &[u8] {
         let length = field.length as usize;
+        let place = (field.at & PLACE) as usize;
         if field.at & IN_ARENA == 0 {
-            &self.frame.bytes()[field.at as usize..][..length]
+            &self.text.bytes()[place..][..length]
         } else {
-            &self.arena[(field.at & !IN_ARENA) as usize..][..length]
+            &self.arena[place..][..length]
         }
     }
 }
@@ -262,7 +351,7 @@ impl BatchBuilder {
             origin: 0,
         };
         let batch = Batch {
-            frame,
+            text: Text::Frame(frame),
             rows: Vec::with_capacity(lines),
             // As many as usual, but no more than the bytes can have: lines may be empty.
             fields: Vec::with_capacity((lines * 10).min(payload_bytes / 6 + 16)),
@@ -332,9 +421,8 @@ impl BatchBuilder {
 
     /// Adds a field with a value that is made, not in the line. Copied.
     pub fn push_made(&mut self, name: FieldId, value: &[u8]) {
-        let at = self.batch.arena.len() as u32;
-        self.batch.arena.extend_from_slice(value);
-        self.push(name, at | IN_ARENA, value.len() as u32);
+        let value = self.keep_made(value);
+        self.push_kept(name, value);
     }
 
     /// Adds a field with one of few values known beforehand (`error`, `rfc5424`); kept once a batch.
@@ -348,8 +436,7 @@ impl BatchBuilder {
         let at = match self.statics.get(value) {
             Some(&at) => at,
             None => {
-                let at = self.batch.arena.len() as u32 | IN_ARENA;
-                self.batch.arena.extend_from_slice(value.as_bytes());
+                let at = self.keep(value.as_bytes()).at;
                 self.statics.insert(value, at);
                 at
             }
@@ -358,8 +445,14 @@ impl BatchBuilder {
         self.push(name, at, value.len() as u32);
     }
 
-    /// Keeps a value that rows will have, so that it is stored once.
+    /// Keeps a value that many rows will have, so that it is stored once.
     pub fn keep(&mut self, value: &[u8]) -> Kept {
+        let kept = self.keep_made(value);
+        Kept { at: kept.at | SHARED, ..kept }
+    }
+
+    /// Keeps a value for the row being built, which may yet be given another name or none.
+    pub fn keep_made(&mut self, value: &[u8]) -> Kept {
         let at = self.batch.arena.len() as u32 | IN_ARENA;
         self.batch.arena.extend_from_slice(value);
         Kept { at, length: value.len() as u32 }
@@ -420,11 +513,8 @@ impl BatchBuilder {
     /// # Panics
     /// When rows are missing.
     pub fn finish(mut self) -> Batch {
-        assert_eq!(
-            self.batch.rows.len(),
-            self.batch.frame.header().lines as usize,
-            "a row for each line"
-        );
+        let lines = self.batch.frame().expect("builders parse frames").header().lines;
+        assert_eq!(self.batch.rows.len(), lines as usize, "a row for each line");
         self.batch.fields.shrink_to_fit();
         self.batch.arena.shrink_to_fit();
         self.batch
@@ -446,6 +536,96 @@ impl BatchBuilder {
         }
         self.names_seen |= seen_bit(name);
         self.batch.fields.push(Field { name, at, length });
+    }
+}
+
+/// Puts the records of a sealed block together again. Trusts its caller, who checked the block: places must lie in
+/// what was given before.
+pub struct RestoredBuilder {
+    batch: Batch,
+    bytes: Vec<u8>,
+    ids: Vec<LineId>,
+    origins: Arc<[Origin]>,
+    line_at: u32,
+    fields_at: usize,
+}
+
+impl RestoredBuilder {
+    /// A batch without rows. `names` are numbered in their order, all different and at most [`BATCH_NAMES_MAX`];
+    /// `arena` holds what [`Place::Made`] and [`Place::Shared`] refer to; `rows` and `text_bytes` say for how much
+    /// to make room.
+    pub fn new(
+        names: Vec<Arc<str>>,
+        arena: Vec<u8>,
+        origins: Arc<[Origin]>,
+        rows: usize,
+        text_bytes: usize,
+    ) -> Self {
+        assert!(names.len() <= BATCH_NAMES_MAX, "a block has no more names than a batch");
+        let ids = (0..names.len()).map(|place| FieldId(place as u16));
+        let places = names.iter().cloned().zip(ids).collect();
+        let batch = Batch {
+            text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
+            rows: Vec::with_capacity(rows),
+            fields: Vec::new(),
+            arena,
+            names,
+            places,
+            time_min_ns: i64::MAX,
+            time_max_ns: i64::MIN,
+        };
+        RestoredBuilder {
+            batch,
+            bytes: Vec::with_capacity(text_bytes),
+            ids: Vec::with_capacity(rows),
+            origins,
+            line_at: 0,
+            fields_at: 0,
+        }
+    }
+
+    /// Where the line of the next row is written, behind what is there.
+    #[inline]
+    pub fn line(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Adds a field of the next row; a place in the line counts from the line's first byte.
+    #[inline]
+    pub fn push_field(&mut self, name: FieldId, place: Place, length: u32) {
+        let at = match place {
+            Place::Line(at) => self.line_at + at,
+            Place::Made(at) => at | IN_ARENA,
+            Place::Shared(at) => at | IN_ARENA | SHARED,
+        };
+        self.batch.fields.push(Field { name, at, length });
+    }
+
+    /// Closes the row, whose line is what was written since the row before.
+    #[inline]
+    pub fn end_row(&mut self, id: LineId, time_ns: i64, received_ns: i64, origin: u16) {
+        debug_assert!(usize::from(origin) < self.origins.len());
+        self.batch.rows.push(RowHead {
+            time_ns,
+            received_ns,
+            line_at: self.line_at,
+            line_length: self.bytes.len() as u32 - self.line_at,
+            fields_at: self.fields_at as u32,
+            fields: (self.batch.fields.len() - self.fields_at) as u16,
+            origin,
+        });
+        self.batch.time_min_ns = self.batch.time_min_ns.min(time_ns);
+        self.batch.time_max_ns = self.batch.time_max_ns.max(time_ns);
+        self.ids.push(id);
+        self.line_at = self.bytes.len() as u32;
+        self.fields_at = self.batch.fields.len();
+    }
+
+    /// The batch.
+    pub fn finish(mut self) -> Batch {
+        self.batch.fields.shrink_to_fit();
+        self.batch.text = Text::Block { bytes: self.bytes, origins: self.origins, ids: self.ids };
+        self.batch
     }
 }
 
@@ -510,5 +690,38 @@ mod tests {
         });
         assert_eq!(batch.row(0).fields().count(), ROW_FIELDS_MAX);
         assert_eq!(batch.row(0).get_by_name("0"), Some(&b"2"[..]));
+    }
+
+    #[test]
+    fn a_restored_row_is_the_one_that_was_taken_apart() {
+        let parsed = batch(b"k=v\nk=w\n", |b, _| {
+            let ids = ["k", "type", "made", "empty"].map(|name| b.field_id(name).unwrap());
+            b.push_slice(ids[0], 2, 1);
+            b.push_static(ids[1], "plain");
+            b.push_made(ids[2], b"m");
+            b.push_slice(ids[3], 0, 0);
+            b.set_time(9);
+        });
+        let arena = b"plainm".to_vec();
+        let names = parsed.names().to_vec();
+        let mut builder = RestoredBuilder::new(names, arena, parsed.origins().into(), 2, 8);
+        for row in parsed.rows() {
+            builder.line().extend_from_slice(row.raw());
+            for (name, place, length) in row.places() {
+                let place = match place {
+                    Place::Line(at) => Place::Line(at),
+                    Place::Made(_) => Place::Made(5),
+                    Place::Shared(_) => Place::Shared(0),
+                };
+                builder.push_field(name, place, length);
+            }
+            builder.end_row(row.id(), row.time_ns(), row.received_ns(), row.origin_index());
+        }
+        let restored = builder.finish();
+        assert_eq!(restored.time_range_ns(), parsed.time_range_ns());
+        for (a, b) in restored.rows().zip(parsed.rows()) {
+            assert_eq!((a.raw(), a.id(), a.received_ns()), (b.raw(), b.id(), b.received_ns()));
+            assert!(a.fields().eq(b.fields()));
+        }
     }
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 mod builder;
 
-pub use builder::FrameBuilder;
+pub use builder::{FrameBuilder, encode_origin};
 
 /// First bytes of every frame.
 pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
@@ -445,7 +445,8 @@ impl<'a> Iterator for Lines<'a> {
 
 const ORIGIN_FIXED_BYTES: usize = 26;
 
-fn decode_origins(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
+/// Origins, one behind the other, as [`encode_origin`] wrote them.
+pub fn decode_origins(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
     let mut origins = Vec::new();
     while !bytes.is_empty() {
         if bytes.len() < ORIGIN_FIXED_BYTES {

@@ -2,7 +2,7 @@
 //!
 //! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
 //! - [`framing`]: a TCP stream into lines.
-//! - [`batch`]: the records of one frame after parsing: rows of fields that point into the frame.
+//! - [`batch`]: records: rows of fields that point into the bytes of a frame, or of a restored block.
 //! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
@@ -15,6 +15,6 @@ pub mod frame;
 pub mod framing;
 pub mod parse;
 
-pub use batch::{Batch, BatchBuilder, FieldId, Row};
+pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -78,7 +78,7 @@ impl Cache {
 
     pub(crate) fn frame(&self, position: Position) -> Option<Arc<Frame>> {
         match lock(&self.slots).get(position)? {
-            Kept::Batch(batch) => Some(batch.frame().clone()),
+            Kept::Batch(batch) => batch.frame().cloned(),
             Kept::Frame(frame) => Some(frame),
         }
     }

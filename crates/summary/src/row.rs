@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::Batch;
+use record::{Batch, Row};
 
 use crate::SUMMARY_TYPE;
 use crate::time::rfc3339;
@@ -127,11 +127,15 @@ pub fn stored_rows(
     batch: &Batch,
     settled_through: Option<u64>,
 ) -> impl Iterator<Item = SummaryRow> + use<'_> {
-    let through = batch.frame().origins().iter().filter_map(|o| o.hints.summarised_through).max();
-    let settled = through <= settled_through;
-    let type_id = batch.field_id("type").filter(|_| settled);
-    let of_type = type_id
-        .map(|id| batch.rows().filter(move |row| row.get(id) == Some(SUMMARY_TYPE.as_bytes())));
+    let settled = move |row: &Row<'_>| {
+        let origin = &batch.origins()[usize::from(row.origin_index())];
+        origin.hints.summarised_through <= settled_through
+    };
+    let type_id = batch.field_id("type");
+    let of_type = type_id.map(|id| {
+        let is_summary = move |row: &Row<'_>| row.get(id) == Some(SUMMARY_TYPE.as_bytes());
+        batch.rows().filter(move |row| is_summary(row) && settled(row))
+    });
     of_type.into_iter().flatten().filter_map(|row| {
         let fields = row.fields().map(|(id, value)| (batch.name(id), value));
         SummaryRow::from_fields(row.time_ns(), fields)

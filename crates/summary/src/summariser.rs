@@ -260,7 +260,7 @@ impl Summariser {
             self.buckets.insert(key, Bucket::new(entry.programs));
             return key;
         }
-        let arrival_ns = batch.frame().header().received_max_ns;
+        let arrival_ns = batch.received_max_ns().expect("a row asks for it");
         let key = (OTHER_ID, bucket_start(arrival_ns, self.bucket_ns()));
         let programs = self.types.entries[OTHER_ID as usize].programs;
         self.buckets.entry(key).or_insert_with(|| Bucket::new(programs));

@@ -137,7 +137,7 @@ impl Store {
     }
 
     fn crash(&mut self) {
-        let marks = self.frames.iter().flat_map(|f| f.frame().origins());
+        let marks = self.frames.iter().flat_map(|f| f.origins());
         let mark = marks.filter_map(|o| o.hints.summarised_through).max();
         self.summariser = Summariser::new(SummaryConfig::default(), mark);
         for (frame, position) in self.frames.iter().zip(1..) {

@@ -185,7 +185,8 @@ impl FrameBuilder {
     }
 }
 
-fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
+/// Appends an origin as frames and sealed blocks store it; [`super::decode_origins`] reads it.
+pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
     let (family, address, port) = match origin.sender {
         None => (0u8, [0; 16], 0),
         Some(sender) => match sender.ip() {

@@ -193,7 +193,7 @@ impl<'a> Flight<'a, '_, '_> {
                 if escaped {
                     self.memory.text.clear();
                     unescape(text, &mut self.memory.text);
-                    Value::Made(self.rows.builder.keep(self.memory.text.as_bytes()))
+                    Value::Made(self.rows.builder.keep_made(self.memory.text.as_bytes()))
                 } else {
                     Value::Text(text)
                 }

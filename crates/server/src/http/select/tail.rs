@@ -121,7 +121,8 @@ impl Follower {
                         self.send(format!("{{\"_skipped\":\"{skipped}\"}}\n").into_bytes()).await?;
                     }
                     lines_total = total;
-                    if !shown.remove(&batch.frame().header().sequence)
+                    let sequence = batch.frame().map(|frame| frame.header().sequence);
+                    if !sequence.is_some_and(|sequence| shown.remove(&sequence))
                         && self.show(&batch, i64::MIN).await?
                     {
                         last_sent = Instant::now();
@@ -152,7 +153,7 @@ impl Follower {
             tokio::task::yield_now().await;
             match tokio::task::block_in_place(|| unit.load()) {
                 Ok(Some(batch)) => {
-                    shown.insert(batch.frame().header().sequence);
+                    shown.extend(batch.rows().map(|row| row.id().sequence));
                     self.show(&batch, since_ns).await?;
                 }
                 Ok(None) => {}
