@@ -9,7 +9,7 @@ BIN := $(CARGO_TARGET_DIR)/release/loginson
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build web check fmt lint unit browser bench deny audit test-deps tools clean-demo
+.PHONY: help demo test build web check fmt lint unit browser test-parquet bench deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	npm --prefix web run build
 	@touch $@
 
-test: tools test-deps web check unit browser ## Run every test, the browser test included
+test: tools test-deps web check unit browser test-parquet ## Run every test, the browser test included
 	@echo "All tests passed."
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
@@ -48,6 +48,9 @@ unit: web ## Unit, property and black-box tests
 
 browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+
+test-parquet: build ## Exported Parquet, read by DuckDB and pandas
+	@LOGINSON_BIN="$(BIN)" scripts/test-parquet.sh
 
 bench: build ## Measure this machine beside its limits; see docs/benchmarks
 	cargo build --release --locked -p loginson-collector --example tcp_limit

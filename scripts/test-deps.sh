@@ -15,6 +15,7 @@ need zstd zstd
 need gzip gzip
 need sqlite3 sqlite3
 if [ -z "${CHROMIUM:-}" ]; then need chromium chromium; fi
+if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then packages+=(python3-venv); fi
 
 if [ ${#packages[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -30,3 +31,11 @@ fi
 
 # syslog-ng's packages exclude rsyslog's, so they are unpacked, not installed.
 scripts/fetch-syslog-ng.sh >/dev/null
+
+# Readers of Parquet, beside and not among the system's own Python packages.
+venv=${LOGINSON_PARQUET_VENV:-$HOME/.cache/loginson/parquet-venv}
+if ! "$venv/bin/python" -c 'import duckdb, pandas, pyarrow' 2>/dev/null; then
+  echo "Installing for the tests: duckdb, pandas, pyarrow"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check duckdb pandas pyarrow
+fi

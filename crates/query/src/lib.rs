@@ -42,6 +42,7 @@ pub use endpoint::{
 };
 pub use error::ParseError;
 pub use filter::{Comparison, Filter, Number, Pattern, Test};
+pub use number::parse_timestamp;
 pub use pipe::{
     Bucket, By, Facets, Function, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
 };

@@ -134,8 +134,9 @@ impl Kind {
     }
 }
 
-/// A full RFC 3339 time. As text, times with and without fractions of a second would not be in order.
-pub(crate) fn parse_timestamp(value: &[u8]) -> Option<i64> {
+/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none when it is anything else. As text, times with and
+/// without fractions of a second would not be in order.
+pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
     let shape = (20..=35).contains(&value.len())
         && value[4] == b'-'
         && matches!(value[10], b'T' | b't' | b' ');

@@ -83,6 +83,8 @@ pub struct Context {
     pub limit: Option<usize>,
     /// Rows to leave out before that.
     pub offset: usize,
+    /// Read the oldest units first, for those who want all rows. A limit then gives the rows that are read first.
+    pub oldest_first: bool,
     /// Computed fields to add to rows that are lines: `_id`, `_raw`, `_received`.
     pub include: Vec<String>,
     /// What the query may use up.
@@ -99,6 +101,7 @@ impl Default for Context {
             range: TimeRange::ALL,
             limit: None,
             offset: 0,
+            oldest_first: false,
             include: Vec::new(),
             limits: Limits::default(),
             progress: Arc::default(),
@@ -211,7 +214,9 @@ pub fn run(
     let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
     let include: Arc<[String]> = context.include.clone().into();
     let sink = match context.limit {
-        Some(limit) if row_wise => Sink::Newest(Newest::new(limit.saturating_add(context.offset))),
+        Some(limit) if row_wise && !context.oldest_first => {
+            Sink::Newest(Newest::new(limit.saturating_add(context.offset)))
+        }
         limit => Sink::Stream { skip: context.offset, left: limit.unwrap_or(usize::MAX) },
     };
     let mut run = Run {
@@ -269,10 +274,16 @@ impl Run<'_> {
         let range = self.context.range.intersect(query.filter().time_range());
         let progress = self.context.progress.clone();
         let mut units = source.units(range)?;
-        // Newest first, so that the newest rows are found soon; unknown ones could be the newest.
-        units.sort_by_key(|unit| {
-            std::cmp::Reverse(unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest))
-        });
+        if self.context.oldest_first {
+            // They come newest first; so those of the same time are in the order of their arrival.
+            units.reverse();
+            units.sort_by_key(|unit| unit.time_range_ns().map_or(i64::MAX, |(oldest, _)| oldest));
+        } else {
+            // So that the newest rows are found soon; unknown ones could be the newest.
+            units.sort_by_key(|unit| {
+                std::cmp::Reverse(unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest))
+            });
+        }
         progress.units_planned.store(units.len() as u64, Relaxed);
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
         let selector = Selector::new(query.filter());

@@ -69,6 +69,20 @@ fn counted(ranges: &[(i64, i64)]) -> Counted {
 }
 
 #[test]
+fn oldest_first() {
+    let check = |limit: Option<usize>, expected: &str| {
+        let source = counted(&[(20, 22), (10, 12), (0, 2)]);
+        let context = Context { oldest_first: true, limit, ..Context::default() };
+        let (found, outcome) = collect(&query("* | fields n"), &source, &context);
+        outcome.unwrap();
+        let numbers: Vec<&str> = found.iter().map(|row| row[0].1.as_str()).collect();
+        assert_eq!(numbers.join(" "), expected);
+    };
+    check(None, "0 1 10 11 20 21");
+    check(Some(3), "0 1 10");
+}
+
+#[test]
 fn units_that_cannot_matter_are_not_read() {
     let check = |text: &str, context: Context, loaded: usize, rows: usize| {
         let source = counted(&[(0, 10), (10, 20), (20, 30), (25, 35)]);

@@ -6,6 +6,7 @@
 mod cli;
 mod config;
 mod delivery;
+mod export;
 mod http;
 mod log;
 mod pipeline;

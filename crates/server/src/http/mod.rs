@@ -7,6 +7,7 @@ mod ask;
 mod body;
 mod context;
 mod error;
+mod export;
 mod guard;
 mod insert;
 mod listen;
@@ -16,6 +17,7 @@ mod params;
 mod queries;
 mod select;
 mod status;
+mod stream;
 mod summary;
 
 use std::net::SocketAddr;
@@ -142,6 +144,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(status::routes())
         .merge(insert::routes())
         .merge(select::routes())
+        .merge(export::routes())
         .merge(queries::routes())
         .merge(context::routes())
         .merge(summary::routes())

@@ -29,7 +29,8 @@ use super::super::ask::{no_place, wrong_query};
 use super::super::error::ApiResult;
 use super::super::listen::raised;
 use super::super::params::Params;
-use super::{CHUNKS_MAX, rows_answer, write_row};
+use crate::export::{Format, write_json};
+use crate::http::stream::{CHUNKS_MAX, rows_answer};
 use crate::pipeline::{Pipeline, TailBatch};
 
 /// How far back a tail begins when not told.
@@ -63,7 +64,7 @@ async fn tail(
     let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
     let follower = Follower { query, permit, sender, scratch: Scratch::default() };
     tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
-    Ok(rows_answer(Some(id), Body::from_stream(ReceiverStream::new(chunks))))
+    Ok(rows_answer(Some(id), Format::Jsonl, Body::from_stream(ReceiverStream::new(chunks))))
 }
 
 /// Returns once somebody cancelled the tail.
@@ -175,7 +176,7 @@ impl Follower {
                     .line(index)
                     .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
                 if arrived >= since_ns {
-                    write_row(&rows, index, &mut self.scratch, &mut chunk);
+                    write_json(&rows, index, &mut self.scratch, &mut chunk);
                     self.permit.progress.rows.fetch_add(1, Relaxed);
                 }
             }

@@ -1,0 +1,279 @@
+//! Rows as one Parquet file, written from front to back while rows come, in bounded memory.
+//!
+//! ```text
+//! "PAR1" | row group: a chunk of pages a column | row group | … | chunks of late columns | footer | its length | "PAR1"
+//! ```
+//!
+//! Which columns there are is not known before the last row. A footer may name chunks at any place of the file, so a
+//! column that is met late is added, and for the row groups before it a chunk without values, some 40 bytes, stands in front of
+//! the footer. So one pass is enough, and the file can be streamed.
+//!
+//! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_raw` is bytes, all others are text: a field may be
+//! a number in one line and a dash in the next, so a reader casts what it knows. What is not UTF-8 shows as U+FFFD, except in
+//! `_raw`. What has no place (a `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
+//! `_more`. Every column is optional: a row that lacks a field has null.
+//!
+//! Left out: statistics of columns other than times, indexes of pages, nested columns, encryption. The library of the Arrow
+//! project wants all columns before the first row, and brings a second library for dates.
+
+mod column;
+mod thrift;
+
+use std::collections::HashMap;
+
+use query::{Rows, Scratch, parse_timestamp};
+
+use self::column::{CODEC, Chunk, Kind, Values};
+use self::thrift::{Struct, write_struct};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+/// Version of the format, with the logical types of 2.6.
+const VERSION: i32 = 2;
+/// Values of a row group in bytes. It bounds memory: a reader's and ours, which is about twice that.
+const GROUP_BYTES_MAX: usize = 64 << 20;
+/// Rows of a row group.
+const GROUP_ROWS_MAX: u32 = 1 << 20;
+/// Columns of a file; values of further names go to [`MORE`]. The footer has some 100 bytes for each column in
+/// each row group.
+const COLUMNS_MAX: usize = 1_000;
+/// The column for what has no other place.
+const MORE: &str = "_more";
+
+/// Numbers of Parquet's constants.
+const INT64: i32 = 2;
+const BYTE_ARRAY: i32 = 6;
+const OPTIONAL: i32 = 1;
+const UTF8: i32 = 0;
+
+/// A Parquet file being written.
+pub struct ParquetWriter {
+    /// Bytes given away so far.
+    offset: u64,
+    columns: Vec<Column>,
+    places: HashMap<String, usize, foldhash::fast::RandomState>,
+    groups: Vec<Group>,
+    /// Rows of the group being collected.
+    rows: u32,
+    rows_total: u64,
+    more: serde_json::Map<String, serde_json::Value>,
+}
+
+struct Column {
+    name: String,
+    kind: Kind,
+    values: Values,
+}
+
+struct Group {
+    rows: u32,
+    /// One a column that was known then.
+    chunks: Vec<Chunk>,
+}
+
+impl ParquetWriter {
+    /// A file with no rows yet.
+    pub fn new() -> Self {
+        ParquetWriter {
+            offset: 0,
+            columns: Vec::new(),
+            places: HashMap::default(),
+            groups: Vec::new(),
+            rows: 0,
+            rows_total: 0,
+            more: serde_json::Map::new(),
+        }
+    }
+
+    /// Adds rows; appends what is ready to be written to `out`.
+    pub fn push(&mut self, rows: &Rows, scratch: &mut Scratch, out: &mut Vec<u8>) {
+        for index in 0..rows.len() {
+            rows.visit(index, scratch, |name, value| self.field(name, value));
+            self.end_row();
+        }
+        let held: usize = self.columns.iter().map(|column| column.values.memory_bytes()).sum();
+        // Rows come by the thousand, so the limit is passed by little; a single row has 8 MiB at most.
+        if held >= GROUP_BYTES_MAX || self.rows >= GROUP_ROWS_MAX {
+            self.end_group(out);
+        }
+    }
+
+    /// Appends the rest of the file to `out`.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.columns.is_empty() {
+            // A file must have a column, also when it has no row.
+            self.column("_time");
+        }
+        self.end_group(out);
+        self.begin(out);
+        let at = out.len();
+        self.fill_late_columns(out);
+        let footer_at = out.len();
+        self.write_footer(out);
+        let footer_bytes = (out.len() - footer_at) as u32;
+        out.extend_from_slice(&footer_bytes.to_le_bytes());
+        out.extend_from_slice(MAGIC);
+        self.offset += (out.len() - at) as u64;
+    }
+
+    fn field(&mut self, name: &str, value: &[u8]) {
+        let row = self.rows;
+        let text = String::from_utf8_lossy(value);
+        if name != MORE
+            && let Some(place) = self.column(name)
+        {
+            let column = &mut self.columns[place];
+            let time = (column.kind == Kind::Time).then(|| parse_timestamp(value));
+            match (column.kind, time) {
+                // A name that was given twice by pipes: the first one counts, the other is kept beside.
+                _ if column.values.has(row) => {}
+                (_, Some(Some(ns))) => return column.values.push(row, &ns.to_le_bytes()),
+                (_, Some(None)) => {}
+                (Kind::Bytes, _) => return column.values.push(row, value),
+                _ => return column.values.push(row, text.as_bytes()),
+            }
+        }
+        self.more.insert(name.to_owned(), text.into());
+    }
+
+    /// The place of a column, made when it is new; none when there are too many.
+    fn column(&mut self, name: &str) -> Option<usize> {
+        if let Some(&place) = self.places.get(name) {
+            return Some(place);
+        }
+        if self.columns.len() >= COLUMNS_MAX && name != MORE {
+            return None;
+        }
+        let kind = match name {
+            "_time" | "_received" => Kind::Time,
+            "_raw" => Kind::Bytes,
+            _ => Kind::Text,
+        };
+        self.columns.push(Column { name: name.to_owned(), kind, values: Values::default() });
+        self.places.insert(name.to_owned(), self.columns.len() - 1);
+        Some(self.columns.len() - 1)
+    }
+
+    fn end_row(&mut self) {
+        if !self.more.is_empty() {
+            let more = serde_json::Value::Object(std::mem::take(&mut self.more)).to_string();
+            let place = self.column(MORE).expect("it always has a place");
+            self.columns[place].values.push(self.rows, more.as_bytes());
+        }
+        self.rows += 1;
+    }
+
+    fn end_group(&mut self, out: &mut Vec<u8>) {
+        if self.rows == 0 {
+            return;
+        }
+        self.begin(out);
+        let at = out.len();
+        let base = self.offset - at as u64;
+        let rows = self.rows;
+        let write = |column: &mut Column| column.values.write(column.kind, rows, base, out);
+        let chunks = self.columns.iter_mut().map(write).collect();
+        self.groups.push(Group { rows, chunks });
+        self.rows_total += u64::from(rows);
+        self.rows = 0;
+        self.offset += (out.len() - at) as u64;
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.offset == 0 {
+            out.extend_from_slice(MAGIC);
+            self.offset = MAGIC.len() as u64;
+        }
+    }
+
+    /// Chunks without a value, for the groups that ended before a column was met.
+    fn fill_late_columns(&mut self, out: &mut Vec<u8>) {
+        let base = self.offset - out.len() as u64;
+        for group in &mut self.groups {
+            for column in &self.columns[group.chunks.len()..] {
+                let chunk = Values::default().write(column.kind, group.rows, base, out);
+                group.chunks.push(chunk);
+            }
+        }
+    }
+
+    fn write_footer(&self, out: &mut Vec<u8>) {
+        let created_by = concat!("loginson version ", env!("CARGO_PKG_VERSION"));
+        write_struct(out, |file| {
+            file.i32(1, VERSION);
+            // The root of the tree of columns, then the columns.
+            let elements: Vec<Option<&Column>> =
+                std::iter::once(None).chain(self.columns.iter().map(Some)).collect();
+            file.list(2, &elements, |s, column| match column {
+                None => {
+                    s.bytes(4, b"schema");
+                    s.i32(5, self.columns.len() as i32);
+                }
+                Some(column) => column.write_schema(s),
+            });
+            file.i64(3, self.rows_total as i64);
+            file.list(4, &self.groups, |s, group| group.write(s, &self.columns));
+            file.bytes(6, created_by.as_bytes());
+            // Least and greatest values are meant in the order of their type.
+            file.list(7, &self.columns, |order, _| order.structure(1, |_| {}));
+        });
+    }
+}
+
+impl Column {
+    fn physical_type(&self) -> i32 {
+        if self.kind == Kind::Time { INT64 } else { BYTE_ARRAY }
+    }
+
+    fn write_schema(&self, s: &mut Struct<'_>) {
+        s.i32(1, self.physical_type());
+        s.i32(3, OPTIONAL);
+        s.bytes(4, self.name.as_bytes());
+        match self.kind {
+            Kind::Bytes => {}
+            Kind::Text => {
+                s.i32(6, UTF8);
+                s.structure(10, |logical| logical.structure(1, |_| {}));
+            }
+            Kind::Time => s.structure(10, |logical| {
+                logical.structure(8, |timestamp| {
+                    // In UTC; the third unit is the nanosecond.
+                    timestamp.bool(1, true);
+                    timestamp.structure(2, |unit| unit.structure(3, |_| {}));
+                });
+            }),
+        }
+    }
+}
+
+impl Group {
+    fn write(&self, s: &mut Struct<'_>, columns: &[Column]) {
+        let sum = |bytes: fn(&Chunk) -> u64| self.chunks.iter().map(bytes).sum::<u64>() as i64;
+        let chunks: Vec<(&Chunk, &Column)> = self.chunks.iter().zip(columns).collect();
+        s.list(1, &chunks, |s, (chunk, column)| {
+            s.i64(2, 0);
+            s.structure(3, |meta| {
+                meta.i32(1, column.physical_type());
+                meta.list_i32(2, chunk.encodings());
+                meta.list_bytes(3, &[column.name.as_bytes()]);
+                meta.i32(4, CODEC);
+                meta.i64(5, self.rows.into());
+                meta.i64(6, chunk.bytes_plain as i64);
+                meta.i64(7, chunk.bytes as i64);
+                meta.i64(9, chunk.data_offset as i64);
+                if let Some(offset) = chunk.dictionary_offset() {
+                    meta.i64(11, offset as i64);
+                }
+                meta.structure(12, |statistics| {
+                    statistics.i64(3, chunk.nulls as i64);
+                    if let Some((min, max)) = chunk.time_ns {
+                        statistics.bytes(5, &max.to_le_bytes());
+                        statistics.bytes(6, &min.to_le_bytes());
+                    }
+                });
+            });
+        });
+        s.i64(2, sum(|chunk| chunk.bytes_plain));
+        s.i64(3, self.rows.into());
+        s.i64(6, sum(|chunk| chunk.bytes));
+    }
+}

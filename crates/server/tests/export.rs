@@ -1,0 +1,105 @@
+//! Exports over HTTP: complete, byte for byte, and never whole when they are not.
+
+mod common;
+
+use std::io::{BufReader, Write};
+
+use common::{Server, encoded, read_chunk, read_head};
+
+/// Lines that a careless writer would change.
+const AWKWARD: &[&[u8]] = &[
+    b"<11>1 2026-01-31T12:00:00Z web1 nginx - - - first",
+    b"bad \xff\xfe bytes",
+    b"",
+    b"nul \0 and tab \t and \r inside\r",
+    br#"{"_time":"2026-01-31T12:00:01Z","level":"error","":"no name","_msg":"quo\"ted"}"#,
+];
+
+fn filled() -> (Server, Vec<u8>) {
+    let server = Server::start();
+    let mut lines = Vec::new();
+    for batch in 0..3 {
+        let mut body = AWKWARD.join(&b'\n');
+        (0..5_000).for_each(|i| write!(body, "\nline {batch} {i}").unwrap());
+        body.push(b'\n');
+        assert_eq!(server.post("/insert/lines", &body).status, 200);
+        lines.extend(body);
+    }
+    (server, lines)
+}
+
+fn sorted(lines: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = lines.split(|&b| b == b'\n').collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn every_row_in_each_format() {
+    let (server, lines) = filled();
+    let get = |parameters: &str| server.get(&format!("/api/v1/export?{parameters}"));
+    let all = encoded("NOT type:summary");
+
+    let raw = get(&format!("format=raw&query={all}"));
+    assert_eq!(raw.status, 200);
+    assert!(sorted(&raw.body) == sorted(&lines), "lines come back byte for byte");
+    assert_eq!(raw.header("content-disposition"), Some("attachment; filename=\"loginson.log\""));
+
+    let rows = get(&format!("format=jsonl&query={all}&include=_id")).rows();
+    assert_eq!(rows.len(), sorted(&lines).len() - 1);
+    assert!(rows.iter().all(|row| row["_id"].is_string() && row["_time"].is_string()));
+    assert_eq!(rows[0]["_time"], "2026-01-31T12:00:00Z", "the oldest first");
+    let range = "start=2026-01-31T12:00:01Z&end=2026-01-31T12:00:02Z";
+    assert_eq!(get(&format!("format=jsonl&{range}")).rows().len(), 3);
+
+    let table = get(&format!("format=parquet&query={all}"));
+    assert!(table.body.starts_with(b"PAR1") && table.body.ends_with(b"PAR1"));
+    assert_eq!(table.header("content-type"), Some("application/vnd.apache.parquet"));
+
+    let counted = get(&format!("format=jsonl&query={}", encoded("line | stats count() n"))).rows();
+    assert_eq!(counted[0]["n"], "15000");
+}
+
+#[test]
+fn mistakes_are_answered() {
+    let (server, _) = filled();
+    for (parameters, expected) in [
+        ("query=*".to_owned(), "'format' is missing"),
+        ("format=csv".into(), "not raw, jsonl or parquet"),
+        (format!("format=raw&query={}", encoded("* | stats count()")), "have no raw form"),
+        (format!("format=raw&query={}", encoded("a |")), "expected"),
+        ("format=jsonl&include=_what".into(), "include: '_what'"),
+    ] {
+        let answer = server.get(&format!("/api/v1/export?{parameters}"));
+        assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());
+        assert!(answer.text().contains(expected), "{}", answer.text());
+    }
+}
+
+#[test]
+fn a_cancelled_export_does_not_look_whole() {
+    let server = Server::start();
+    // More than the connection and the queue of pieces hold.
+    let line = format!("{}\n", "x".repeat(10_000));
+    for _ in 0..40 {
+        assert_eq!(server.post("/insert/lines", line.repeat(400).as_bytes()).status, 200);
+    }
+    let mut stream = server.connect();
+    write!(stream, "GET /api/v1/export?format=raw HTTP/1.1\r\nHost: {}\r\n\r\n", server.http)
+        .unwrap();
+    let mut reader = BufReader::new(stream);
+    let (status, head) = read_head(&mut reader).unwrap();
+    assert_eq!(status, 200);
+    let id = &head.iter().find(|(name, _)| name == "x-loginson-query-id").unwrap().1;
+    let entry = server.get(&format!("/api/v1/queries/{id}")).json();
+    assert_eq!((&entry["kind"], &entry["state"]), (&"export".into(), &"running".into()));
+    let cancelled = server.request("DELETE", &format!("/api/v1/queries/{id}"), &[], b"");
+    assert_eq!(cancelled.status, 200);
+    let mut read = || loop {
+        match read_chunk(&mut reader) {
+            Ok(Some(_)) => {}
+            end => return end.is_ok(),
+        }
+    };
+    assert!(!read(), "the answer breaks off");
+}
