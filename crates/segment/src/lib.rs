@@ -11,9 +11,11 @@
 //! Left out: which segments there are (the store's catalog knows), compression, and columns.
 
 mod error;
+mod hash;
 mod header;
 mod index;
 mod reader;
+pub mod template;
 mod writer;
 
 pub use error::SegmentError;

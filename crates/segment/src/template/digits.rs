@@ -1,0 +1,292 @@
+//! Values that are digits between fixed texts (`08:24:50,714`, `10.251.42.84:59752`, `len:1893`), each as one
+//! integer in mixed radix: what reads as a time of day moves on steadily, and its difference from the time
+//! before is small.
+//!
+//! In the tables section: the number of groups of digits, and for each the text before it, its least width,
+//! least value and radix; then the text behind the last; then the integers.
+
+use super::estimate::Estimator;
+use super::ints::{Ints, IntsView};
+use super::texts::{Span, Texts};
+use super::wire::{Reader, put_varint};
+use super::{CodecError, Sections};
+
+/// Groups of digits in a value. Values with more are taken apart by templates.
+const GROUPS_MAX: usize = 12;
+/// Digits of a group: those of the largest number that always fits 64 bits.
+const DIGITS_MAX: usize = 19;
+
+/// A group of digits: rendered with at least `width` digits, zeros in front.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    before: Vec<u8>,
+    width: usize,
+    low: u64,
+    /// How many values the group can take, for all groups but the first.
+    radix: u64,
+}
+
+/// An encoded column.
+pub(super) struct Digits {
+    groups: Vec<Group>,
+    behind: Vec<u8>,
+    ints: Ints,
+}
+
+/// A value's shape: where its groups of digits stand. Returns false when it has none or too many.
+fn groups_of(value: &[u8], groups: &mut Vec<(usize, usize)>) -> bool {
+    groups.clear();
+    let mut at = 0;
+    while at < value.len() {
+        if !value[at].is_ascii_digit() {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while at < value.len() && value[at].is_ascii_digit() {
+            at += 1;
+        }
+        if groups.len() == GROUPS_MAX || at - start > DIGITS_MAX {
+            return false;
+        }
+        groups.push((start, at));
+    }
+    !groups.is_empty()
+}
+
+fn number(digits: &[u8]) -> u64 {
+    digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
+}
+
+impl Digits {
+    /// The column, or `None` if the values are not alike or do not render back exactly.
+    pub fn encode(text: &[u8], spans: &[Span], estimator: &mut Estimator) -> Option<Digits> {
+        let mut places = Vec::new();
+        let first = spans.first()?.of(text);
+        if !groups_of(first, &mut places) {
+            return None;
+        }
+        let count = places.len();
+        let mut fixed = Vec::with_capacity(count + 1);
+        let mut from = 0;
+        for &(start, end) in &places {
+            fixed.push(&first[from..start]);
+            from = end;
+        }
+        fixed.push(&first[from..]);
+
+        let mut lengths = vec![(usize::MAX, 0); count];
+        let mut numbers = Vec::with_capacity(spans.len() * count);
+        for span in spans {
+            let value = span.of(text);
+            if !groups_of(value, &mut places) || places.len() != count {
+                return None;
+            }
+            let mut from = 0;
+            for (group, &(start, end)) in places.iter().enumerate() {
+                if &value[from..start] != fixed[group] {
+                    return None;
+                }
+                let (shortest, longest) = &mut lengths[group];
+                *shortest = (end - start).min(*shortest);
+                *longest = (end - start).max(*longest);
+                numbers.push(number(&value[start..end]));
+                from = end;
+            }
+            if &value[from..] != fixed[count] {
+                return None;
+            }
+        }
+        // Zeros in front of more digits than the shortest has would be lost.
+        for span in spans {
+            let value = span.of(text);
+            groups_of(value, &mut places);
+            for (&(start, end), &(shortest, _)) in places.iter().zip(&lengths) {
+                if end - start > shortest && value[start] == b'0' {
+                    return None;
+                }
+            }
+        }
+
+        let groups = radixes(&fixed, &lengths, &numbers)?;
+        let combine = |row: &[u64]| {
+            let start = row[0] - groups[0].low;
+            groups[1..].iter().zip(&row[1..]).fold(start, |sum, (g, v)| sum * g.radix + (v - g.low))
+        };
+        let values: Vec<u64> = numbers.chunks_exact(count).map(combine).collect();
+        let ints = Ints::encode(&values, false, estimator);
+        Some(Digits { groups, behind: fixed[count].to_vec(), ints })
+    }
+
+    pub fn cost(&self) -> u32 {
+        let fixed: usize = self.groups.iter().map(|g| g.before.len() + 4).sum();
+        self.ints.cost + fixed as u32 / 2
+    }
+
+    pub fn write(&self, out: &mut Sections) {
+        put_varint(&mut out.tables, self.groups.len() as u64);
+        for group in &self.groups {
+            put_varint(&mut out.tables, group.before.len() as u64);
+            out.tables.extend_from_slice(&group.before);
+            out.tables.push(group.width as u8);
+            put_varint(&mut out.tables, group.low);
+            put_varint(&mut out.tables, group.radix);
+        }
+        put_varint(&mut out.tables, self.behind.len() as u64);
+        out.tables.extend_from_slice(&self.behind);
+        self.ints.write(out);
+    }
+}
+
+/// The groups with their ranges, or `None` when together they do not fit 63 bits.
+fn radixes(fixed: &[&[u8]], lengths: &[(usize, usize)], numbers: &[u64]) -> Option<Vec<Group>> {
+    let count = lengths.len();
+    let mut groups = Vec::with_capacity(count);
+    let mut states = 1u128;
+    for group in (0..count).rev() {
+        let (shortest, longest) = lengths[group];
+        let column = || numbers[group..].iter().step_by(count).copied();
+        let (low, high) = (column().min()?, column().max()?);
+        // Two digits below 60 are taken for minutes and seconds, and before them hours, so that the whole
+        // carries over as time does.
+        let sixty = |g: Option<&Group>| g.is_some_and(|g: &Group| g.radix == 60);
+        let behind = groups.last();
+        let (low, radix) = match (shortest, longest) {
+            _ if group == 0 => (low, 0),
+            (2, 2) if high < 24 && sixty(behind) && sixty(groups.iter().rev().nth(1)) => (0, 24),
+            (2, 2) if high < 60 => (0, 60),
+            (3..=9, _) if shortest == longest => (0, 10u64.pow(shortest as u32)),
+            _ => (low, high - low + 1),
+        };
+        states *= if group == 0 { u128::from(high - low) + 1 } else { u128::from(radix) };
+        if states > 1 << 63 {
+            return None;
+        }
+        groups.push(Group { before: fixed[group].to_vec(), width: shortest, low, radix });
+    }
+    groups.reverse();
+    Some(groups)
+}
+
+/// A column as it stands in the sections.
+pub(super) struct DigitsView<'a> {
+    groups: Vec<Group>,
+    behind: &'a [u8],
+    ints: IntsView<'a>,
+}
+
+impl<'a> DigitsView<'a> {
+    pub fn read(
+        tables: &mut Reader<'a>,
+        numbers: &mut Reader<'a>,
+        count: usize,
+    ) -> Result<Self, CodecError> {
+        let group_count = tables.count(GROUPS_MAX)?;
+        let mut groups = Vec::with_capacity(group_count);
+        for at in 0..group_count {
+            let before = tables.string()?.to_vec();
+            let width = usize::from(tables.byte()?);
+            let (low, radix) = (tables.varint()?, tables.varint()?);
+            if width > DIGITS_MAX || at > 0 && radix == 0 {
+                return Err(tables.damaged("a group of digits that cannot be"));
+            }
+            groups.push(Group { before, width, low, radix });
+        }
+        if groups.is_empty() {
+            return Err(tables.damaged("no group of digits"));
+        }
+        let behind = tables.string()?;
+        Ok(DigitsView { groups, behind, ints: IntsView::read(tables, numbers, count)? })
+    }
+
+    /// The fixed texts, with a `#` for each group of digits.
+    pub fn pattern(&self) -> Vec<u8> {
+        let groups = self.groups.iter().flat_map(|g| g.before.iter().copied().chain([b'#']));
+        groups.chain(self.behind.iter().copied()).collect()
+    }
+
+    pub fn ints(&self) -> &IntsView<'a> {
+        &self.ints
+    }
+
+    pub fn decode(&self, out: &mut Texts, budget: &mut usize) -> Result<(), CodecError> {
+        let mut values = [0u64; GROUPS_MAX];
+        let fixed: usize = self.groups.iter().map(|g| g.before.len()).sum();
+        let row_bytes_max = fixed + self.behind.len() + self.groups.len() * 20;
+        for mut rest in self.ints.decode()? {
+            if row_bytes_max > *budget {
+                return Err(CodecError::too_large());
+            }
+            for (value, group) in values.iter_mut().zip(&self.groups).skip(1).rev() {
+                *value = (rest % group.radix).wrapping_add(group.low);
+                rest /= group.radix;
+            }
+            values[0] = rest.wrapping_add(self.groups[0].low);
+            let start = out.bytes.len();
+            for (value, group) in values.iter().zip(&self.groups) {
+                out.bytes.extend_from_slice(&group.before);
+                push_number(&mut out.bytes, *value, group.width);
+            }
+            out.bytes.extend_from_slice(self.behind);
+            *budget -= out.bytes.len() - start;
+            out.end();
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn push_number(out: &mut Vec<u8>, mut value: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    while value > 0 {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::texts::tests::spans_of;
+    use super::*;
+
+    /// Whether the values are taken, and come back.
+    fn check(values: &[&str], taken: bool) {
+        let (text, spans) = spans_of(values);
+        let Some(digits) = Digits::encode(&text, &spans, &mut Estimator::new()) else {
+            assert!(!taken, "{values:?} were refused");
+            return;
+        };
+        assert!(taken, "{values:?} were taken");
+        let mut sections = Sections::default();
+        digits.write(&mut sections);
+        let mut tables = Reader::new("tables", &sections.tables);
+        let mut numbers = Reader::new("numbers", &sections.numbers);
+        let view = DigitsView::read(&mut tables, &mut numbers, values.len()).unwrap();
+        let mut out = Texts::default();
+        view.decode(&mut out, &mut (1 << 20)).unwrap();
+        for (at, value) in values.iter().enumerate() {
+            assert_eq!(out.get(at), value.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_renders_back_is_taken() {
+        check(&["0", "10", "7"], true);
+        check(&["08:24:50", "23:59:59", "00:00:00"], true);
+        check(&["2005-06-14-09.21.59.021659", "2005-06-14-09.22.19.720208"], true);
+        check(&["17/May/2015:12:05:28", "18/May/2015:00:05:28"], true);
+        check(&["10.251.42.84:59752", "10.0.0.1:1"], true);
+        check(&["007", "010", "1000"], true);
+        check(&["18446744073709551615"], false);
+        check(&["9999999999999999999", "1"], false);
+        check(&["1", "05"], false);
+        check(&["1", "a1"], false);
+        check(&["1 ", "1"], false);
+        check(&["", "1"], false);
+        check(&["x"], false);
+        check(&["1.2.3.4.5.6.7.8.9.1.2.3.4"], false);
+    }
+}

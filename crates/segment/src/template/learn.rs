@@ -1,0 +1,362 @@
+//! Which texts stand still and which vary: templates learned from the values of a column.
+//!
+//! 1. Tokens with a digit vary, the others stand still: values that are then alike share a *shape*.
+//! 2. Shapes that differ in one token only, and are many for their rows, become one shape where it varies.
+//!    Repeated until none is left to merge.
+//! 3. Shapes of few rows are cut behind the longest beginning that enough of them share; the rest of the value
+//!    is one slot, and may be taken apart again as a column of its own.
+//!
+//! The time is linear in the tokens of the values plus, a round, the tokens of the shapes.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::texts::Span;
+use super::token::{Grain, Token, cut};
+use crate::hash::{fold, hash64};
+
+/// What the hash of a varying token is.
+const VARIES: u64 = 0x5bd1_e995_97f4_a7c1;
+/// Rounds of merging: as many tokens of one shape can come to vary by merging.
+const ROUNDS_MAX: usize = 8;
+/// Shapes that must differ in one token for it to vary.
+const MERGE_SHAPES_MIN: u32 = 3;
+/// Rows a shape has on average, beyond which its words rather stand still.
+const MERGE_ROWS_MEAN_MAX: u32 = 64;
+/// Rows below which a shape does not earn its template.
+const SHAPE_ROWS_MIN: u32 = 4;
+/// Rows that must share a beginning for a template that ends behind it.
+const BEGINNING_ROWS_MIN: u32 = 8;
+
+type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// Values taken apart.
+#[derive(Debug)]
+pub(super) struct Split {
+    /// Each template: texts that stand still, with a slot between any two.
+    pub templates: Vec<Vec<Vec<u8>>>,
+    /// The template of each value.
+    pub ids: Vec<u32>,
+    /// The values of each column (see [`super::trie`]), in order of the rows that have it.
+    pub columns: Vec<Vec<Span>>,
+}
+
+/// Values with the same tokens but for those that vary.
+struct Shape {
+    /// A value of it.
+    row: u32,
+    rows: u32,
+    /// Hash of each token of the value, [`VARIES`] for those that vary.
+    tokens: Vec<u64>,
+    /// The shape it was merged into.
+    merged: Option<u32>,
+    /// Tokens that stand before a slot for the rest of the value, if it has one.
+    beginning: Option<u32>,
+}
+
+struct Cut<'a> {
+    text: &'a [u8],
+    spans: &'a [Span],
+    tokens: Vec<Token>,
+    /// Where the tokens of each value end.
+    token_ends: Vec<u32>,
+}
+
+impl Cut<'_> {
+    fn tokens(&self, row: u32) -> &[Token] {
+        let row = row as usize;
+        let start = if row == 0 { 0 } else { self.token_ends[row - 1] as usize };
+        &self.tokens[start..self.token_ends[row] as usize]
+    }
+}
+
+/// Takes values apart.
+pub(super) fn learn(text: &[u8], spans: &[Span], grain: Grain) -> Split {
+    let mut values = Cut { text, spans, tokens: Vec::new(), token_ends: Vec::new() };
+    for span in spans {
+        cut(span.of(text), span.start, grain, &mut values.tokens);
+        values.token_ends.push(values.tokens.len() as u32);
+    }
+    let (mut shapes, mut by_key, row_shapes) = shapes_of(&values);
+    for _ in 0..ROUNDS_MAX {
+        if !merge(&mut shapes, &mut by_key) {
+            break;
+        }
+    }
+    cut_rare(&mut shapes);
+    extract(&values, &shapes, &row_shapes)
+}
+
+#[inline]
+fn place(hash: u64, at: usize) -> u64 {
+    fold(hash ^ 0x2545_f491_4f6c_dd1d, (at as u64).wrapping_mul(2) + 0x9e37_79b9_7f4a_7c15)
+}
+
+/// The shape of each value. A shape's key is the sum of the hashes of its tokens, each by its place, so that
+/// the key with one token varying is known at once.
+fn shapes_of(values: &Cut<'_>) -> (Vec<Shape>, Map<u64, u32>, Vec<u32>) {
+    let mut shapes: Vec<Shape> = Vec::new();
+    let mut by_key: Map<u64, u32> = Map::default();
+    let mut row_shapes = Vec::with_capacity(values.spans.len());
+    let mut hashes = Vec::new();
+    for (row, span) in values.spans.iter().enumerate() {
+        hashes.clear();
+        let mut key = 0u64;
+        let mut from = span.start;
+        let tokens = values.tokens(row as u32);
+        for (at, token) in tokens.iter().enumerate() {
+            let between = hash64(&values.text[from as usize..token.span.start as usize]);
+            let hash = if token.digit { VARIES } else { hash64(token.span.of(values.text)) };
+            key = key.wrapping_add(place(between, 1000 + at)).wrapping_add(place(hash, at));
+            hashes.push(hash);
+            from = token.span.end;
+        }
+        let behind = hash64(&values.text[from as usize..span.end as usize]);
+        key = key.wrapping_add(place(behind, 1000 + tokens.len()));
+        let id = *by_key.entry(key).or_insert_with(|| {
+            let tokens = hashes.clone();
+            shapes.push(Shape { row: row as u32, rows: 0, tokens, merged: None, beginning: None });
+            shapes.len() as u32 - 1
+        });
+        shapes[id as usize].rows += 1;
+        row_shapes.push(id);
+    }
+    // Keys were needed by content; merging needs them by shape.
+    (shapes, by_key, row_shapes)
+}
+
+/// Merges shapes that differ in one token. Returns whether any was.
+fn merge(shapes: &mut Vec<Shape>, by_key: &mut Map<u64, u32>) -> bool {
+    let mut keys = vec![0u64; shapes.len()];
+    for (&key, &id) in by_key.iter() {
+        keys[id as usize] = key;
+    }
+    // For each key with one token varying: shapes that have it, and their rows.
+    let mut groups: Map<u64, (u32, u32)> = Map::default();
+    let varied = |shape: &Shape, key: u64, at: usize| {
+        let hash = shape.tokens[at];
+        let other = key.wrapping_sub(place(hash, at)).wrapping_add(place(VARIES, at));
+        (hash != VARIES).then_some(other)
+    };
+    for (shape, &key) in shapes.iter().zip(&keys) {
+        if shape.merged.is_some() {
+            continue;
+        }
+        for at in 0..shape.tokens.len() {
+            if let Some(other) = varied(shape, key, at) {
+                let group = groups.entry(other).or_default();
+                group.0 += 1;
+                group.1 += shape.rows;
+            }
+        }
+    }
+    let wanted = |&(members, rows): &(u32, u32), exists: bool| {
+        members + 2 * u32::from(exists) >= MERGE_SHAPES_MIN && rows / members <= MERGE_ROWS_MEAN_MAX
+    };
+    let mut any = false;
+    for id in 0..shapes.len() {
+        let shape = &shapes[id];
+        if shape.merged.is_some() {
+            continue;
+        }
+        let key = keys[id];
+        let best = (0..shape.tokens.len())
+            .filter_map(|at| Some((at, varied(shape, key, at)?)))
+            .filter(|(_, other)| {
+                let exists = by_key.get(other).is_some_and(|&id| (id as usize) < keys.len());
+                wanted(&groups[other], exists)
+            })
+            .max_by_key(|(at, other)| (groups[other].0, std::cmp::Reverse(*at)));
+        let Some((at, other)) = best else { continue };
+        any = true;
+        let rows = shape.rows;
+        let into = match by_key.get(&other) {
+            Some(&into) => into,
+            None => {
+                let mut tokens = shape.tokens.clone();
+                tokens[at] = VARIES;
+                let row = shape.row;
+                shapes.push(Shape { row, rows: 0, tokens, merged: None, beginning: None });
+                let into = shapes.len() as u32 - 1;
+                by_key.insert(other, into);
+                into
+            }
+        };
+        shapes[id].merged = Some(into);
+        let root = root_of(shapes, into);
+        shapes[root as usize].rows += rows;
+    }
+    any
+}
+
+fn root_of(shapes: &[Shape], mut id: u32) -> u32 {
+    while let Some(into) = shapes[id as usize].merged {
+        id = into;
+    }
+    id
+}
+
+/// Gives shapes of few rows a beginning, behind which the rest of the value is one slot.
+fn cut_rare(shapes: &mut [Shape]) {
+    let rare = |shape: &Shape| shape.merged.is_none() && shape.rows < SHAPE_ROWS_MIN;
+    let beginnings = |shape: &Shape| {
+        let mut key = 0u64;
+        let keys = shape.tokens.iter().enumerate().map(move |(at, &hash)| {
+            key = key.wrapping_add(place(hash, at));
+            key
+        });
+        keys.collect::<Vec<_>>()
+    };
+    let mut rows: Map<u64, u32> = Map::default();
+    for shape in shapes.iter().filter(|s| rare(s)) {
+        for key in beginnings(shape) {
+            *rows.entry(key).or_default() += shape.rows;
+        }
+    }
+    for shape in shapes.iter_mut() {
+        if !rare(shape) {
+            continue;
+        }
+        let keys = beginnings(shape);
+        let longest = keys.iter().rposition(|key| rows[key] >= BEGINNING_ROWS_MIN);
+        shape.beginning = Some(longest.map_or(0, |at| at as u32 + 1));
+    }
+}
+
+/// The templates of the shapes that are left, and the columns of their slots.
+fn extract(values: &Cut<'_>, shapes: &[Shape], row_shapes: &[u32]) -> Split {
+    let text = values.text;
+    let roots: Vec<u32> = (0..shapes.len() as u32).map(|id| root_of(shapes, id)).collect();
+    let mut by_pieces: Map<Vec<Vec<u8>>, u32> = Map::default();
+    let mut trie = super::trie::Trie::default();
+    let mut split = Split { templates: Vec::new(), ids: Vec::new(), columns: Vec::new() };
+    let mut template_columns: Vec<Vec<u32>> = Vec::new();
+    let mut slots = Vec::new();
+    let mut pieces = Vec::new();
+    let mut known: Vec<Option<u32>> = vec![None; shapes.len()];
+    for (row, span) in values.spans.iter().enumerate() {
+        let root = roots[row_shapes[row] as usize];
+        let shape = &shapes[root as usize];
+        let tokens = values.tokens(row as u32);
+        slots_of(tokens, *span, shape, text, &mut slots);
+        // Rows of a shape have one template, unless a beginning cuts them or hashes collided.
+        let fits = |&id: &u32| {
+            let pieces: &Vec<Vec<u8>> = &split.templates[id as usize];
+            let mut from = span.start;
+            pieces.len() == slots.len() + 1
+                && slots.iter().zip(pieces).all(|(slot, piece)| {
+                    let alike = &text[from as usize..slot.start as usize] == piece;
+                    from = slot.end;
+                    alike
+                })
+                && text[from as usize..span.end as usize] == pieces[slots.len()]
+        };
+        let id = known[root as usize].filter(fits).unwrap_or_else(|| {
+            pieces.clear();
+            let mut from = span.start;
+            for slot in &slots {
+                pieces.push(text[from as usize..slot.start as usize].to_vec());
+                from = slot.end;
+            }
+            pieces.push(text[from as usize..span.end as usize].to_vec());
+            *by_pieces.entry(pieces.clone()).or_insert_with(|| {
+                template_columns.push(trie.columns(&pieces));
+                split.templates.push(pieces.clone());
+                split.templates.len() as u32 - 1
+            })
+        });
+        known[root as usize] = Some(id);
+        split.ids.push(id);
+        split.columns.resize(trie.len(), Vec::new());
+        for (slot, &column) in slots.iter().zip(&template_columns[id as usize]) {
+            split.columns[column as usize].push(*slot);
+        }
+    }
+    split
+}
+
+/// The slots of a value: its varying tokens up to the beginning's end, then the rest.
+fn slots_of(tokens: &[Token], span: Span, shape: &Shape, text: &[u8], slots: &mut Vec<Span>) {
+    slots.clear();
+    // Rows whose key collided with another shape's get a slot over all.
+    if tokens.len() != shape.tokens.len() {
+        slots.push(span);
+        return;
+    }
+    let whole = shape.beginning.map_or(tokens.len(), |b| b as usize);
+    for (token, &hash) in tokens[..whole].iter().zip(&shape.tokens) {
+        if hash == VARIES {
+            slots.push(token.span);
+        }
+    }
+    if shape.beginning.is_none() {
+        return;
+    }
+    // One space behind the beginning stands still, so that the rest begins with a word.
+    let mut start = if whole == 0 { span.start } else { tokens[whole - 1].span.end };
+    start += u32::from(text[start as usize..span.end as usize].first() == Some(&b' '));
+    slots.push(Span { start, end: span.end });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::texts::tests::spans_of;
+    use super::*;
+
+    fn templates(values: &[String]) -> Vec<String> {
+        let (text, spans) = spans_of(values);
+        let split = learn(&text, &spans, Grain::Line);
+        let mut columns: Vec<_> = split.columns.iter().map(|c| c.iter()).collect();
+        let mut trie = super::super::trie::Trie::default();
+        let slots: Vec<_> = split.templates.iter().map(|t| trie.columns(t)).collect();
+        for (value, &id) in values.iter().zip(&split.ids) {
+            let template = &split.templates[id as usize];
+            let mut rendered = template[0].clone();
+            for (piece, &column) in template[1..].iter().zip(&slots[id as usize]) {
+                rendered.extend_from_slice(columns[column as usize].next().unwrap().of(&text));
+                rendered.extend_from_slice(piece);
+            }
+            assert_eq!(rendered, value.as_bytes());
+        }
+        assert!(columns.iter_mut().all(|c| c.next().is_none()));
+        split.templates.iter().map(|t| String::from_utf8(t.join(&b'*')).unwrap()).collect()
+    }
+
+    #[test]
+    fn tokens_with_digits_vary() {
+        let values: Vec<_> = (0..20).map(|i| format!("took {i} ms (job {})", i * i)).collect();
+        assert_eq!(templates(&values), ["took * ms (job *)"]);
+    }
+
+    #[test]
+    fn many_words_in_one_place_vary() {
+        let names = ["root", "anna", "ben", "carl", "dora", "emil"];
+        let values: Vec<_> =
+            (0..30).map(|i| format!("login of {} failed", names[i % names.len()])).collect();
+        assert_eq!(templates(&values), ["login of * failed"]);
+    }
+
+    #[test]
+    fn few_words_with_many_rows_stand_still() {
+        let values: Vec<_> = (0..400).map(|i| format!("unit {} up", ["a", "b"][i % 2])).collect();
+        assert_eq!(templates(&values), ["unit a up", "unit b up"]);
+    }
+
+    #[test]
+    fn rare_lines_share_a_beginning() {
+        let words = "the quick brown fox jumps over a lazy dog and runs away from it";
+        let words: Vec<_> = words.split(' ').collect();
+        let values: Vec<_> =
+            (0..14).map(|i| format!("task {i} says {}", words[i..].join(" "))).collect();
+        let found = templates(&values);
+        assert!(found.contains(&"task * says *".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn odd_values_come_back() {
+        let values = ["", " ", "1", "\"", "a\"\"1\"2\"", "1 1", "[1][2]", "x"];
+        templates(&values.map(str::to_owned));
+        templates(&[]);
+    }
+}

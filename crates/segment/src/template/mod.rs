@@ -1,0 +1,269 @@
+//! Templates: a column of log messages as texts that stand still and values that vary.
+//!
+//! Lines of a program are a few texts with places that change. Those texts are stored once; a line is the number
+//! of its template and the values of its slots. The values of one slot are a column of their own, written in
+//! the encoding that fits: integers and times as differences, repeated values as a dictionary, what has a
+//! structure as templates again. Every value comes back byte by byte, whatever bytes it holds.
+//!
+//! The bytes are three sections, not compressed, laid out so that zstd compresses them best; the caller
+//! compresses each as one frame:
+//!
+//! | section | what is in it |
+//! |---|---|
+//! | tables | version; the tree of encodings in preorder, with the texts of templates |
+//! | numbers | streams of integers and hexadecimal numbers, in the order of the tree |
+//! | texts | values that are stored as they are, in the order of the tree |
+//!
+//! A needle that stands in the text of a template is counted without opening any line of it; only lines of
+//! templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
+//!
+//! Invariants: encoding is a function of the values alone; decoding gives the values or an error, and takes
+//! memory in proportion to the text and the rows that the caller says there are.
+//!
+//! Left out: compression and checksums (the caller's), and templates shared between blocks: a block is read
+//! without any other.
+
+mod column;
+mod digits;
+mod estimate;
+mod ints;
+mod learn;
+mod outline;
+mod search;
+mod texts;
+mod token;
+mod trie;
+mod view;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use texts::{Texts, Values};
+
+use estimate::Estimator;
+use search::Needle;
+use texts::Span;
+use view::{BUDGET_TEXTS, Kind, Readers, View};
+use wire::{Reader, put_varint};
+
+/// How many sections a column has.
+pub const SECTIONS: usize = 3;
+/// Largest text of a column. The caller cuts its blocks far below.
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
+/// How far around an occurrence of a needle its meaning may depend on the text, bytes: one character.
+pub const CONTEXT_BYTES: usize = 4;
+const VERSION: u64 = 1;
+
+/// The sections are not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("templates: section {section} is damaged at byte {at}: {problem}")]
+pub struct CodecError {
+    /// Which section: "tables", "numbers" or "texts".
+    pub section: &'static str,
+    /// Where in it, as far as that is known, bytes.
+    pub at: usize,
+    /// What is wrong.
+    pub problem: &'static str,
+}
+
+impl CodecError {
+    fn too_large() -> CodecError {
+        CodecError { section: "tables", at: 0, problem: "more text than announced" }
+    }
+}
+
+/// An encoded column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// Tables, numbers, texts.
+    pub sections: [Vec<u8>; SECTIONS],
+}
+
+#[derive(Default)]
+struct Sections {
+    tables: Vec<u8>,
+    numbers: Vec<u8>,
+    texts: Vec<u8>,
+}
+
+/// Encodes a column of values.
+///
+/// # Panics
+/// If the text is larger than [`TEXT_BYTES_MAX`].
+pub fn encode(values: Values<'_>) -> Encoded {
+    assert!(
+        values.text().len() <= TEXT_BYTES_MAX,
+        "a block is smaller than {TEXT_BYTES_MAX} bytes"
+    );
+    let mut sections = Sections::default();
+    put_varint(&mut sections.tables, VERSION);
+    let column = column::encode(values.text(), &values.spans(), &mut Estimator::new());
+    column.write(&mut sections);
+    let Sections { tables, numbers, texts } = sections;
+    Encoded { sections: [tables, numbers, texts] }
+}
+
+/// Decodes all values of a column; see [`TemplateColumn::open`].
+pub fn decode(
+    sections: [&[u8]; SECTIONS],
+    rows: usize,
+    text_bytes: usize,
+) -> Result<Texts, CodecError> {
+    TemplateColumn::open(sections, rows, text_bytes)?.decode()
+}
+
+/// A column that was opened: its tables are read, its values are not decoded.
+pub struct TemplateColumn<'a> {
+    view: View<'a>,
+    text_bytes: usize,
+}
+
+impl<'a> TemplateColumn<'a> {
+    /// Reads the tables. `rows` and `text_bytes` are how many values were encoded and how long all are together:
+    /// the memory of whatever is decoded is bounded by them.
+    pub fn open(
+        sections: [&'a [u8]; SECTIONS],
+        rows: usize,
+        text_bytes: usize,
+    ) -> Result<Self, CodecError> {
+        let [tables, numbers, texts] = sections;
+        let mut readers = Readers {
+            tables: Reader::new("tables", tables),
+            numbers: Reader::new("numbers", numbers),
+            texts: Reader::new("texts", texts),
+        };
+        if readers.tables.varint()? != VERSION {
+            return Err(readers.tables.damaged("an unknown version"));
+        }
+        let view = View::read(&mut readers, rows, 0)?;
+        readers.tables.finish()?;
+        readers.numbers.finish()?;
+        readers.texts.finish()?;
+        Ok(TemplateColumn { view, text_bytes })
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.view.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tree of encodings, a line each: what is encoded how, and in how many bytes, as `size` measures them.
+    /// Texts of the log are escaped in it.
+    pub fn outline(&self, size: &dyn Fn(&[u8]) -> usize) -> Vec<String> {
+        outline::lines(&self.view, size)
+    }
+
+    /// All values.
+    pub fn decode(&self) -> Result<Texts, CodecError> {
+        let texts = self.decode_where(|_| true)?;
+        if texts.bytes.len() < self.text_bytes {
+            return Err(CodecError {
+                section: "texts",
+                at: 0,
+                problem: "less text than announced",
+            });
+        }
+        Ok(texts)
+    }
+
+    /// The values of `rows`, which ascend.
+    ///
+    /// # Panics
+    /// If a row is not there, or the rows do not ascend.
+    pub fn decode_rows(&self, rows: &[u32]) -> Result<Texts, CodecError> {
+        assert!(rows.is_sorted(), "rows ascend");
+        let mut wanted = vec![false; self.len()];
+        for &row in rows {
+            wanted[row as usize] = true;
+        }
+        self.decode_where(|row| wanted[row])
+    }
+
+    /// The rows whose value contains `needle`, ascending. `accept` says of each occurrence, by a text and where
+    /// in it the needle begins, whether it counts; it may look [`CONTEXT_BYTES`] beyond both ends of the needle
+    /// and must not depend on more. For any occurrence: `&|_, _| true`.
+    pub fn matching_rows(
+        &self,
+        needle: &[u8],
+        accept: &dyn Fn(&[u8], usize) -> bool,
+    ) -> Result<Vec<u32>, CodecError> {
+        let found = self.matching(needle, accept)?;
+        Ok((0..).zip(found).filter_map(|(row, found)| found.then_some(row)).collect())
+    }
+
+    /// How many values contain `needle`; as [`Self::matching_rows`].
+    pub fn count_containing(
+        &self,
+        needle: &[u8],
+        accept: &dyn Fn(&[u8], usize) -> bool,
+    ) -> Result<usize, CodecError> {
+        Ok(self.matching(needle, accept)?.into_iter().filter(|&found| found).count())
+    }
+
+    fn matching(
+        &self,
+        needle: &[u8],
+        accept: &dyn Fn(&[u8], usize) -> bool,
+    ) -> Result<Vec<bool>, CodecError> {
+        let mut found = vec![false; self.len()];
+        let needle = Needle::new(needle, accept);
+        search::matching(&self.view, &needle, &mut self.budget(), &mut found)?;
+        Ok(found)
+    }
+
+    fn decode_where(&self, wanted: impl Fn(usize) -> bool) -> Result<Texts, CodecError> {
+        let mut budget = self.budget();
+        let mut out = Texts::default();
+        if let Kind::Templates(templates) = &self.view.kind {
+            let mut needed = vec![false; templates.templates.len()];
+            for (row, &id) in templates.ids.iter().enumerate() {
+                needed[id as usize] |= wanted(row);
+            }
+            let columns = templates.decode_columns(|id| needed[id as usize], &mut budget)?;
+            out.bytes.reserve(self.text_bytes);
+            templates.render(&columns, |row, _| wanted(row), &mut budget, &mut out)?;
+        } else {
+            let decoded = self.view.decode(&mut budget)?;
+            for row in (0..self.len()).filter(|&row| wanted(row)) {
+                let value = decoded.get(row);
+                if out.bytes.len() + value.len() > self.text_bytes {
+                    return Err(CodecError::too_large());
+                }
+                out.push(value);
+            }
+        }
+        if out.bytes.len() > self.text_bytes {
+            return Err(CodecError::too_large());
+        }
+        Ok(out)
+    }
+
+    fn budget(&self) -> usize {
+        // Values of no bytes take none; a column of digits is counted before it is rendered.
+        self.text_bytes * BUDGET_TEXTS + 4096
+    }
+}
+
+/// Classes of bytes, a bit each: what a slot holds is told by those of its bytes.
+fn class_of(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => 1,
+        b'a'..=b'f' => 2,
+        b'g'..=b'z' => 4,
+        b'A'..=b'F' => 8,
+        b'G'..=b'Z' => 16,
+        b' ' => 32,
+        0x21..=0x7e => 64,
+        _ => 128,
+    }
+}
+
+fn classes_of(text: &[u8], spans: &[Span]) -> u8 {
+    spans.iter().flat_map(|s| s.of(text)).fold(0, |classes, &byte| classes | class_of(byte))
+}

@@ -1,0 +1,248 @@
+//! Columns as a whole: values come back, needles are found as by looking, damage is an error.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn texts_of<T: AsRef<[u8]>>(values: &[T]) -> Texts {
+    let mut texts = Texts::default();
+    for value in values {
+        texts.push(value.as_ref());
+    }
+    texts
+}
+
+fn sections_of(encoded: &Encoded) -> [&[u8]; SECTIONS] {
+    encoded.sections.each_ref().map(Vec::as_slice)
+}
+
+/// Whether the values come back, all and some, and the needles are found where they stand.
+fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
+    let texts = texts_of(values);
+    let encoded = encode(texts.values());
+    let column =
+        TemplateColumn::open(sections_of(&encoded), values.len(), texts.bytes.len()).unwrap();
+    assert_eq!(column.len(), values.len());
+    assert!(column.decode().unwrap() == texts, "values differ");
+    let rows: Vec<u32> = (0..values.len() as u32).filter(|row| row % 3 == 1).collect();
+    let some: Vec<_> = rows.iter().map(|&row| texts.get(row as usize)).collect();
+    assert!(column.decode_rows(&rows).unwrap() == texts_of(&some), "rows differ");
+    for needle in needles {
+        for accept in [any_occurrence, whole_word] {
+            let naive = |row: &u32| {
+                let value = texts.get(*row as usize);
+                let fits = |at: &usize| {
+                    value[*at..].starts_with(needle) && accept(value, *at, needle.len())
+                };
+                (0..=value.len()).any(|at| fits(&at))
+            };
+            let expected: Vec<u32> = (0..values.len() as u32).filter(naive).collect();
+            let found =
+                column.matching_rows(needle, &|text, at| accept(text, at, needle.len())).unwrap();
+            assert_eq!(found, expected, "needle {:?}", needle.escape_ascii().to_string());
+        }
+    }
+}
+
+fn any_occurrence(_: &[u8], _: usize, _: usize) -> bool {
+    true
+}
+
+fn whole_word(text: &[u8], at: usize, length: usize) -> bool {
+    let word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    !word(at.checked_sub(1).and_then(|at| text.get(at))) && !word(text.get(at + length))
+}
+
+#[test]
+fn small_and_odd_columns() {
+    check::<&str>(&[], &[b"", b"x"]);
+    check(&[""], &[b"", b"x"]);
+    check(&["", "", ""], &[b""]);
+    check(&["a"; 100], &[b"a", b"b", b"aa"]);
+    check(&["x 1", "x 2"], &[b"x", b"x 1", b" ", b"1"]);
+    check(&["a\nb 1", "c\n", "\n", "d", "e 22", "f", "g"], &[b"\n", b"b 1"]);
+    let bytes: Vec<Vec<u8>> = (0..=255u8).map(|b| vec![b; usize::from(b % 7)]).collect();
+    check(&bytes, &[&[0], &[1, 1], &[2], &[255, 255]]);
+    let marks: Vec<Vec<u8>> =
+        (0..50).map(|i| format!("\0 \x01 {i} \x02\x01").into_bytes()).collect();
+    check(&marks, &[b"\0", b"\x01 4", b" \x02"]);
+}
+
+#[test]
+fn needles_across_borders() {
+    let values: Vec<String> = (0..300)
+        .map(|i| {
+            let user = ["root", "anna", "bob", "eve", "x1", "y-2"][i * i % 6];
+            match i % 3 {
+                0 => format!(
+                    "Failed password for {user} from 10.0.{}.{} port {}",
+                    i % 7,
+                    i % 11,
+                    i * 37
+                ),
+                1 => format!("session opened for user {user}(uid={})", i % 5),
+                _ => format!("{i}: took {}.{:03} s", i % 4, i * 7 % 1000),
+            }
+        })
+        .collect();
+    check(
+        &values,
+        &[
+            b"Failed",
+            b"password",
+            b"for",
+            b"for root",
+            b"for x",
+            b"from 10.0",
+            b"0.1",
+            b"uid=",
+            b"uid=3",
+            b"=3)",
+            b"root from",
+            b"port 3",
+            b"t 37",
+            b"s",
+            b"took 1.",
+            b"absent",
+            b"Failed password for anna",
+            b"user eve(uid",
+            b"2 from 10",
+            b"",
+            b" ",
+            b"opened for user y-2(uid=1)",
+        ],
+    );
+}
+
+#[test]
+fn real_logs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
+    let (mut files, mut size, mut rival) = (0, 0, 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "log") {
+            continue;
+        }
+        files += 1;
+        let raw = std::fs::read(&path).unwrap();
+        let lines: Vec<&[u8]> = raw.split(|&b| b == b'\n').take(2000).collect();
+        let part = lines[lines.len() / 2];
+        let middle = &part[part.len() / 3..part.len() / 3 + 9.min(part.len() / 3)];
+        check(&lines, &[b"error", b"INFO", b"failed", b"1", b"user=", b"absent word", middle]);
+
+        let encoded = encode(texts_of(&lines).values());
+        let compressed = |bytes: &[u8]| zstd::bulk::compress(bytes, 9).unwrap().len();
+        size += encoded.sections.iter().map(|s| compressed(s)).sum::<usize>();
+        rival += compressed(&lines.join(&b'\n'));
+    }
+    assert_eq!(files, 12);
+    assert!(size * 5 < rival * 4, "{size} bytes, and {rival} without templates");
+}
+
+#[test]
+fn damage_is_an_error_or_other_text_and_never_a_panic() {
+    let values: Vec<String> = (0..200)
+        .map(|i| match i % 4 {
+            0 => format!(
+                "GET /a/{} {} {:x}",
+                i % 9,
+                200 + i % 3,
+                i * 0x1234_5678u64 + 0x10_0000_0000
+            ),
+            1 => format!(
+                "at 08:{:02}:{:02} user {}",
+                i / 60,
+                i % 60,
+                ["a", "b", "c", "d\n"][i as usize % 4]
+            ),
+            2 => format!("id {:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            _ => "nothing varies".to_owned(),
+        })
+        .collect();
+    let texts = texts_of(&values);
+    let encoded = encode(texts.values());
+    let look = |sections: [&[u8]; SECTIONS]| {
+        let Ok(column) = TemplateColumn::open(sections, values.len(), texts.bytes.len()) else {
+            return;
+        };
+        if let Ok(decoded) = column.decode() {
+            assert!(decoded.len() == values.len() && decoded.bytes.len() <= texts.bytes.len());
+        }
+        let _ = column.matching_rows(b"user", &|_, _| true);
+        let _ = column.outline(&<[u8]>::len);
+    };
+    for section in 0..SECTIONS {
+        let original = &encoded.sections[section];
+        for at in 0..original.len() {
+            for flip in [1, 0x10, 0x80, 0xff] {
+                let mut damaged = original.clone();
+                damaged[at] ^= flip;
+                let mut sections = sections_of(&encoded);
+                sections[section] = &damaged;
+                look(sections);
+            }
+            let mut sections = sections_of(&encoded);
+            sections[section] = &original[..at];
+            assert!(decode(sections, values.len(), texts.bytes.len()).is_err(), "cut at {at}");
+        }
+    }
+    for (rows, bytes) in
+        [(0, 0), (values.len() - 1, texts.bytes.len()), (values.len() + 1, texts.bytes.len())]
+    {
+        assert!(decode(sections_of(&encoded), rows, bytes).is_err(), "{rows} rows");
+    }
+    assert!(decode(sections_of(&encoded), values.len(), texts.bytes.len() - 1).is_err());
+}
+
+/// Lines as programs write them, and others.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop::sample::select(vec![
+        "user", "failed", "from", "opened", "a", "é", "-", "=", "(x)", "\"q", "\"",
+    ]);
+    let number = prop_oneof![0u64..20, any::<u64>()];
+    let part = prop_oneof![
+        4 => word.prop_map(|w| w.as_bytes().to_vec()),
+        2 => number.clone().prop_map(|n| n.to_string().into_bytes()),
+        1 => number.prop_map(|n| format!("0x{n:08x}").into_bytes()),
+        1 => (0u8..24, 0u8..60).prop_map(|(h, m)| format!("{h:02}:{m:02}:00").into_bytes()),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    let separator = prop::sample::select(vec![" ", "", ", ", "\t"]);
+    prop::collection::vec((part, separator), 0..7).prop_map(|parts| {
+        parts
+            .into_iter()
+            .flat_map(|(part, separator)| [part, separator.as_bytes().to_vec()].concat())
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_lines(
+        lines in prop::collection::vec(line(), 1..30),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
+        needle in any::<(prop::sample::Index, u8, u8)>(),
+    ) {
+        let values: Vec<&Vec<u8>> = picks.iter().map(|pick| pick.get(&lines)).collect();
+        let from = needle.0.get(&lines);
+        let start = usize::from(needle.1).min(from.len());
+        let end = (start + usize::from(needle.2 % 12)).min(from.len());
+        check(&values, &[&from[start..end], b"user", b"1", b" "]);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(
+        tables in prop::collection::vec(any::<u8>(), 0..100),
+        numbers in prop::collection::vec(any::<u8>(), 0..100),
+        rows in 0usize..50,
+    ) {
+        let tables = [&[1][..], &tables].concat();
+        if let Ok(column) = TemplateColumn::open([&tables, &numbers, &numbers], rows, 1000) {
+            let _ = column.decode();
+            let _ = column.matching_rows(b"a", &|_, _| true);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Byte strings one behind the other: what goes in, and what comes out.
+
+/// Values of a column: one text, and where each value ends in it. The first begins at 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    text: &'a [u8],
+    ends: &'a [u32],
+}
+
+impl<'a> Values<'a> {
+    /// The text of all values, and the end of each in it, bytes.
+    ///
+    /// # Panics
+    /// If the ends do not ascend, or the last is not the text's.
+    pub fn new(text: &'a [u8], ends: &'a [u32]) -> Self {
+        assert!(ends.is_sorted(), "values end in order");
+        assert_eq!(ends.last().map_or(0, |&end| end as usize), text.len(), "values fill the text");
+        Values { text, ends }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The text of all.
+    pub fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// One value after the other.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (text, ends) = (self.text, self.ends);
+        let mut start = 0;
+        ends.iter().map(move |&end| {
+            let value = &text[start..end as usize];
+            start = end as usize;
+            value
+        })
+    }
+
+    pub(super) fn spans(&self) -> Vec<Span> {
+        let mut start = 0;
+        let span = |&end: &u32| {
+            let span = Span { start, end };
+            start = end;
+            span
+        };
+        self.ends.iter().map(span).collect()
+    }
+}
+
+/// Values that were decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// All values, one behind the other.
+    pub bytes: Vec<u8>,
+    /// Where each ends in `bytes`.
+    pub ends: Vec<u32>,
+}
+
+impl Texts {
+    /// One value.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    #[inline]
+    pub fn get(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[start..self.ends[at] as usize]
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The same, borrowed.
+    pub fn values(&self) -> Values<'_> {
+        Values { text: &self.bytes, ends: &self.ends }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.end();
+    }
+
+    /// Ends the value whose bytes were appended.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.ends.push(self.bytes.len() as u32);
+    }
+}
+
+/// A piece of the text that is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    #[inline]
+    pub fn of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.start as usize..self.end as usize]
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn spans_of<T: AsRef<[u8]>>(values: &[T]) -> (Vec<u8>, Vec<Span>) {
+        let mut texts = Texts::default();
+        for value in values {
+            texts.push(value.as_ref());
+        }
+        let spans = texts.values().spans();
+        (texts.bytes, spans)
+    }
+}
