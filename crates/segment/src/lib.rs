@@ -8,7 +8,9 @@
 //! `docs/format/hot-segment.md` draws it byte by byte. Invariants: frames stand back to back on multiples of 8
 //! bytes, exactly as [`record::Frame`] encoded them; the acknowledged bytes of a file never change.
 //!
-//! Left out: which segments there are (the store's catalog knows), compression, and columns.
+//! [`template`] and [`tokens`] are the forms that idle time gives to the message text of sealed segments.
+//!
+//! Left out: which segments there are (the store's catalog knows).
 
 mod error;
 mod hash;
@@ -16,6 +18,7 @@ mod header;
 mod index;
 mod reader;
 pub mod template;
+pub mod tokens;
 mod writer;
 
 pub use error::SegmentError;

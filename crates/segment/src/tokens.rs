@@ -1,0 +1,368 @@
+//! Token filters: which words a block holds, so that most blocks are not read for a word they do not hold.
+//!
+//! A token is a maximal run of *firm* characters: ASCII letters and digits, `_`, and the letters of some large
+//! ranges of Unicode that will never be anything else. Each is a word character of LogsQL, and what is none of
+//! them ends a token even if it is a word character. So, whatever the characters around are, a word or phrase
+//! that stands in a value at word boundaries has each of its tokens standing in that value as a token, and a
+//! filter never hides a match. The price: what only other characters make up cannot be looked up.
+//!
+//! The tokens of a block are hashed ([`crate::hash`]) into a binary fuse filter of 8 bits ([`fuse`]): about 9 to
+//! 10 bits a distinct token, and one of 256 absent tokens is taken for present.
+//!
+//! ```text
+//! version u8 = 1 | segment length, log2 u8 | seed u16 | segments u32 | fingerprints u8 …
+//! ```
+//!
+//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything.
+//!
+//! Left out: case. A filter of folded tokens answers both kinds of questions, but worse, and those that care
+//! about case are by far the more frequent.
+
+mod fuse;
+
+use fuse::{Fuse, FuseView};
+
+use crate::hash::hash64;
+
+/// Distinct tokens of a filter; a block with more gets a filter that says yes to all.
+pub const TOKENS_MAX: usize = 1 << 22;
+/// Slots of the set of hashes at first; it doubles when half full.
+const SLOTS_MIN: usize = 1 << 10;
+
+/// A filter is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("token filter of {bytes} bytes is damaged: {problem}")]
+pub struct FilterError {
+    /// Its size.
+    pub bytes: usize,
+    /// What is wrong.
+    pub problem: &'static str,
+}
+
+/// The hash of a token, which is what filters keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenHash(u64);
+
+/// Calls `found` with each token of a value.
+#[inline]
+pub fn for_each_token<'a>(value: &'a [u8], mut found: impl FnMut(&'a [u8])) {
+    let mut at = 0;
+    while at < value.len() {
+        let length = firm_length(value, at);
+        if length == 0 {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        at += length;
+        while at < value.len() {
+            let length = firm_length(value, at);
+            if length == 0 {
+                break;
+            }
+            at += length;
+        }
+        found(&value[start..at]);
+    }
+}
+
+/// The bytes of the firm character at `at`, 0 if there is none.
+#[inline]
+fn firm_length(value: &[u8], at: usize) -> usize {
+    let byte = value[at];
+    if byte < 0x80 {
+        return usize::from(ASCII[usize::from(byte)]);
+    }
+    firm_length_beyond_ascii(&value[at..])
+}
+
+static ASCII: [bool; 128] = {
+    let mut table = [false; 128];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
+
+fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
+    let continuation =
+        |at: usize| rest.get(at).filter(|&&b| b & 0xc0 == 0x80).map(|b| u32::from(b & 0x3f));
+    let lead = u32::from(rest[0]);
+    let (length, character) = match lead {
+        0xc2..=0xdf => {
+            let Some(a) = continuation(1) else { return 0 };
+            (2, (lead & 0x1f) << 6 | a)
+        }
+        0xe0..=0xef => {
+            let (Some(a), Some(b)) = (continuation(1), continuation(2)) else { return 0 };
+            (3, (lead & 0x0f) << 12 | a << 6 | b)
+        }
+        _ => return 0,
+    };
+    // Latin, Greek, Cyrillic, Armenian capitals, kana, Han, Hangul. Never add to it: written filters know no more.
+    let firm = match character {
+        0xd7 | 0xf7 => false,
+        0xc0..=0x24f
+        | 0x3a3..=0x3e1
+        | 0x400..=0x481
+        | 0x48a..=0x52f
+        | 0x531..=0x556
+        | 0x3041..=0x3096
+        | 0x30a1..=0x30fa
+        | 0x4e00..=0x9fa5
+        | 0xac00..=0xd7a3 => true,
+        _ => false,
+    };
+    if firm { length } else { 0 }
+}
+
+/// The tokens that a value must hold where `text` stands in it, each once.
+///
+/// `whole_start` and `whole_end`: whether no word goes on beyond that end of the text. It is so at both ends of a
+/// word or phrase, at the start of a prefix, and at none of any other substring; a token that touches an open
+/// end may be longer in the value, and is left out.
+pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<TokenHash> {
+    let mut hashes = Vec::new();
+    let start = text.as_ptr() as usize;
+    for_each_token(text, |token| {
+        let from = token.as_ptr() as usize - start;
+        let open = from == 0 && !whole_start || from + token.len() == text.len() && !whole_end;
+        if !open {
+            hashes.push(TokenHash(hash64(token)));
+        }
+    });
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
+}
+
+/// Gathers the distinct tokens of a block.
+pub struct TokenSet {
+    /// Hashes at the slot of their low bits or behind it; 0 for none. The hash 0 is kept as 1.
+    slots: Vec<u64>,
+    count: usize,
+}
+
+impl Default for TokenSet {
+    fn default() -> Self {
+        TokenSet { slots: vec![0; SLOTS_MIN], count: 0 }
+    }
+}
+
+impl TokenSet {
+    /// Adds the tokens of a value. Those beyond [`TOKENS_MAX`] are only noted.
+    pub fn add(&mut self, value: &[u8]) {
+        for_each_token(value, |token| self.insert(hash64(token)));
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: u64) {
+        let hash = hash.max(1);
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 {
+            if self.slots[slot] == hash {
+                return;
+            }
+            slot = (slot + 1) & mask;
+        }
+        if self.count > TOKENS_MAX {
+            return;
+        }
+        self.slots[slot] = hash;
+        self.count += 1;
+        if self.count * 2 > self.slots.len() {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let slots = vec![0; self.slots.len() * 2];
+        let mask = slots.len() - 1;
+        for hash in std::mem::replace(&mut self.slots, slots) {
+            if hash != 0 {
+                let mut slot = hash as usize & mask;
+                while self.slots[slot] != 0 {
+                    slot = (slot + 1) & mask;
+                }
+                self.slots[slot] = hash;
+            }
+        }
+    }
+
+    /// How many distinct tokens there are, at most [`TOKENS_MAX`] and one.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The filter's bytes.
+    pub fn build(&self) -> Vec<u8> {
+        let fuse = if self.count > TOKENS_MAX {
+            None
+        } else {
+            let hashes: Vec<u64> = self.slots.iter().copied().filter(|&h| h != 0).collect();
+            Fuse::build(&hashes)
+        };
+        fuse.unwrap_or_default().write()
+    }
+}
+
+/// A filter as it was written.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenFilter<'a>(FuseView<'a>);
+
+impl<'a> TokenFilter<'a> {
+    /// Reads a filter. Bytes that cannot be one are an error; flipped fingerprints are the caller's checksum's.
+    pub fn open(bytes: &'a [u8]) -> Result<Self, FilterError> {
+        FuseView::read(bytes).map(TokenFilter)
+    }
+
+    /// Whether the block may hold the token. No means that it does not.
+    #[inline]
+    pub fn may_contain(&self, token: TokenHash) -> bool {
+        self.0.may_contain(token.0.max(1))
+    }
+
+    /// Whether the block may hold a value with all of these tokens, as [`required_tokens`] gives them.
+    pub fn may_contain_all(&self, tokens: &[TokenHash]) -> bool {
+        tokens.iter().all(|&token| self.may_contain(token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn filter_of<T: AsRef<[u8]>>(values: &[T]) -> Vec<u8> {
+        let mut set = TokenSet::default();
+        values.iter().for_each(|value| set.add(value.as_ref()));
+        set.build()
+    }
+
+    #[test]
+    fn tokens_are_runs_of_firm_characters() {
+        let check = |value: &[u8], expected: &[&str]| {
+            let mut found = Vec::new();
+            for_each_token(value, |token| found.push(String::from_utf8_lossy(token).into_owned()));
+            assert_eq!(found, expected, "{}", value.escape_ascii());
+        };
+        check(b"", &[]);
+        check(b"a-b_1 [c]", &["a", "b_1", "c"]);
+        check("caf\u{e9} na\u{ef}ve\u{20ac}5".as_bytes(), &["caf\u{e9}", "na\u{ef}ve", "5"]);
+        check("\u{201c}тест\u{201d} 日本".as_bytes(), &["тест", "日本"]);
+        check(b"a\xc3", &["a"]);
+        check(b"a\xe4\xc3\xa9b\xff", &["a", "\u{e9}b"]);
+        check("1\u{d7}2".as_bytes(), &["1", "2"]);
+    }
+
+    #[test]
+    fn firm_characters_are_letters() {
+        for character in (0x80..0x11_0000).filter_map(char::from_u32) {
+            let mut bytes = [0; 4];
+            let bytes = character.encode_utf8(&mut bytes).as_bytes();
+            let length = firm_length(bytes, 0);
+            assert!(
+                length == 0 || length == bytes.len() && character.is_alphanumeric(),
+                "{character:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn open_ends_are_left_out() {
+        let hashes = |tokens: &[&str]| {
+            let mut hashes: Vec<_> =
+                tokens.iter().map(|t| TokenHash(hash64(t.as_bytes()))).collect();
+            hashes.sort_unstable();
+            hashes
+        };
+        let check = |text: &str, start, end, expected: &[&str]| {
+            assert_eq!(required_tokens(text.as_bytes(), start, end), hashes(expected), "{text}");
+        };
+        check("a b a c", true, true, &["a", "b", "c"]);
+        check("ab c de", false, true, &["c", "de"]);
+        check("ab c de", true, false, &["ab", "c"]);
+        check(" ab ", false, false, &["ab"]);
+        check("ab", false, true, &[]);
+        check("...", true, true, &[]);
+    }
+
+    #[test]
+    fn held_tokens_are_found_and_few_others() {
+        for count in [0usize, 1, 2, 3, 10, 100, 1000, 20_000] {
+            let values: Vec<String> = (0..count).map(|i| format!("token{i} again")).collect();
+            let bytes = filter_of(&values);
+            let filter = TokenFilter::open(&bytes).unwrap();
+            for value in &values {
+                assert!(filter.may_contain_all(&required_tokens(value.as_bytes(), true, true)));
+            }
+            let absent = 20_000;
+            let false_hits = (0..absent)
+                .filter(|i| {
+                    filter.may_contain_all(&required_tokens(
+                        format!("other{i}").as_bytes(),
+                        true,
+                        true,
+                    ))
+                })
+                .count();
+            assert!(false_hits * 200 < absent, "{false_hits} of {absent} with {count} tokens");
+            assert!(bytes.len() < 64 + count * 13 / 8, "{} bytes for {count}", bytes.len());
+        }
+    }
+
+    #[test]
+    fn damaged_filters_are_errors_or_answers() {
+        let bytes = filter_of(&["some tokens of a value", "and of another"]);
+        for length in 0..bytes.len() {
+            assert!(TokenFilter::open(&bytes[..length]).is_err(), "{length}");
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[length] ^= 1 << bit;
+                if let Ok(filter) = TokenFilter::open(&damaged) {
+                    for i in 0..1000u16 {
+                        let _ = filter.may_contain(TokenHash(hash64(&i.to_le_bytes())));
+                    }
+                }
+            }
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(TokenFilter::open(&longer).is_err());
+        assert!(TokenFilter::open(&[2, 2, 0, 0, 0, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn a_filter_without_fingerprints_says_yes() {
+        let bytes = Fuse::default().write();
+        let filter = TokenFilter::open(&bytes).unwrap();
+        assert!(filter.may_contain_all(&required_tokens(b"what ever", true, true)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_phrase_is_hidden(
+            value in prop::collection::vec(prop::sample::select("ab_1é€ .т“".chars().collect::<Vec<_>>()), 0..12),
+            from in 0usize..12,
+            length in 1usize..6,
+        ) {
+            let phrase: String = value.iter().skip(from).take(length).collect();
+            let word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric() || *c == '_');
+            let whole_start = !word(from.checked_sub(1).and_then(|at| value.get(at)));
+            let whole_end = !word(value.get(from + length));
+            let text: String = value.iter().collect();
+            let bytes = filter_of(&[text]);
+            let tokens = required_tokens(phrase.as_bytes(), whole_start, whole_end);
+            prop_assert!(TokenFilter::open(&bytes).unwrap().may_contain_all(&tokens));
+        }
+    }
+}
