@@ -157,3 +157,26 @@ fn each_cut_keeps_every_frame_before_it() {
         }
     }
 }
+
+#[test]
+fn an_index_that_names_frames_outside_the_data_or_twice_is_not_believed() {
+    type Wrong = fn(&mut Vec<FrameEntry>);
+    let wrongs: [Wrong; 4] = [
+        |entries| entries[0].offset = HEADER_BYTES as u64 - 8,
+        |entries| entries[3].frame_bytes += 8,
+        |entries| entries[2].offset = u64::MAX,
+        |entries| entries.insert(1, entries[1]),
+    ];
+    for wrong in wrongs {
+        let sample = Sample::new(false);
+        let mut entries = sample.entries.clone();
+        let data_end = entries[3].end();
+        wrong(&mut entries);
+        segment::write_index(&sample.disk, Path::new(PATH), 7, data_end, &entries).unwrap();
+        let bytes = sample.disk.contents(Path::new(PATH)).unwrap();
+        let (contents, frames) = sample.read(bytes);
+        assert_eq!(sample.sequences(&frames), [1, 2, 3, 4]);
+        let found = complaints(&contents, &frames);
+        assert!(found[0].contains("the index is damaged: expected a frame between"), "{found:?}");
+    }
+}
