@@ -256,6 +256,11 @@ impl<'a> Row<'a> {
         self.stored().iter().map(|f| (f.name, batch.value(f)))
     }
 
+    /// The value of the field at `place` in that order.
+    pub fn field_at(&self, place: usize) -> Option<&'a [u8]> {
+        self.stored().get(place).map(|f| self.batch.value(f))
+    }
+
     /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line by.
     pub fn places(&self) -> impl ExactSizeIterator<Item = (FieldId, Place, u32)> + use<'a> {
         let line_at = self.head.line_at;
@@ -552,11 +557,9 @@ pub struct RestoredBuilder {
 
 impl RestoredBuilder {
     /// A batch without rows. `names` are numbered in their order, all different and at most [`BATCH_NAMES_MAX`];
-    /// `arena` holds what [`Place::Made`] and [`Place::Shared`] refer to; `rows` and `text_bytes` say for how much
-    /// to make room.
+    /// `rows` and `text_bytes` say for how much to make room.
     pub fn new(
         names: Vec<Arc<str>>,
-        arena: Vec<u8>,
         origins: Arc<[Origin]>,
         rows: usize,
         text_bytes: usize,
@@ -567,8 +570,8 @@ impl RestoredBuilder {
         let batch = Batch {
             text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
             rows: Vec::with_capacity(rows),
-            fields: Vec::new(),
-            arena,
+            fields: Vec::with_capacity(rows * 8),
+            arena: Vec::new(),
             names,
             places,
             time_min_ns: i64::MAX,
@@ -582,6 +585,12 @@ impl RestoredBuilder {
             line_at: 0,
             fields_at: 0,
         }
+    }
+
+    /// Where [`Place::Made`] and [`Place::Shared`] point to; written before the fields that do.
+    #[inline]
+    pub fn arena(&mut self) -> &mut Vec<u8> {
+        &mut self.batch.arena
     }
 
     /// Where the line of the next row is written, behind what is there.
@@ -702,9 +711,9 @@ mod tests {
             b.push_slice(ids[3], 0, 0);
             b.set_time(9);
         });
-        let arena = b"plainm".to_vec();
         let names = parsed.names().to_vec();
-        let mut builder = RestoredBuilder::new(names, arena, parsed.origins().into(), 2, 8);
+        let mut builder = RestoredBuilder::new(names, parsed.origins().into(), 2, 8);
+        builder.arena().extend_from_slice(b"plainm");
         for row in parsed.rows() {
             builder.line().extend_from_slice(row.raw());
             for (name, place, length) in row.places() {

@@ -17,6 +17,7 @@ mod hash;
 mod header;
 mod index;
 mod reader;
+pub mod sealed;
 pub mod template;
 pub mod tokens;
 mod writer;

@@ -1,0 +1,147 @@
+//! How small lines become when they are sealed, and how fast, on one core.
+//!
+//!     cargo run --release -p loginson-segment --example seal_speed [--clustering arrival|application|stream] FILE…
+//!
+//! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of sealing what is
+//! parsed (each block is read again and compared), and of reading all of it back; and blocks, with how many hold a
+//! word that few lines have. Times are those of the processor.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use platform::RealDisk;
+use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+use segment::sealed::{Clustering, Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
+
+fn main() {
+    let mut options = SealOptions::new(Effort::Fast);
+    let mut files = Vec::new();
+    let mut columns = false;
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--clustering" => {
+                options.clustering = match args.next().as_deref() {
+                    Some("arrival") => Clustering::Arrival,
+                    Some("stream") => Clustering::Stream,
+                    _ => Clustering::Application,
+                }
+            }
+            "--best" => options.effort = Effort::Best,
+            "--columns" => columns = true,
+            "--block" => options.block_bytes = number(args.next()),
+            "--chunk" => options.chunk_bytes = number(args.next()),
+            _ => files.push(arg),
+        }
+    }
+    println!(
+        "{:<20} {:>11} {:>10} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10}",
+        "file",
+        "raw",
+        "sealed",
+        "ratio",
+        "blocks",
+        "parse MB/s",
+        "seal MB/s",
+        "both MB/s",
+        "read MB/s"
+    );
+    let dir = std::env::temp_dir().join(format!("seal-speed-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    for file in &files {
+        measure(file, &dir.join("1.sealed"), options, columns);
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Seconds that this thread has run, so that other work on the machine counts little.
+fn cpu_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    let ran_ns: f64 = text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    ran_ns / 1e9
+}
+
+fn number(arg: Option<String>) -> usize {
+    arg.and_then(|arg| arg.parse().ok()).expect("a number of bytes")
+}
+
+fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
+    let bytes = std::fs::read(file).expect("a file that can be read");
+    let frames = frames_of(&bytes);
+    let raw = bytes.len() as f64;
+    let mut parser = Parser::new(&ParserConfig::default()).expect("there are no rules");
+    let (mut parsing, mut sealing) = (0.0, 0.0);
+    let _ = std::fs::remove_file(out);
+    let header = SealedHeader { node: 1, segment: 1, created_ns: 0, sequence_next: 1 };
+    let mut writer =
+        SealedWriter::create(&RealDisk, out, &header, &[], options).expect("a new file");
+    for frame in frames {
+        let start = cpu_s();
+        let batch = Arc::new(parser.parse(frame));
+        parsing += cpu_s() - start;
+        let start = cpu_s();
+        writer.push(batch, None).expect("the disk takes it");
+        sealing += cpu_s() - start;
+    }
+    let start = cpu_s();
+    let footer = writer.finish().expect("the disk takes it");
+    sealing += cpu_s() - start;
+    let start = cpu_s();
+    let sealed = SealedFile::open(&RealDisk, out).expect("what was written");
+    let mut lines = 0;
+    for block in 0..footer.blocks.len() {
+        let batch: Batch = sealed.read_block(block).expect("what was written");
+        lines += batch.len();
+    }
+    let reading = cpu_s() - start;
+    assert_eq!(lines as u64, footer.lines());
+    let megabytes = |seconds: f64| raw / 1e6 / seconds;
+    println!(
+        "{:<20} {:>11} {:>10} {:>7.2} {:>7} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
+        Path::new(file).file_name().expect("a file").to_string_lossy(),
+        bytes.len(),
+        footer.bytes_disk,
+        raw / footer.bytes_disk as f64,
+        footer.blocks.len(),
+        megabytes(parsing),
+        megabytes(sealing),
+        megabytes(parsing + sealing),
+        megabytes(reading),
+    );
+    if columns {
+        let mut sums: std::collections::BTreeMap<(String, &str), (u64, u64)> = Default::default();
+        for block in 0..footer.blocks.len() {
+            for column in sealed.columns(block).expect("what was written") {
+                let sum = sums.entry((column.name, column.encoding.name())).or_default();
+                (sum.0, sum.1) = (sum.0 + column.bytes, sum.1 + column.bytes_disk);
+            }
+        }
+        let packs: u64 = footer.blocks.iter().map(|b| u64::from(b.chunks[0].bytes_disk)).sum();
+        let entries: u64 = footer.blocks.iter().map(|b| b.bytes_disk()).sum();
+        println!("    packs {packs}, footer {}", footer.bytes_disk - entries);
+        for ((name, encoding), (bytes, bytes_disk)) in sums {
+            println!("    {name:<28} {encoding:<11} {bytes:>10} {bytes_disk:>10}");
+        }
+    }
+}
+
+fn frames_of(bytes: &[u8]) -> Vec<Arc<Frame>> {
+    let origin = Origin::new(Transport::File, Format::Auto, None);
+    let mut builder = FrameBuilder::new();
+    let (mut frames, mut sequence, mut rest) = (Vec::new(), 1, bytes);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let arrival_ns = now.expect("after 1970").as_nanos() as i64;
+    while !rest.is_empty() {
+        let part = &rest[..rest.len().min(1 << 20)];
+        let end = memchr::memrchr(b'\n', part).map_or(part.len(), |at| at + 1);
+        let mut lines = rest[..end].to_vec();
+        if lines.last() != Some(&b'\n') {
+            lines.push(b'\n');
+        }
+        builder.push_lines(&origin, arrival_ns, &lines);
+        frames.extend(builder.finish(1, sequence).map(Arc::new));
+        sequence += 1;
+        rest = &rest[end..];
+    }
+    frames
+}

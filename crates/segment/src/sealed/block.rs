@@ -1,0 +1,365 @@
+//! Writes one block: some megabytes of lines as columns. `docs/format/sealed-segment.md` draws it.
+//!
+//! A block has all that is needed to give its lines back: names, layouts, origins, columns. So a damaged block costs
+//! its own lines only. Small columns lie together in the first chunk, the *pack*, with the list of all columns; a
+//! large one is a chunk of its own, to be read alone.
+
+use std::sync::Arc;
+
+use record::batch::{BATCH_NAMES_MAX, ROW_FIELDS_MAX};
+use record::frame::encode_origin;
+use record::{Batch, Origin, Row};
+
+use super::SealOptions;
+use super::bytes::{put_piece, put_varint};
+use super::column::{ColumnBuilder, Encoded};
+use super::compress::Compressor;
+use super::footer::{BlockEntry, Chunk};
+use super::ints;
+use super::layout::{ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
+
+/// A column of at least so many bytes is a chunk of its own; smaller ones gain from lying together.
+const OWN_CHUNK_BYTES: usize = 64 << 10;
+
+/// Names and layouts together at which a block is ended: a line adds less than a batch may have.
+const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
+
+/// A row of one of the batches at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowRef {
+    pub(crate) batch: u32,
+    pub(crate) row: u32,
+}
+
+/// Makes blocks, one after the other, with the memory of the one before.
+#[derive(Default)]
+pub(crate) struct BlockWriter {
+    columns: Columns,
+    layouts: Vec<i64>,
+    times: Vec<i64>,
+    received: Vec<i64>,
+    sequences: Vec<i64>,
+    lines: Vec<i64>,
+    origins: Vec<i64>,
+    origin_table: Vec<Origin>,
+    origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
+    last_origin: Option<(u32, u16, u32)>,
+}
+
+#[derive(Default)]
+struct Columns {
+    /// By number in [`Layouts::columns`].
+    builders: Vec<ColumnBuilder>,
+    used: Vec<u32>,
+    row: u32,
+}
+
+impl Sink for Columns {
+    #[inline]
+    fn value(&mut self, column: u32, value: &[u8]) {
+        let place = column as usize;
+        if place >= self.builders.len() {
+            self.builders.resize_with(place + 1, ColumnBuilder::default);
+        }
+        let builder = &mut self.builders[place];
+        if builder.len() == 0 {
+            self.used.push(column);
+        }
+        builder.push(value);
+        builder.rows.push(self.row);
+    }
+}
+
+/// A block, ready to be written.
+pub(crate) struct EncodedBlock {
+    /// Chunks, one behind the other.
+    pub(crate) bytes: Vec<u8>,
+    /// Its entry in the footer; the offset is not known yet.
+    pub(crate) entry: BlockEntry,
+}
+
+impl BlockWriter {
+    /// Forgets the numbers of columns, which [`Layouts`] gave.
+    pub(crate) fn forget_columns(&mut self) {
+        self.columns = Columns::default();
+    }
+
+    /// Writes rows of `batches` as a block, from the first one on, and says how many: not all when they have very many
+    /// names or layouts. Rows of the same batch next to each other cost least.
+    pub(crate) fn encode(
+        &mut self,
+        batches: &[Arc<Batch>],
+        rows: &[RowRef],
+        layouts: &mut Layouts,
+        options: &SealOptions,
+        compressor: &mut Compressor,
+    ) -> (EncodedBlock, usize) {
+        self.clear();
+        let mut entry = BlockEntry::default();
+        let mut crc = 0;
+        let mut current = u32::MAX;
+        let mut taken = rows.len();
+        for (place, at) in rows.iter().enumerate() {
+            if layouts.len() > LAYOUTS_MAX {
+                taken = place;
+                break;
+            }
+            let batch = &batches[at.batch as usize];
+            if at.batch != current {
+                layouts.begin_batch();
+                current = at.batch;
+            }
+            let row = batch.row(at.row as usize);
+            self.columns.row = place as u32;
+            self.layouts.push(i64::from(layouts.split(batch, &row, &mut self.columns)));
+            self.push_fixed(at.batch, batch, &row);
+            crc = line_crc(crc, &row);
+            entry.bytes_raw += row.raw().len() as u64 + 1;
+        }
+        entry.lines = taken as u32;
+        entry.lines_crc = crc;
+        entry.time_ns = range(&self.times);
+        entry.received_ns = range(&self.received);
+        entry.sequence = {
+            let numbers = || self.sequences.iter().map(|&s| s as u64);
+            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
+        };
+        let (pack, own) = self.pack(layouts);
+        let mut bytes = Vec::new();
+        for chunk in std::iter::once(&pack).chain(&own) {
+            entry.chunks.push(put_chunk(chunk, options, compressor, &mut bytes));
+        }
+        (EncodedBlock { bytes, entry }, taken)
+    }
+
+    fn clear(&mut self) {
+        for column in self.columns.used.drain(..) {
+            self.columns.builders[column as usize].clear();
+        }
+        self.layouts.clear();
+        self.times.clear();
+        self.received.clear();
+        self.sequences.clear();
+        self.lines.clear();
+        self.origins.clear();
+        self.origin_table.clear();
+        self.origin_places.clear();
+        self.last_origin = None;
+    }
+
+    #[inline]
+    fn push_fixed(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) {
+        let id = row.id();
+        self.times.push(row.time_ns());
+        self.received.push(row.received_ns());
+        self.sequences.push(id.sequence as i64);
+        self.lines.push(i64::from(id.line));
+        let origin = row.origin_index();
+        let place = match self.last_origin {
+            Some((b, o, place)) if (b, o) == (batch_place, origin) => place,
+            _ => {
+                let origin = &batch.origins()[usize::from(origin)];
+                match self.origin_places.get(origin) {
+                    Some(&place) => place,
+                    None => {
+                        let place = self.origin_table.len() as u32;
+                        self.origin_table.push(origin.clone());
+                        self.origin_places.insert(origin.clone(), place);
+                        place
+                    }
+                }
+            }
+        };
+        self.last_origin = Some((batch_place, origin, place));
+        self.origins.push(i64::from(place));
+    }
+
+    /// The first chunk, and those of large columns, before compression.
+    fn pack(&mut self, layouts: &Layouts) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let mut local = Local::default();
+        let layout_codes: Vec<i64> =
+            self.layouts.iter().map(|&l| i64::from(local.layouts.number(l as u32))).collect();
+        let mut layout_bytes = Vec::new();
+        for layout in local.layouts.all.clone() {
+            let layout = layouts.layouts.get(layout);
+            put_varint(&mut layout_bytes, layout.elements.len() as u64);
+            for element in &layout.elements {
+                local.put_element(element, &mut layout_bytes);
+            }
+            put_varint(&mut layout_bytes, layout.fields.len() as u64);
+            for (name, kind) in &layout.fields {
+                local.put_field(*name, kind, &mut layout_bytes);
+            }
+        }
+        let mut column_bytes = Vec::new();
+        let (mut inside, mut own) = (Vec::new(), Vec::new());
+        put_varint(&mut column_bytes, local.columns.all.len() as u64);
+        for column in local.columns.all.clone() {
+            let key = *layouts.columns.get(column);
+            let (kind, first, second) = match key {
+                ColumnKey::Field(name) => (0, local.name(name), 0),
+                ColumnKey::Made(name) => (1, local.name(name), 0),
+                ColumnKey::Gap(before, behind) => (2, local.name(before), local.name(behind)),
+            };
+            let builder = &mut self.columns.builders[column as usize];
+            let times = matches!(key, ColumnKey::Gap(..)).then_some(&self.times[..]);
+            let values = builder.len();
+            let Encoded { encoding, bytes } = builder.encode(times);
+            column_bytes.push(kind);
+            put_varint(&mut column_bytes, first);
+            put_varint(&mut column_bytes, second);
+            column_bytes.push(encoding as u8);
+            put_varint(&mut column_bytes, values as u64);
+            if bytes.len() >= OWN_CHUNK_BYTES {
+                own.push(bytes);
+                put_varint(&mut column_bytes, own.len() as u64);
+            } else {
+                put_varint(&mut column_bytes, 0);
+                put_varint(&mut column_bytes, bytes.len() as u64);
+                inside.push(bytes);
+            }
+        }
+        let mut pack = Vec::new();
+        put_varint(&mut pack, self.times.len() as u64);
+        put_varint(&mut pack, local.names.all.len() as u64);
+        for &name in &local.names.all {
+            put_piece(&mut pack, layouts.names.get(name).as_bytes());
+        }
+        put_varint(&mut pack, local.shared.all.len() as u64);
+        for &shared in &local.shared.all {
+            put_piece(&mut pack, layouts.shared.get(shared));
+        }
+        pack.extend_from_slice(&column_bytes);
+        put_varint(&mut pack, local.layouts.all.len() as u64);
+        pack.extend_from_slice(&layout_bytes);
+        let mut origins = Vec::new();
+        self.origin_table.iter().for_each(|origin| encode_origin(origin, &mut origins));
+        put_piece(&mut pack, &origins);
+        for numbers in [&self.times, &self.received, &self.sequences, &self.lines, &self.origins] {
+            ints::encode(numbers, &mut pack);
+        }
+        ints::encode(&layout_codes, &mut pack);
+        inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
+        (pack, own)
+    }
+}
+
+/// Numbers of this block for numbers of all blocks.
+#[derive(Default)]
+struct Renumber {
+    places: std::collections::HashMap<u32, u32, foldhash::fast::RandomState>,
+    all: Vec<u32>,
+    last: Option<(u32, u32)>,
+}
+
+impl Renumber {
+    #[inline]
+    fn number(&mut self, of: u32) -> u32 {
+        if let Some((last, place)) = self.last
+            && last == of
+        {
+            return place;
+        }
+        let place = *self.places.entry(of).or_insert_with(|| {
+            self.all.push(of);
+            self.all.len() as u32 - 1
+        });
+        self.last = Some((of, place));
+        place
+    }
+}
+
+#[derive(Default)]
+struct Local {
+    names: Renumber,
+    shared: Renumber,
+    columns: Renumber,
+    layouts: Renumber,
+}
+
+impl Local {
+    /// 0 for the edge of a line.
+    fn name(&mut self, name: u32) -> u64 {
+        if name == EDGE { 0 } else { u64::from(self.names.number(name)) + 1 }
+    }
+
+    fn put_element(&mut self, element: &Element, out: &mut Vec<u8>) {
+        match element {
+            Element::Literal(text) => {
+                out.push(0);
+                put_piece(out, text);
+            }
+            Element::Gap(column) => {
+                out.push(1);
+                put_varint(out, u64::from(self.columns.number(*column)));
+            }
+            Element::Value { field, column } => {
+                out.push(2);
+                put_varint(out, u64::from(*field));
+                put_varint(out, u64::from(self.columns.number(*column)));
+            }
+            Element::Open(field) => {
+                out.push(3);
+                put_varint(out, u64::from(*field));
+            }
+            Element::Close(field) => {
+                out.push(4);
+                put_varint(out, u64::from(*field));
+            }
+        }
+    }
+
+    fn put_field(&mut self, name: u32, kind: &FieldKind, out: &mut Vec<u8>) {
+        put_varint(out, self.name(name));
+        match kind {
+            FieldKind::InLine => out.push(0),
+            FieldKind::Shared(value) => {
+                out.push(1);
+                put_varint(out, u64::from(self.shared.number(*value)));
+            }
+            FieldKind::Made(column) => {
+                out.push(2);
+                put_varint(out, u64::from(self.columns.number(*column)));
+            }
+            FieldKind::Empty => out.push(3),
+        }
+    }
+}
+
+/// Compresses a chunk and appends it; as it is when that is no smaller.
+fn put_chunk(
+    chunk: &[u8],
+    options: &SealOptions,
+    compressor: &mut Compressor,
+    out: &mut Vec<u8>,
+) -> Chunk {
+    let at = out.len();
+    compressor.compress(chunk, options.level(), out);
+    if out.len() - at >= chunk.len() {
+        out.truncate(at);
+        out.extend_from_slice(chunk);
+    }
+    let stored = &out[at..];
+    Chunk {
+        bytes_disk: stored.len() as u32,
+        bytes: chunk.len() as u32,
+        crc: crc32c::crc32c(stored),
+    }
+}
+
+/// Goes on with a checksum over lines: the raw line, then its times and name.
+#[inline]
+pub(crate) fn line_crc(crc: u32, row: &Row<'_>) -> u32 {
+    let id = row.id();
+    let mut rest = [0; 28];
+    rest[..8].copy_from_slice(&row.time_ns().to_le_bytes());
+    rest[8..16].copy_from_slice(&row.received_ns().to_le_bytes());
+    rest[16..24].copy_from_slice(&id.sequence.to_le_bytes());
+    rest[24..].copy_from_slice(&id.line.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c_append(crc, row.raw()), &rest)
+}
+
+fn range(values: &[i64]) -> (i64, i64) {
+    let min = values.iter().min().copied().unwrap_or(0);
+    (min, values.iter().max().copied().unwrap_or(0))
+}

@@ -1,0 +1,147 @@
+//! Numbers and pieces of bytes, written one behind the other and read back with every bound checked.
+
+/// What is wrong with bytes that passed their checksum: the part that does not hold. A fault of the writer, or of
+/// the memory it ran in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrupt(pub(crate) &'static str);
+
+pub(crate) type Read<T> = Result<T, Corrupt>;
+
+/// Appends a number in base 128, low digits first, seven bits a byte.
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a signed number so that small ones of either sign are short.
+#[inline]
+pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, zigzag(value));
+}
+
+/// Appends the length of a piece, and the piece.
+pub(crate) fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
+    put_varint(out, piece.len() as u64);
+    out.extend_from_slice(piece);
+}
+
+#[inline]
+pub(crate) fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[inline]
+pub(crate) fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Reads what was put, from front to back.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes }
+    }
+
+    /// Bytes not read yet.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn u8(&mut self) -> Read<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Read<u64> {
+        if let [low @ 0..0x80, rest @ ..] = self.bytes {
+            self.bytes = rest;
+            return Ok(u64::from(*low));
+        }
+        let (mut value, mut shift) = (0u64, 0);
+        for (place, &byte) in self.bytes.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                self.bytes = &self.bytes[place + 1..];
+                return Ok(value);
+            }
+            shift += 7;
+        }
+        Err(Corrupt("a number"))
+    }
+
+    #[inline]
+    pub(crate) fn signed(&mut self) -> Read<i64> {
+        self.varint().map(unzigzag)
+    }
+
+    /// A number of things, at most `max`.
+    pub(crate) fn count(&mut self, max: usize) -> Read<usize> {
+        let count = self.varint()?;
+        if count > max as u64 {
+            return Err(Corrupt("a count"));
+        }
+        Ok(count as usize)
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) -> Read<&'a [u8]> {
+        let Some((taken, rest)) = self.bytes.split_at_checked(bytes) else {
+            return Err(Corrupt("a length"));
+        };
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn piece(&mut self) -> Read<&'a [u8]> {
+        let bytes = self.count(self.bytes.len())?;
+        self.take(bytes)
+    }
+
+    pub(crate) fn text(&mut self) -> Read<&'a str> {
+        std::str::from_utf8(self.piece()?).map_err(|_| Corrupt("a text"))
+    }
+
+    /// All has to be read by now.
+    pub(crate) fn end(&self) -> Read<()> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(Corrupt("the end")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        let mut out = Vec::new();
+        let numbers = [0, 1, -1, 63, 64, -64, -65, i64::MAX, i64::MIN, 1 << 40];
+        for number in numbers {
+            put_signed(&mut out, number);
+            put_varint(&mut out, number as u64);
+        }
+        let mut cursor = Cursor::new(&out);
+        for number in numbers {
+            assert_eq!(cursor.signed(), Ok(number));
+            assert_eq!(cursor.varint(), Ok(number as u64));
+        }
+        cursor.end().unwrap();
+        assert_eq!(cursor.varint(), Err(Corrupt("a number")));
+        assert_eq!(Cursor::new(&[0xff; 11]).varint(), Err(Corrupt("a number")));
+    }
+
+    #[test]
+    fn pieces_are_bounded() {
+        let mut out = Vec::new();
+        put_piece(&mut out, b"abc");
+        assert_eq!(Cursor::new(&out).piece(), Ok(&b"abc"[..]));
+        assert_eq!(Cursor::new(&out[..3]).piece(), Err(Corrupt("a length")));
+        assert_eq!(Cursor::new(&out).count(2), Err(Corrupt("a count")));
+    }
+}

@@ -1,0 +1,490 @@
+//! One column of a block: the values of a field, of the text between two fields, or of what the parser made.
+//!
+//! | encoding | bytes | when |
+//! |---|---|---|
+//! | dictionary | the different values, then a number for each row | few different ones |
+//! | numbers | differences, see [`super::ints`] | all are decimals without leading zeros |
+//! | time | a form, see [`super::time_text`], and exceptions | text between fields that writes the event time |
+//! | lines | the values, a newline behind each | no value has a newline |
+//! | lengths | lengths, then the values | any |
+//! | template | static text apart from variables, see [`crate::template`] | where sealing may take its time |
+//!
+//! Lines lie back to back, so that a word is searched in all of them at once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+
+use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
+use super::ints;
+use super::time_text::{TimeForm, TimeWriter};
+
+/// Different values of a dictionary. A column with more is stored as text.
+pub(crate) const DICTIONARY_MAX: usize = 4_096;
+/// Values after which a dictionary must have shown that it pays: at most half of them may be new.
+const DICTIONARY_PROOF: usize = 512;
+/// Decimals of more digits are text: they would not fit into 63 bits.
+const DIGITS_MAX: usize = 18;
+
+/// How a column is stored. The numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Encoding {
+    /// Different values, and a number a row.
+    Dictionary = 0,
+    /// Decimals as differences.
+    Numbers = 1,
+    /// A form of the event time.
+    Time = 2,
+    /// Text with newlines behind the values.
+    Lines = 3,
+    /// Text with lengths apart.
+    Lengths = 4,
+    /// Static text apart from variables.
+    Template = 5,
+}
+
+impl Encoding {
+    pub(crate) fn of(number: u8) -> Read<Encoding> {
+        use Encoding::{Dictionary, Lengths, Lines, Numbers, Template, Time};
+        let all = [Dictionary, Numbers, Time, Lines, Lengths, Template];
+        all.get(usize::from(number)).copied().ok_or(Corrupt("the encoding of a column"))
+    }
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Dictionary => "dictionary",
+            Encoding::Numbers => "numbers",
+            Encoding::Time => "time",
+            Encoding::Lines => "lines",
+            Encoding::Lengths => "lengths",
+            Encoding::Template => "template",
+        }
+    }
+}
+
+/// Byte strings, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    pub(crate) text: Vec<u8>,
+    pub(crate) ends: Vec<u32>,
+}
+
+impl Values {
+    #[inline]
+    pub(crate) fn push(&mut self, value: &[u8]) {
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len() as u32);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, place: usize) -> &[u8] {
+        let from = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        &self.text[from..self.ends[place] as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|place| self.get(place))
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+}
+
+/// The hash is the key: it was made by a good hash before.
+#[derive(Clone, Default)]
+pub(crate) struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are hashed")
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+pub(crate) type ByHash<T> = HashMap<u64, T, std::hash::BuildHasherDefault<Identity>>;
+
+/// Gathers the values of one column of one block.
+#[derive(Default)]
+pub(crate) struct ColumnBuilder {
+    values: Values,
+    /// While the values may become a dictionary: `values` are the different ones.
+    codes: Option<Vec<u16>>,
+    places: ByHash<u16>,
+    last: u16,
+    hasher: foldhash::fast::FixedState,
+    /// Rows of the values; kept where the encoding needs the event time.
+    pub(crate) rows: Vec<u32>,
+    /// What the column of the block before became.
+    was_text: bool,
+}
+
+impl ColumnBuilder {
+    /// Empties it for the next block.
+    pub(crate) fn clear(&mut self) {
+        self.was_text = self.len() > 0 && self.codes.is_none();
+        self.values.clear();
+        self.rows.clear();
+        self.places.clear();
+        self.last = 0;
+        self.codes = (!self.was_text).then(Vec::new);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.codes.as_ref().map_or(self.values.len(), Vec::len)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: &[u8]) {
+        let Some(codes) = &mut self.codes else {
+            if self.values.len() == 0 && !self.was_text {
+                self.codes = Some(Vec::new());
+                return self.push(value);
+            }
+            return self.values.push(value);
+        };
+        if !codes.is_empty() && self.values.get(usize::from(self.last)) == value {
+            codes.push(self.last);
+            return;
+        }
+        self.push_other(value);
+    }
+
+    /// A value other than the one before.
+    fn push_other(&mut self, value: &[u8]) {
+        let hash = self.hasher.hash_one(value);
+        let codes = self.codes.as_mut().expect("it is a dictionary");
+        match self.places.get(&hash) {
+            Some(&place) if self.values.get(usize::from(place)) == value => {
+                codes.push(place);
+                self.last = place;
+            }
+            // Two values with one hash are no dictionary.
+            Some(_) => self.become_text(value),
+            None => {
+                let place = self.values.len();
+                let doubtful = codes.len() >= DICTIONARY_PROOF && place * 2 > codes.len();
+                if place >= DICTIONARY_MAX || doubtful {
+                    return self.become_text(value);
+                }
+                self.values.push(value);
+                self.places.insert(hash, place as u16);
+                codes.push(place as u16);
+                self.last = place as u16;
+            }
+        }
+    }
+
+    fn become_text(&mut self, value: &[u8]) {
+        let codes = self.codes.take().expect("it is a dictionary");
+        let mut values = Values::default();
+        codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
+        values.push(value);
+        self.values = values;
+        self.places.clear();
+        self.was_text = true;
+    }
+
+    /// The encoded column. `times` are the event times of the block's rows, for the text between fields.
+    pub(crate) fn encode(&mut self, times: Option<&[i64]>) -> Encoded {
+        let mut out = Vec::new();
+        if let Some(times) = times
+            && self.encode_time(times, &mut out)
+        {
+            return Encoded { encoding: Encoding::Time, bytes: out };
+        }
+        if let Some(codes) = &self.codes {
+            let worth = codes.len() >= 2 * self.values.len() || codes.len() < 64;
+            if worth || self.values.len() == 1 {
+                encode_dictionary(&self.values, codes, &mut out);
+                return Encoded { encoding: Encoding::Dictionary, bytes: out };
+            }
+            let mut values = Values::default();
+            codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
+            return encode_text(&values);
+        }
+        encode_text(&self.values)
+    }
+
+    /// All values, one by one.
+    fn each(&self, mut each: impl FnMut(usize, &[u8])) {
+        match &self.codes {
+            Some(codes) => {
+                for (place, &code) in codes.iter().enumerate() {
+                    each(place, self.values.get(usize::from(code)));
+                }
+            }
+            None => self.values.iter().enumerate().for_each(|(place, value)| each(place, value)),
+        }
+    }
+
+    /// Form, and exceptions, if few.
+    fn encode_time(&self, times: &[i64], out: &mut Vec<u8>) -> bool {
+        let exceptions_max = self.len() / 8;
+        let time_of = |place: usize| times[self.rows[place] as usize];
+        let mut form = None;
+        for place in [0, self.len() / 2, self.len() - 1] {
+            let value = match &self.codes {
+                Some(codes) => self.values.get(usize::from(codes[place])),
+                None => self.values.get(place),
+            };
+            form = form.or_else(|| TimeForm::find(value, time_of(place)));
+        }
+        let Some(form) = form else { return false };
+        let mut writer = TimeWriter::new(form.clone());
+        let (mut places, mut exceptions) = (Vec::new(), Values::default());
+        self.each(|place, value| {
+            if places.len() <= exceptions_max && writer.write(time_of(place)) != value {
+                places.push(place as i64);
+                exceptions.push(value);
+            }
+        });
+        if places.len() > exceptions_max {
+            return false;
+        }
+        form.encode(out);
+        put_varint(out, places.len() as u64);
+        ints::encode(&places, out);
+        put_lengths(&exceptions, out);
+        true
+    }
+}
+
+/// A column as it is stored, before compression.
+pub(crate) struct Encoded {
+    pub(crate) encoding: Encoding,
+    pub(crate) bytes: Vec<u8>,
+}
+
+fn encode_dictionary(values: &Values, codes: &[u16], out: &mut Vec<u8>) {
+    put_varint(out, values.len() as u64);
+    values.iter().for_each(|value| put_piece(out, value));
+    match values.len() {
+        0 | 1 => {}
+        2..=256 => out.extend(codes.iter().map(|&code| code as u8)),
+        _ => out.extend(codes.iter().flat_map(|code| code.to_le_bytes())),
+    }
+}
+
+/// Numbers, or lines, or lengths and text.
+pub(crate) fn encode_text(values: &Values) -> Encoded {
+    let mut out = Vec::new();
+    if let Some(numbers) = decimals(values) {
+        ints::encode(&numbers, &mut out);
+        return Encoded { encoding: Encoding::Numbers, bytes: out };
+    }
+    if memchr::memchr(b'\n', &values.text).is_none() {
+        out.reserve(values.text.len() + values.len());
+        for value in values.iter() {
+            out.extend_from_slice(value);
+            out.push(b'\n');
+        }
+        return Encoded { encoding: Encoding::Lines, bytes: out };
+    }
+    put_lengths(values, &mut out);
+    Encoded { encoding: Encoding::Lengths, bytes: out }
+}
+
+fn put_lengths(values: &Values, out: &mut Vec<u8>) {
+    let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
+    ints::encode(&lengths, out);
+    out.extend_from_slice(&values.text);
+}
+
+/// The values as numbers, if each is the usual decimal of its number.
+fn decimals(values: &Values) -> Option<Vec<i64>> {
+    let decimal = |value: &[u8]| {
+        let leads = value.len() > 1 && value[0] == b'0';
+        if value.is_empty() || value.len() > DIGITS_MAX || leads {
+            return None;
+        }
+        value.iter().try_fold(0i64, |sum, &byte| {
+            byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
+        })
+    };
+    values.iter().map(decimal).collect()
+}
+
+/// A column that is being read from its first value to its last.
+pub(crate) struct ColumnReader {
+    column: Column,
+    next: usize,
+    digits: Vec<u8>,
+}
+
+/// Text that writes the event time, and what differs from it.
+pub(crate) struct Times {
+    writer: TimeWriter,
+    exceptions: Values,
+    /// Places of the exceptions.
+    places: Vec<i64>,
+    /// Exceptions read.
+    met: usize,
+    count: usize,
+}
+
+/// A column, decoded as far as its values are found in no time.
+pub(crate) enum Column {
+    Dictionary {
+        values: Values,
+        codes: Vec<u16>,
+        count: usize,
+    },
+    Numbers(Vec<i64>),
+    Time(Box<Times>),
+    /// `gap`: bytes between the values.
+    Text {
+        text: Vec<u8>,
+        ends: Vec<u32>,
+        gap: u32,
+    },
+}
+
+impl Column {
+    /// Reads a column of `count` values.
+    pub(crate) fn decode(encoding: u8, bytes: &[u8], count: usize) -> Read<Column> {
+        let mut cursor = Cursor::new(bytes);
+        match Encoding::of(encoding)? {
+            Encoding::Dictionary => decode_dictionary(cursor, count),
+            Encoding::Numbers => {
+                let numbers = ints::decode(&mut cursor, count)?;
+                cursor.end()?;
+                Ok(Column::Numbers(numbers))
+            }
+            Encoding::Time => {
+                let form = TimeForm::decode(&mut cursor)?;
+                let exceptions = cursor.count(count)?;
+                let places = ints::decode(&mut cursor, exceptions)?;
+                let exceptions = decode_lengths(cursor, exceptions)?;
+                let writer = TimeWriter::new(form);
+                Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
+            }
+            Encoding::Lines => {
+                let text = bytes.to_vec();
+                let mut ends = Vec::with_capacity(count);
+                ends.extend(memchr::memchr_iter(b'\n', &text).map(|end| end as u32));
+                let whole = text.last().is_none_or(|&last| last == b'\n');
+                if ends.len() != count || !whole {
+                    return Err(Corrupt("the lines of a column"));
+                }
+                Ok(Column::Text { text, ends, gap: 1 })
+            }
+            Encoding::Lengths => {
+                let Values { text, ends } = decode_lengths(cursor, count)?;
+                Ok(Column::Text { text, ends, gap: 0 })
+            }
+            Encoding::Template => Err(Corrupt("the encoding of a column")),
+        }
+    }
+}
+
+fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column> {
+    let size = cursor.count(DICTIONARY_MAX)?;
+    let mut values = Values::default();
+    for _ in 0..size {
+        values.push(cursor.piece()?);
+    }
+    let codes: Vec<u16> = match size {
+        0 if count > 0 => return Err(Corrupt("an empty dictionary")),
+        0 | 1 => Vec::new(),
+        2..=256 => cursor.take(count)?.iter().map(|&code| u16::from(code)).collect(),
+        _ => {
+            let pairs = cursor.take(count * 2)?.chunks_exact(2);
+            pairs.map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
+        }
+    };
+    cursor.end()?;
+    if codes.iter().any(|&code| usize::from(code) >= size) {
+        return Err(Corrupt("a number into a dictionary"));
+    }
+    Ok(Column::Dictionary { values, codes, count })
+}
+
+fn decode_lengths(mut cursor: Cursor<'_>, count: usize) -> Read<Values> {
+    let lengths = ints::decode(&mut cursor, count)?;
+    let (mut end, mut ends) = (0u64, Vec::with_capacity(count));
+    for length in lengths {
+        end = end.saturating_add(length as u64);
+        ends.push(end as u32);
+    }
+    if end != cursor.left() as u64 {
+        return Err(Corrupt("the lengths of a column"));
+    }
+    Ok(Values { text: cursor.take(end as usize)?.to_vec(), ends })
+}
+
+impl ColumnReader {
+    pub(crate) fn new(column: Column) -> Self {
+        ColumnReader { column, next: 0, digits: Vec::new() }
+    }
+
+    /// Values not read yet.
+    pub(crate) fn left(&self) -> usize {
+        let count = match &self.column {
+            Column::Dictionary { count, .. } => *count,
+            Column::Time(times) => times.count,
+            Column::Numbers(numbers) => numbers.len(),
+            Column::Text { ends, .. } => ends.len(),
+        };
+        count - self.next
+    }
+
+    /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its row.
+    #[inline]
+    pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
+        let place = self.next;
+        self.next += 1;
+        match &mut self.column {
+            Column::Dictionary { values, codes, .. } => {
+                let code = if codes.is_empty() { 0 } else { usize::from(codes[place]) };
+                out.extend_from_slice(values.get(code));
+            }
+            Column::Text { text, ends, gap } => {
+                let from = if place == 0 { 0 } else { ends[place - 1] + *gap };
+                out.extend_from_slice(&text[from as usize..ends[place] as usize]);
+            }
+            Column::Numbers(numbers) => {
+                write_decimal(numbers[place], &mut self.digits);
+                out.extend_from_slice(&self.digits);
+            }
+            Column::Time(times) => {
+                if times.places.get(times.met) == Some(&(place as i64)) {
+                    out.extend_from_slice(times.exceptions.get(times.met));
+                    times.met += 1;
+                } else {
+                    out.extend_from_slice(times.writer.write(time_ns));
+                }
+            }
+        }
+    }
+}
+
+fn write_decimal(number: i64, digits: &mut Vec<u8>) {
+    use std::io::Write;
+    digits.clear();
+    if number >= 0 {
+        let (mut buffer, mut at, mut rest) = ([0u8; 20], 20, number as u64);
+        loop {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        digits.extend_from_slice(&buffer[at..]);
+    } else {
+        write!(digits, "{number}").expect("writing to memory");
+    }
+}

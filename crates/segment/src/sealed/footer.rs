@@ -1,0 +1,356 @@
+//! The end of a sealed segment: where its blocks are, and what is in them.
+//!
+//! ```text
+//! header 64 B | block | block | … | footer (zstd) | trailer 48 B
+//! ```
+//!
+//! The trailer at the very end says where the footer is and carries its checksum, so that a file that was not
+//! finished is seen at once.
+
+use std::path::Path;
+
+use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
+use super::compress::{Compressor, decompress};
+use super::rollup::Rollup;
+use crate::error::SegmentError;
+use crate::header::array;
+
+/// Bytes at the start of the file.
+pub const SEALED_HEADER_BYTES: usize = 64;
+/// Bytes at the end of the file.
+pub const SEALED_TRAILER_BYTES: usize = 48;
+/// Version that this code writes, and the only one it reads.
+pub const SEALED_VERSION: u16 = 1;
+
+const MAGIC: [u8; 8] = *b"LGNSEALD";
+const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";
+/// Footers are compressed as small as is quick: they are read often and written once.
+const FOOTER_LEVEL: i32 = 9;
+/// Blocks of a file, and chunks of a block, at most.
+const COUNT_MAX: usize = 1 << 24;
+
+/// What a sealed segment says of itself at its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SealedHeader {
+    /// Node that made the file.
+    pub node: u32,
+    /// Number of the segment on its node.
+    pub segment: u64,
+    /// When it was made, nanoseconds since 1970 UTC.
+    pub created_ns: i64,
+    /// The node's next sequence number at that time, as in a hot segment.
+    pub sequence_next: u64,
+}
+
+impl SealedHeader {
+    pub(crate) fn encode(&self) -> [u8; SEALED_HEADER_BYTES] {
+        let mut out = [0; SEALED_HEADER_BYTES];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..10].copy_from_slice(&SEALED_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&self.node.to_le_bytes());
+        out[16..24].copy_from_slice(&self.segment.to_le_bytes());
+        out[24..32].copy_from_slice(&self.created_ns.to_le_bytes());
+        out[32..40].copy_from_slice(&self.sequence_next.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads and checks the first bytes of a file.
+    pub fn decode(bytes: &[u8], path: &Path) -> Result<Self, SegmentError> {
+        let damaged =
+            |offset, expected, found| damage(path, offset, "the file header", expected, found);
+        if bytes.len() < SEALED_HEADER_BYTES {
+            let found = format!("{}", bytes.len());
+            return Err(damaged(bytes.len() as u64, format!("{SEALED_HEADER_BYTES} bytes"), found));
+        }
+        if bytes[..8] != MAGIC {
+            return Err(damaged(0, format!("{MAGIC:02x?}"), format!("{:02x?}", &bytes[..8])));
+        }
+        let (expected, found) =
+            (u32::from_le_bytes(array(bytes, 60)), crc32c::crc32c(&bytes[..60]));
+        if expected != found {
+            return Err(damaged(60, format!("{expected:08x}"), format!("{found:08x}")));
+        }
+        let version = u16::from_le_bytes(array(bytes, 8));
+        if version != SEALED_VERSION {
+            let (path, expected) = (path.to_owned(), SEALED_VERSION);
+            return Err(SegmentError::Version { path, expected, found: version });
+        }
+        Ok(SealedHeader {
+            node: u32::from_le_bytes(array(bytes, 12)),
+            segment: u64::from_le_bytes(array(bytes, 16)),
+            created_ns: i64::from_le_bytes(array(bytes, 24)),
+            sequence_next: u64::from_le_bytes(array(bytes, 32)),
+        })
+    }
+}
+
+/// A piece of a block that is compressed as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Bytes in the file.
+    pub bytes_disk: u32,
+    /// Bytes before compression. As many as in the file: not compressed.
+    pub bytes: u32,
+    /// CRC32C of the bytes in the file.
+    pub crc: u32,
+}
+
+/// Where a block is, and what is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its chunks, back to back; the first is the pack.
+    pub chunks: Vec<Chunk>,
+    /// Lines in it.
+    pub lines: u32,
+    /// Bytes of its raw lines, each with a newline.
+    pub bytes_raw: u64,
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC.
+    pub time_ns: (i64, i64),
+    /// Earliest and latest arrival.
+    pub received_ns: (i64, i64),
+    /// Smallest and greatest sequence number of the frames its lines came in.
+    pub sequence: (u64, u64),
+    /// CRC32C over all lines with times and names, in their order.
+    pub lines_crc: u32,
+}
+
+impl BlockEntry {
+    /// Bytes in the file.
+    pub fn bytes_disk(&self) -> u64 {
+        self.chunks.iter().map(|chunk| u64::from(chunk.bytes_disk)).sum()
+    }
+}
+
+/// How much a segment was worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Effort {
+    /// As fast as lines come.
+    #[default]
+    Fast = 0,
+    /// As small as idle time allows.
+    Best = 1,
+}
+
+/// Different values of a field in a segment, for choosing which segments to look at; none when there are more than
+/// [`crate::sealed::VALUES_MAX`].
+pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
+
+/// What is known of a sealed segment without reading its blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Footer {
+    /// As in the file's first bytes.
+    pub header: SealedHeader,
+    /// Segments whose lines are here, and which this one replaces.
+    pub replaces: Vec<u64>,
+    /// How it was written.
+    pub effort: Effort,
+    /// The greatest mark of a summary among its lines: everything up to there is counted.
+    pub summarised_through: Option<u64>,
+    /// Blocks, in their order in the file.
+    pub blocks: Vec<BlockEntry>,
+    /// Counts per stretch of time.
+    pub rollups: Vec<Rollup>,
+    /// Length of the file.
+    pub bytes_disk: u64,
+}
+
+impl Footer {
+    /// Lines in all blocks.
+    pub fn lines(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.lines)).sum()
+    }
+
+    /// Bytes of the raw lines, each with a newline.
+    pub fn bytes_raw(&self) -> u64 {
+        self.blocks.iter().map(|block| block.bytes_raw).sum()
+    }
+
+    /// Earliest and latest event time.
+    pub fn time_ns(&self) -> Option<(i64, i64)> {
+        span(self.blocks.iter().map(|block| block.time_ns))
+    }
+
+    /// Earliest and latest arrival.
+    pub fn received_ns(&self) -> Option<(i64, i64)> {
+        span(self.blocks.iter().map(|block| block.received_ns))
+    }
+
+    /// Smallest and greatest sequence number.
+    pub fn sequence(&self) -> Option<(u64, u64)> {
+        span(self.blocks.iter().map(|block| block.sequence))
+    }
+
+    /// Values of a field with their lines, if it is counted; the empty value stands for lines without it.
+    pub fn values(&self, field: &str) -> ValueSet {
+        let rollup = self.rollups.iter().find(|rollup| rollup.field == field)?;
+        Some(rollup.totals().into_iter().map(|(value, lines)| (value.to_vec(), lines)).collect())
+    }
+
+    /// Footer and trailer, to stand at `offset`.
+    pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
+        let mut body = Vec::new();
+        put_varint(&mut body, self.replaces.len() as u64);
+        self.replaces.iter().for_each(|&segment| put_varint(&mut body, segment));
+        body.push(self.effort as u8);
+        put_varint(&mut body, self.summarised_through.map_or(0, |mark| mark + 1));
+        put_varint(&mut body, self.blocks.len() as u64);
+        let mut at = SEALED_HEADER_BYTES as u64;
+        for block in &self.blocks {
+            assert_eq!(block.offset, at, "blocks lie back to back");
+            at += block.bytes_disk();
+            put_varint(&mut body, block.chunks.len() as u64);
+            for chunk in &block.chunks {
+                put_varint(&mut body, u64::from(chunk.bytes_disk));
+                put_varint(&mut body, u64::from(chunk.bytes));
+                body.extend_from_slice(&chunk.crc.to_le_bytes());
+            }
+            put_varint(&mut body, u64::from(block.lines));
+            put_varint(&mut body, block.bytes_raw);
+            for (min, max) in [block.time_ns, block.received_ns] {
+                put_signed(&mut body, min);
+                put_signed(&mut body, max.wrapping_sub(min));
+            }
+            put_varint(&mut body, block.sequence.0);
+            put_varint(&mut body, block.sequence.1 - block.sequence.0);
+            body.extend_from_slice(&block.lines_crc.to_le_bytes());
+        }
+        put_varint(&mut body, self.rollups.len() as u64);
+        self.rollups.iter().for_each(|rollup| rollup.encode(&mut body));
+        let mut out = Vec::new();
+        Compressor::default().compress(&body, FOOTER_LEVEL, &mut out);
+        if out.len() >= body.len() {
+            out.clone_from(&body);
+        }
+        let mut trailer = [0; SEALED_TRAILER_BYTES];
+        trailer[..8].copy_from_slice(&TRAILER_MAGIC);
+        trailer[8..16].copy_from_slice(&self.header.segment.to_le_bytes());
+        trailer[16..24].copy_from_slice(&offset.to_le_bytes());
+        trailer[24..32].copy_from_slice(&(out.len() as u64).to_le_bytes());
+        trailer[32..40].copy_from_slice(&(body.len() as u64).to_le_bytes());
+        trailer[40..44].copy_from_slice(&crc32c::crc32c(&out).to_le_bytes());
+        let crc = crc32c::crc32c(&trailer[..44]);
+        trailer[44..].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&trailer);
+        out
+    }
+
+    /// Reads the body, decompressed.
+    pub(crate) fn decode(header: SealedHeader, body: &[u8], bytes_disk: u64) -> Read<Footer> {
+        let mut cursor = Cursor::new(body);
+        let replaces =
+            (0..cursor.count(body.len())?).map(|_| cursor.varint()).collect::<Read<Vec<_>>>()?;
+        let effort = match cursor.u8()? {
+            0 => Effort::Fast,
+            1 => Effort::Best,
+            _ => return Err(Corrupt("the effort")),
+        };
+        let summarised_through = cursor.varint()?.checked_sub(1);
+        let count = cursor.count(COUNT_MAX.min(body.len()))?;
+        let mut blocks = Vec::with_capacity(count);
+        let mut offset = SEALED_HEADER_BYTES as u64;
+        for _ in 0..count {
+            let block = read_block(&mut cursor, offset)?;
+            offset += block.bytes_disk();
+            blocks.push(block);
+        }
+        let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
+        let rollups = (0..cursor.count(body.len())?)
+            .map(|_| Rollup::decode(&mut cursor, lines))
+            .collect::<Read<Vec<_>>>()?;
+        cursor.end()?;
+        Ok(Footer { header, replaces, effort, summarised_through, blocks, rollups, bytes_disk })
+    }
+}
+
+fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
+    let small = |value: u64| u32::try_from(value).map_err(|_| Corrupt("a number"));
+    let chunks = (0..cursor.count(cursor.left())?)
+        .map(|_| {
+            Ok(Chunk {
+                bytes_disk: small(cursor.varint()?)?,
+                bytes: small(cursor.varint()?)?,
+                crc: u32::from_le_bytes(array(cursor.take(4)?, 0)),
+            })
+        })
+        .collect::<Read<Vec<_>>>()?;
+    let lines = small(cursor.varint()?)?;
+    let bytes_raw = cursor.varint()?;
+    let mut range = || {
+        let min = cursor.signed()?;
+        Ok((min, min.wrapping_add(cursor.signed()?)))
+    };
+    let (time_ns, received_ns) = (range()?, range()?);
+    let first = cursor.varint()?;
+    let sequence = (first, first.saturating_add(cursor.varint()?));
+    let lines_crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
+    Ok(BlockEntry { offset, chunks, lines, bytes_raw, time_ns, received_ns, sequence, lines_crc })
+}
+
+/// Where the footer is, from the last bytes of a file.
+pub(crate) struct Trailer {
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+    pub(crate) stored: u64,
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+}
+
+impl Trailer {
+    pub(crate) fn decode(bytes: &[u8], path: &Path, at: u64) -> Result<Self, SegmentError> {
+        let damaged =
+            |offset, expected, found| damage(path, offset, "the trailer", expected, found);
+        if bytes[..8] != TRAILER_MAGIC {
+            let found = format!("{:02x?}; the file was not finished, or cut", &bytes[..8]);
+            return Err(damaged(at, format!("{TRAILER_MAGIC:02x?}"), found));
+        }
+        let (expected, found) =
+            (u32::from_le_bytes(array(bytes, 44)), crc32c::crc32c(&bytes[..44]));
+        if expected != found {
+            return Err(damaged(at + 44, format!("{expected:08x}"), format!("{found:08x}")));
+        }
+        let u64_at = |at| u64::from_le_bytes(array(bytes, at));
+        let (segment, offset) = (u64_at(8), u64_at(16));
+        let (stored, bytes_all) = (u64_at(24), u64_at(32));
+        if offset.checked_add(stored) != Some(at) {
+            let found = format!("{stored} bytes from byte {offset}");
+            return Err(damaged(at + 16, format!("a footer that ends at byte {at}"), found));
+        }
+        let crc = u32::from_le_bytes(array(bytes, 40));
+        Ok(Trailer { segment, offset, stored, bytes: bytes_all, crc })
+    }
+
+    /// The body of the footer, checked and decompressed.
+    pub(crate) fn body(&self, stored: &[u8], path: &Path) -> Result<Vec<u8>, SegmentError> {
+        let found = crc32c::crc32c(stored);
+        if found != self.crc {
+            let expected = format!("checksum {:08x}", self.crc);
+            return Err(damage(path, self.offset, "the footer", expected, format!("{found:08x}")));
+        }
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        decompress(stored, bytes).map_err(|corrupt| malformed(path, self.offset, corrupt))
+    }
+}
+
+fn span<T: Ord + Copy>(ranges: impl Iterator<Item = (T, T)>) -> Option<(T, T)> {
+    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+pub(crate) fn damage(
+    path: &Path,
+    offset: u64,
+    part: &'static str,
+    expected: String,
+    found: String,
+) -> SegmentError {
+    SegmentError::Damaged { path: path.to_owned(), offset, part, expected, found }
+}
+
+/// The checksum is right and the content is not.
+pub(crate) fn malformed(path: &Path, offset: u64, Corrupt(what): Corrupt) -> SegmentError {
+    damage(path, offset, what, "what its writer means".into(), "something else".into())
+}

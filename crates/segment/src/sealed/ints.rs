@@ -1,0 +1,114 @@
+//! Columns of whole numbers: times, sequence numbers, lengths, codes.
+//!
+//! ```text
+//! 0  first            all are the same
+//! 1  first step       each is the one before and a constant more
+//! 2  unit first d…    differences, in units (nanoseconds that are whole seconds are kept as seconds)
+//! ```
+//!
+//! Differences are zigzag varints; zstd behind them makes little of the regular ones. Their number is not stored:
+//! whoever reads knows it.
+
+use super::bytes::{Corrupt, Cursor, Read, put_signed};
+
+const SAME: u8 = 0;
+const STEPS: u8 = 1;
+const DELTAS: u8 = 2;
+/// Nanoseconds, microseconds, milliseconds, seconds.
+const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
+
+/// Appends the numbers. Differences wrap, so that any 64 bits come back.
+pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
+    let first = values.first().copied().unwrap_or(0);
+    let step = values.get(1).map_or(0, |second| second.wrapping_sub(first));
+    if values.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == step) {
+        out.push(if step == 0 { SAME } else { STEPS });
+        put_signed(out, first);
+        if step != 0 {
+            put_signed(out, step);
+        }
+        return;
+    }
+    let unit_place = unit_place(values);
+    let unit = UNITS[unit_place];
+    out.push(DELTAS);
+    out.push(unit_place as u8);
+    put_signed(out, first);
+    for pair in values.windows(2) {
+        let delta = pair[1].wrapping_sub(pair[0]);
+        put_signed(out, if unit == 1 { delta } else { delta / unit });
+    }
+}
+
+/// The greatest unit that all values are whole numbers of. Differences that would wrap are no multiples of it.
+fn unit_place(values: &[i64]) -> usize {
+    let mut place = UNITS.len() - 1;
+    for value in values {
+        while value % UNITS[place] != 0 {
+            place -= 1;
+        }
+        if place == 0 {
+            break;
+        }
+    }
+    if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { place }
+}
+
+/// Reads `count` numbers.
+pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
+    let mut values = Vec::with_capacity(count);
+    let mode = cursor.u8()?;
+    let unit = match mode {
+        SAME | STEPS => 1,
+        DELTAS => *UNITS.get(usize::from(cursor.u8()?)).ok_or(Corrupt("a unit"))?,
+        _ => return Err(Corrupt("a mode of numbers")),
+    };
+    let mut value = cursor.signed()?;
+    let step = if mode == STEPS { cursor.signed()? } else { 0 };
+    for place in 0..count {
+        if place > 0 {
+            let delta = if mode == DELTAS { cursor.signed()?.wrapping_mul(unit) } else { step };
+            value = value.wrapping_add(delta);
+        }
+        values.push(value);
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(values: &[i64]) -> usize {
+        let mut out = Vec::new();
+        encode(values, &mut out);
+        let mut cursor = Cursor::new(&out);
+        assert_eq!(decode(&mut cursor, values.len()).unwrap(), values);
+        cursor.end().unwrap();
+        out.len()
+    }
+
+    #[test]
+    fn regular_numbers_are_short() {
+        assert_eq!(check(&[]), 2);
+        assert_eq!(check(&[7; 1000]), 2);
+        assert_eq!(check(&(0..1000).collect::<Vec<_>>()), 3);
+        let seconds: Vec<i64> = (0..1000i64).map(|i| i * i % 7 * 1_000_000_000).collect();
+        assert!(check(&seconds) < 1010);
+        check(&[i64::MIN, 0, i64::MAX, -1_000_000_000, 0]);
+        check(&[i64::MIN, i64::MIN + 1_000_000_000 - 775_807, i64::MAX / 1000 * 1000]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_come_back(values in prop::collection::vec(any::<i64>(), 0..50)) {
+            check(&values);
+        }
+
+        #[test]
+        fn times_come_back(values in prop::collection::vec(0..9_000_000_000i64, 0..50), unit in 0..4usize) {
+            check(&values.iter().map(|v| v * UNITS[unit]).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! How a line is put together from its columns.
+//!
+//! The parser says where in a line each value stands. What is between the values is either *literal*, a text that
+//! many lines share (`[`, `]: `, `","level":"`), or varies (a time) and becomes a column of its own: a *gap*. A
+//! *layout* is the order of all that, with the values that many rows share (type, level, facility) in it. A block of
+//! syslog has some dozens of layouts, and a row names its own with one number.
+//!
+//! ```text
+//! line      <86>Jan 31 12:00:00 web1 sshd[4711]: Accepted publickey …
+//! layout    "<" priority gap(>…time… ) hostname " " app_name "[" proc_id "]: " _msg   type=syslog level=info …
+//! ```
+//!
+//! A value that holds others (`_msg` of an access line is the whole line) opens before and closes behind them. A
+//! value that partly overlaps another cannot be so: it is kept apart, as if the parser had made it. So is every value
+//! of lines whose parts come in ever new orders.
+
+use std::collections::HashMap;
+
+use record::{Batch, FieldId, Place, Row};
+
+/// Texts that may stand between two fields before what is there counts as varying.
+const LITERALS_MAX: usize = 8;
+/// A longer text between two fields is no literal.
+const LITERAL_BYTES_MAX: usize = 64;
+/// Orders of the same fields; lines in other orders have their values kept apart.
+const ORDERS_MAX: u32 = 8;
+
+/// A part of a line, or a mark in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Element {
+    /// The same text in all lines of the layout.
+    Literal(Box<[u8]>),
+    /// The next value of a column, not a field.
+    Gap(u32),
+    /// The next value of a column, the field of this number among [`Layout::fields`].
+    Value { field: u16, column: u32 },
+    /// A field begins here.
+    Open(u16),
+    /// It ends here.
+    Close(u16),
+}
+
+/// Where a field's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FieldKind {
+    /// The elements say.
+    InLine,
+    /// One value for all rows of the layout: a number in [`Layouts::shared`].
+    Shared(u32),
+    /// The next value of a column, not in the line.
+    Made(u32),
+    /// There, and empty.
+    Empty,
+}
+
+/// How lines of one kind are put together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Layout {
+    pub(crate) elements: Vec<Element>,
+    /// Number of the name, and kind, in the order of the parser.
+    pub(crate) fields: Vec<(u32, FieldKind)>,
+}
+
+/// What a column holds. Names are numbers in [`Layouts::names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ColumnKey {
+    /// A field that stands in the line.
+    Field(u32),
+    /// A field that does not.
+    Made(u32),
+    /// The text between two fields; [`EDGE`] for the ends of the line.
+    Gap(u32, u32),
+}
+
+/// Stands for the beginning or the end of a line where a field is named.
+pub(crate) const EDGE: u32 = u32::MAX;
+
+/// Things that are numbered as they come.
+#[derive(Debug)]
+pub(crate) struct Numbered<T> {
+    places: HashMap<T, u32, foldhash::fast::RandomState>,
+    all: Vec<T>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Numbered { places: HashMap::default(), all: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
+    pub(crate) fn number<Q>(&mut self, thing: &Q) -> u32
+    where
+        T: std::borrow::Borrow<Q>,
+        Q: ?Sized + Eq + std::hash::Hash + ToOwned<Owned = T>,
+    {
+        if let Some(&place) = self.places.get(thing) {
+            return place;
+        }
+        let place = self.all.len() as u32;
+        self.all.push(thing.to_owned());
+        self.places.insert(thing.to_owned(), place);
+        place
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &T {
+        &self.all[number as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// A row's value, with where it stands.
+type Part = (FieldId, Place, u32);
+
+/// A step through a line, from left to right. `part` is the place among the row's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Value { part: u16, column: u32 },
+    Open { part: u16 },
+    Close { part: u16 },
+}
+
+/// Rows of one batch with the same fields of the same kinds in the same order of the line.
+struct Shape {
+    hash: u64,
+    /// The parts of a row of that shape; places in the line and lengths do not count.
+    parts: Vec<Part>,
+    order: u32,
+    steps: Vec<Step>,
+    /// Place in [`Layouts::gaps`] of the text before each step, and of that behind the last.
+    gaps: Vec<u32>,
+    fields: Vec<(u32, FieldKind)>,
+    /// Which literal stood in each gap of the row before, and what layout that is.
+    literals: Vec<u8>,
+    layout: u32,
+    layouts: HashMap<Vec<u8>, u32, foldhash::fast::RandomState>,
+}
+
+/// Not a literal.
+const VARIES: u8 = u8::MAX;
+/// Nothing stands there.
+const NOTHING: u8 = u8::MAX - 1;
+
+/// What was seen between two fields.
+struct Gap {
+    column: u32,
+    literals: Vec<Box<[u8]>>,
+    varies: bool,
+}
+
+/// All layouts of the lines that were looked at.
+#[derive(Default)]
+pub(crate) struct Layouts {
+    pub(crate) names: Numbered<String>,
+    pub(crate) shared: Numbered<Vec<u8>>,
+    pub(crate) columns: Numbered<ColumnKey>,
+    pub(crate) layouts: Numbered<Layout>,
+    gap_places: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
+    gaps: Vec<Gap>,
+    shapes: Vec<Shape>,
+    by_hash: super::column::ByHash<Vec<u32>>,
+    parts: Vec<Part>,
+    literals: Vec<u8>,
+    last_shape: u32,
+}
+
+/// Takes the values of a row.
+pub(crate) trait Sink {
+    /// The next value of a column.
+    fn value(&mut self, column: u32, value: &[u8]);
+}
+
+impl Layouts {
+    /// Names and layouts so far.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len() + self.layouts.len() + self.shared.len()
+    }
+
+    /// Forgets what holds for one batch only.
+    pub(crate) fn begin_batch(&mut self) {
+        self.shapes.clear();
+        self.by_hash.clear();
+        self.last_shape = 0;
+    }
+
+    /// Splits a row into values; returns the number of its layout.
+    pub(crate) fn split(&mut self, batch: &Batch, row: &Row<'_>, sink: &mut impl Sink) -> u32 {
+        self.parts.clear();
+        self.parts.extend(row.places());
+        let shape = self.shape(batch, row);
+        let raw = row.raw();
+        let shape = &mut self.shapes[shape as usize];
+        self.literals.clear();
+        let mut at = 0;
+        for (step, gap) in shape.steps.iter().zip(&shape.gaps) {
+            let (to, next) = step.bounds(&self.parts);
+            let literal = self.gaps[*gap as usize].put(&raw[at..to], sink);
+            self.literals.push(literal);
+            if let Step::Value { column, .. } = step {
+                sink.value(*column, &raw[to..next]);
+            }
+            at = next;
+        }
+        let last = shape.gaps[shape.steps.len()];
+        let literal = self.gaps[last as usize].put(&raw[at..], sink);
+        self.literals.push(literal);
+        for (part, (_, kind)) in shape.fields.iter().enumerate() {
+            if let FieldKind::Made(column) = kind {
+                let value = row.field_at(part).expect("a row has its parts");
+                sink.value(*column, value);
+            }
+        }
+        if self.literals == shape.literals {
+            return shape.layout;
+        }
+        shape.literals.clone_from(&self.literals);
+        if let Some(&layout) = shape.layouts.get(&self.literals) {
+            shape.layout = layout;
+            return layout;
+        }
+        let made = layout_of(shape, &self.gaps, &self.literals);
+        shape.layout = self.layouts.number(&made);
+        shape.layouts.insert(self.literals.clone(), shape.layout);
+        shape.layout
+    }
+
+    /// The shape of the row whose parts were taken.
+    fn shape(&mut self, batch: &Batch, row: &Row<'_>) -> u32 {
+        let hash = hash_of(&self.parts);
+        if let Some(last) = self.shapes.get(self.last_shape as usize)
+            && last.holds(hash, &self.parts, row)
+        {
+            return self.last_shape;
+        }
+        let mut orders = 0;
+        for &shape in self.by_hash.get(&hash).into_iter().flatten() {
+            if self.shapes[shape as usize].holds(hash, &self.parts, row) {
+                self.last_shape = shape;
+                return shape;
+            }
+            orders += 1;
+        }
+        let shape = self.new_shape(batch, row, hash, orders);
+        let place = self.shapes.len() as u32;
+        self.shapes.push(shape);
+        self.by_hash.entry(hash).or_default().push(place);
+        self.last_shape = place;
+        place
+    }
+
+    #[cold]
+    fn new_shape(&mut self, batch: &Batch, row: &Row<'_>, hash: u64, order: u32) -> Shape {
+        let names: Vec<u32> =
+            self.parts.iter().map(|(id, ..)| self.names.number(batch.name(*id))).collect();
+        let (steps, apart) = match order < ORDERS_MAX {
+            true => arrange(&self.parts),
+            false => (Vec::new(), (0..self.parts.len() as u16).collect()),
+        };
+        let mut fields = Vec::with_capacity(names.len());
+        for (part, (&name, (_, place, length))) in names.iter().zip(&self.parts).enumerate() {
+            let kind = match place {
+                _ if *length == 0 => FieldKind::Empty,
+                Place::Shared(_) => {
+                    let value = row.field_at(part).expect("a row has its parts");
+                    FieldKind::Shared(self.shared.number(value))
+                }
+                Place::Line(_) if !apart.contains(&(part as u16)) => FieldKind::InLine,
+                _ => FieldKind::Made(self.columns.number(&ColumnKey::Made(name))),
+            };
+            fields.push((name, kind));
+        }
+        let mut gaps = Vec::with_capacity(steps.len() + 1);
+        let mut before = EDGE;
+        let steps: Vec<Step> = steps
+            .into_iter()
+            .map(|step| {
+                let name = names[step.part()];
+                gaps.push(self.gap(before, name));
+                before = name;
+                match step {
+                    Step::Value { part, .. } => {
+                        Step::Value { part, column: self.columns.number(&ColumnKey::Field(name)) }
+                    }
+                    other => other,
+                }
+            })
+            .collect();
+        gaps.push(self.gap(before, EDGE));
+        Shape {
+            hash,
+            parts: self.parts.clone(),
+            order,
+            steps,
+            gaps,
+            fields,
+            literals: Vec::new(),
+            layout: 0,
+            layouts: HashMap::default(),
+        }
+    }
+
+    fn gap(&mut self, before: u32, behind: u32) -> u32 {
+        if let Some(&place) = self.gap_places.get(&(before, behind)) {
+            return place;
+        }
+        let column = self.columns.number(&ColumnKey::Gap(before, behind));
+        let place = self.gaps.len() as u32;
+        self.gaps.push(Gap { column, literals: Vec::new(), varies: false });
+        self.gap_places.insert((before, behind), place);
+        place
+    }
+}
+
+impl Step {
+    fn part(&self) -> usize {
+        match *self {
+            Step::Value { part, .. } | Step::Open { part } | Step::Close { part } => part.into(),
+        }
+    }
+
+    /// Where the gap before ends, and where the next one begins.
+    #[inline]
+    fn bounds(&self, parts: &[Part]) -> (usize, usize) {
+        let span = |part: u16| match parts[usize::from(part)] {
+            (_, Place::Line(at), length) => (at as usize, (at + length) as usize),
+            _ => (0, 0),
+        };
+        match *self {
+            Step::Value { part, .. } => span(part),
+            Step::Open { part } => (span(part).0, span(part).0),
+            Step::Close { part } => (span(part).1, span(part).1),
+        }
+    }
+}
+
+impl Shape {
+    /// Whether a row has the shape: the same fields from the same kinds of places, in the same order.
+    #[inline]
+    fn holds(&self, hash: u64, parts: &[Part], row: &Row<'_>) -> bool {
+        let alike = |(a, b): (&Part, &Part)| {
+            let kind = match (a.1, b.1) {
+                (Place::Line(_), Place::Line(_)) | (Place::Made(_), Place::Made(_)) => true,
+                (Place::Shared(a), Place::Shared(b)) => a == b,
+                _ => false,
+            };
+            a.0 == b.0 && kind && (a.2 == 0) == (b.2 == 0)
+        };
+        if hash != self.hash
+            || parts.len() != self.parts.len()
+            || !self.parts.iter().zip(parts).all(alike)
+        {
+            return false;
+        }
+        let mut at = 0;
+        let in_order = self.steps.iter().all(|step| {
+            let (to, next) = step.bounds(parts);
+            let after = to >= at;
+            at = next;
+            after
+        });
+        // The last order is that of values kept apart, which always holds.
+        debug_assert!(self.order < ORDERS_MAX || self.steps.is_empty());
+        in_order && at <= row.raw().len()
+    }
+}
+
+impl Gap {
+    /// Notes the text of a gap; returns which literal it is, or that it was given to the sink.
+    #[inline]
+    fn put(&mut self, text: &[u8], sink: &mut impl Sink) -> u8 {
+        if text.is_empty() {
+            return NOTHING;
+        }
+        if !self.varies {
+            if let Some(place) = self.literals.iter().position(|literal| **literal == *text) {
+                return place as u8;
+            }
+            return self.put_new(text, sink);
+        }
+        sink.value(self.column, text);
+        VARIES
+    }
+
+    #[cold]
+    fn put_new(&mut self, text: &[u8], sink: &mut impl Sink) -> u8 {
+        let numbers = text.iter().filter(|b| b.is_ascii_digit()).count() >= 4;
+        if numbers || text.len() > LITERAL_BYTES_MAX || self.literals.len() >= LITERALS_MAX {
+            self.varies = true;
+            sink.value(self.column, text);
+            return VARIES;
+        }
+        self.literals.push(text.into());
+        (self.literals.len() - 1) as u8
+    }
+}
+
+/// Kinds and names of the parts, without where they stand.
+#[inline]
+fn hash_of(parts: &[Part]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = parts.len() as u64;
+    for (name, place, length) in parts {
+        let kind = match place {
+            Place::Line(_) => 0,
+            Place::Made(_) => 1,
+            Place::Shared(at) => 2 + u64::from(*at),
+        };
+        let empty = u64::from(*length == 0);
+        hash = (hash.rotate_left(7) ^ (u64::from(name.0) << 34 | kind << 1 | empty))
+            .wrapping_mul(FACTOR);
+    }
+    hash ^ hash >> 29
+}
+
+/// The steps through a line with these parts, and the parts that do not fit in.
+fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
+    let mut spans: Vec<(u32, u32, u16)> = Vec::new();
+    for (part, (_, place, length)) in parts.iter().enumerate() {
+        if let Place::Line(at) = place
+            && *length > 0
+        {
+            spans.push((*at, at + length, part as u16));
+        }
+    }
+    spans.sort_by_key(|&(from, to, part)| (from, std::cmp::Reverse(to), part));
+    let (mut steps, mut apart) = (Vec::new(), Vec::new());
+    let mut open: Vec<(u32, u16)> = Vec::new();
+    let mut spans = spans.into_iter().peekable();
+    while let Some((from, to, part)) = spans.next() {
+        while let Some(&(end, outer)) = open.last()
+            && end <= from
+        {
+            steps.push(Step::Close { part: outer });
+            open.pop();
+        }
+        if open.last().is_some_and(|&(end, _)| to > end) {
+            apart.push(part);
+        } else if spans.peek().is_some_and(|&(next, next_to, _)| next < to && next_to <= to) {
+            steps.push(Step::Open { part });
+            open.push((to, part));
+        } else {
+            steps.push(Step::Value { part, column: 0 });
+            // What overlaps a value and sticks out of it does not fit in.
+            open.push((to, part));
+            while spans.peek().is_some_and(|&(next, ..)| next < to) {
+                apart.extend(spans.next().map(|(.., part)| part));
+            }
+            open.pop();
+        }
+    }
+    steps.extend(open.into_iter().rev().map(|(_, part)| Step::Close { part }));
+    (steps, apart)
+}
+
+fn layout_of(shape: &Shape, gaps: &[Gap], literals: &[u8]) -> Layout {
+    let mut elements = Vec::new();
+    for (place, (gap, &literal)) in shape.gaps.iter().zip(literals).enumerate() {
+        let gap = &gaps[*gap as usize];
+        match literal {
+            NOTHING => {}
+            VARIES => elements.push(Element::Gap(gap.column)),
+            literal => {
+                elements.push(Element::Literal(gap.literals[usize::from(literal)].clone()));
+            }
+        }
+        elements.extend(shape.steps.get(place).map(|step| match *step {
+            Step::Value { part, column } => Element::Value { field: part, column },
+            Step::Open { part } => Element::Open(part),
+            Step::Close { part } => Element::Close(part),
+        }));
+    }
+    Layout { elements, fields: shape.fields.clone() }
+}

@@ -1,0 +1,84 @@
+//! A sealed segment: the lines of one or more segments, split into columns and compressed; never changed again.
+//!
+//! ```text
+//! header 64 B | block | block | … | footer | trailer 48 B
+//! ```
+//!
+//! All that makes a sealed segment is one operation: batches go in, of hot frames or of blocks of other sealed
+//! segments, some rows may be left out, and a new file comes out. Sealing, merging, deleting lines and writing a
+//! segment again in a smaller form are that.
+//!
+//! Invariants: every line comes back byte for byte with its name, times, origin and fields, which the writer has
+//! compared before it says that the file is there; a block needs nothing but its own bytes and its entry in the
+//! footer; nothing that is read is believed before its checksum and its bounds were checked.
+//!
+//! `docs/format/sealed-segment.md` draws the file. Left out: which segments there are, and when one is made.
+
+mod block;
+mod bytes;
+mod column;
+mod compress;
+mod footer;
+mod ints;
+mod layout;
+mod reader;
+mod restore;
+mod rollup;
+mod time_text;
+mod writer;
+
+pub use column::Encoding;
+pub use footer::{
+    BlockEntry, Chunk, Effort, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SEALED_VERSION,
+    SealedHeader, ValueSet,
+};
+pub use reader::{ColumnInfo, SealedFile};
+pub use rollup::{LINES_PER_STRETCH, ROLLUP_FIELDS, Rollup, VALUES_MAX};
+pub use writer::SealedWriter;
+
+/// How lines are grouped within a stretch of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clustering {
+    /// As they came.
+    Arrival,
+    /// By type and application.
+    #[default]
+    Application,
+    /// By type, application and host.
+    Stream,
+}
+
+/// How a segment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealOptions {
+    /// How much work goes into it.
+    pub effort: Effort,
+    /// How lines are grouped.
+    pub clustering: Clustering,
+    /// Bytes of raw lines of a block.
+    pub block_bytes: usize,
+    /// Bytes of raw lines that are grouped at a time; memory is about three times that.
+    pub chunk_bytes: usize,
+}
+
+impl SealOptions {
+    /// The defaults for an effort.
+    pub fn new(effort: Effort) -> Self {
+        SealOptions {
+            effort,
+            clustering: Clustering::default(),
+            block_bytes: 2 << 20,
+            chunk_bytes: 32 << 20,
+        }
+    }
+
+    pub(crate) fn level(&self) -> i32 {
+        self.effort.level()
+    }
+}
+
+impl Default for SealOptions {
+    fn default() -> Self {
+        SealOptions::new(Effort::Fast)
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads a sealed segment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Access, Disk, DiskFile};
+use record::Batch;
+
+use super::block::line_crc;
+use super::column::Encoding;
+use super::compress::decompress;
+use super::footer::{
+    BlockEntry, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer, damage,
+    malformed,
+};
+use super::restore::{Listing, restore};
+use crate::error::SegmentError;
+use crate::index::read_exact;
+
+/// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
+#[derive(Clone)]
+pub struct SealedFile {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    footer: Arc<Footer>,
+}
+
+/// How one column of a block is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnInfo {
+    /// The field, or `a..b` for the text between two fields; an edge of the line is `^` or `$`.
+    pub name: String,
+    /// How.
+    pub encoding: Encoding,
+    /// Its values.
+    pub values: u64,
+    /// Bytes before compression.
+    pub bytes: u64,
+    /// Bytes in the file; of a column that shares its chunk, its part of it.
+    pub bytes_disk: u64,
+}
+
+impl SealedFile {
+    /// Opens a file and reads its footer.
+    ///
+    /// Errors: it cannot be read, is damaged or not finished, or was written by another version.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<SealedFile, SegmentError> {
+        let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
+        let bytes_disk = file.bytes().map_err(SegmentError::io(path, "get the length"))?;
+        let start = read_exact(&*file, path, 0, (bytes_disk as usize).min(SEALED_HEADER_BYTES))?;
+        let header = SealedHeader::decode(&start, path)?;
+        let least = (SEALED_HEADER_BYTES + SEALED_TRAILER_BYTES) as u64;
+        if bytes_disk < least {
+            let expected = format!("at least {least} bytes");
+            return Err(damage(path, bytes_disk, "the file", expected, format!("{bytes_disk}")));
+        }
+        let trailer_at = bytes_disk - SEALED_TRAILER_BYTES as u64;
+        let trailer = read_exact(&*file, path, trailer_at, SEALED_TRAILER_BYTES)?;
+        let trailer = Trailer::decode(&trailer, path, trailer_at)?;
+        if trailer.segment != header.segment {
+            let (expected, found) = (header.segment, trailer.segment);
+            let (expected, found) = (format!("segment {expected}"), format!("segment {found}"));
+            return Err(damage(path, trailer_at + 8, "the trailer", expected, found));
+        }
+        let stored = read_exact(&*file, path, trailer.offset, trailer.stored as usize)?;
+        let body = trailer.body(&stored, path)?;
+        let footer = Footer::decode(header, &body, bytes_disk)
+            .map_err(|corrupt| malformed(path, trailer.offset, corrupt))?;
+        let end = footer.blocks.last().map(|block| block.offset + block.bytes_disk());
+        let end = end.unwrap_or(SEALED_HEADER_BYTES as u64);
+        if end != trailer.offset {
+            let expected = format!("blocks up to byte {}", trailer.offset);
+            return Err(damage(path, trailer.offset, "the footer", expected, format!("{end}")));
+        }
+        Ok(SealedFile { path: path.to_owned(), file, footer: Arc::new(footer) })
+    }
+
+    /// What is in it.
+    pub fn footer(&self) -> &Arc<Footer> {
+        &self.footer
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The records of block `place`, which must be there.
+    ///
+    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let chunks = self.read_chunks(entry)?;
+        restore(&chunks, entry.lines as usize)
+            .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
+    }
+
+    /// Reads block `place` and compares its lines with the checksum over them.
+    pub fn verify_block(&self, place: usize) -> Result<(), SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let batch = self.read_block(place)?;
+        let found = batch.rows().fold(0, |crc, row| line_crc(crc, &row));
+        if found != entry.lines_crc {
+            let expected = format!("checksum {:08x}", entry.lines_crc);
+            let found = format!("{found:08x}");
+            return Err(damage(&self.path, entry.offset, "the lines of a block", expected, found));
+        }
+        Ok(())
+    }
+
+    /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts) are not listed.
+    pub fn columns(&self, place: usize) -> Result<Vec<ColumnInfo>, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let chunks = self.read_chunks(entry)?;
+        let corrupt = |corrupt| malformed(&self.path, entry.offset, corrupt);
+        let listing = Listing::read(&chunks[0]).map_err(corrupt)?;
+        let name = |number: usize, edge: &str| match number.checked_sub(1) {
+            Some(place) => listing.names[place].to_owned(),
+            None => edge.to_owned(),
+        };
+        let describe = |column: &super::restore::ColumnEntry| {
+            let encoding = Encoding::of(column.encoding).map_err(corrupt)?;
+            let (bytes, bytes_disk) = match column.chunk {
+                0 => {
+                    let pack = &entry.chunks[0];
+                    let bytes = column.bytes as u64;
+                    let part = bytes * u64::from(pack.bytes_disk) / u64::from(pack.bytes.max(1));
+                    (bytes, part)
+                }
+                chunk => {
+                    let chunk = entry.chunks.get(chunk).copied().unwrap_or_default();
+                    (u64::from(chunk.bytes), u64::from(chunk.bytes_disk))
+                }
+            };
+            let name = match column.kind {
+                2 => format!("{}..{}", name(column.first, "^"), name(column.second, "$")),
+                _ => name(column.first, ""),
+            };
+            Ok(ColumnInfo { name, encoding, values: column.values as u64, bytes, bytes_disk })
+        };
+        listing.columns.iter().map(describe).collect()
+    }
+
+    /// The chunks of a block, checked and decompressed.
+    fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
+        let stored =
+            read_exact(&*self.file, &self.path, entry.offset, entry.bytes_disk() as usize)?;
+        let mut from = 0;
+        let mut chunks = Vec::with_capacity(entry.chunks.len());
+        for chunk in &entry.chunks {
+            let offset = entry.offset + from as u64;
+            let bytes = &stored[from..from + chunk.bytes_disk as usize];
+            let found = crc32c::crc32c(bytes);
+            if found != chunk.crc {
+                let expected = format!("checksum {:08x}", chunk.crc);
+                return Err(damage(
+                    &self.path,
+                    offset,
+                    "a block",
+                    expected,
+                    format!("{found:08x}"),
+                ));
+            }
+            let bytes = decompress(bytes, chunk.bytes as usize)
+                .map_err(|corrupt| malformed(&self.path, offset, corrupt))?;
+            chunks.push(bytes);
+            from += chunk.bytes_disk as usize;
+        }
+        Ok(chunks)
+    }
+}

@@ -1,0 +1,341 @@
+//! Reads one block: columns back to lines and records.
+//!
+//! Everything is checked before the first line is put together (numbers of layouts, columns and names, and that each
+//! column has as many values as its layouts take), so that putting together cannot fail.
+
+use std::sync::Arc;
+
+use record::frame::decode_origins;
+use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
+
+use super::bytes::{Corrupt, Cursor, Read};
+use super::column::{Column, ColumnReader};
+use super::ints;
+
+/// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
+const COUNT_MAX: usize = 1 << 24;
+
+/// A column of a block, as its pack lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnEntry {
+    /// 0 a field of the line, 1 a made one, 2 the text between two fields.
+    pub(crate) kind: u8,
+    /// Place of the name, from 1; of a gap the field before, 0 for the beginning of the line.
+    pub(crate) first: usize,
+    /// Of a gap the field behind, 0 for the end of the line.
+    pub(crate) second: usize,
+    pub(crate) encoding: u8,
+    pub(crate) values: usize,
+    /// Its chunk; 0: the pack.
+    pub(crate) chunk: usize,
+    /// Its bytes in the pack.
+    pub(crate) bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Element<'a> {
+    Literal(&'a [u8]),
+    Gap(usize),
+    Value { field: usize, column: usize },
+    Open(usize),
+    Close(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    InLine,
+    Shared { at: u32, length: u32 },
+    Made(usize),
+    Empty,
+}
+
+#[derive(Debug)]
+struct Layout<'a> {
+    elements: Vec<Element<'a>>,
+    fields: Vec<(FieldId, Kind)>,
+    /// Literals of a line together.
+    literal_bytes: usize,
+}
+
+/// What a pack lists before the values.
+pub(crate) struct Listing<'a> {
+    pub(crate) rows: usize,
+    pub(crate) names: Vec<&'a str>,
+    pub(crate) shared: Vec<&'a [u8]>,
+    pub(crate) columns: Vec<ColumnEntry>,
+    rest: Cursor<'a>,
+}
+
+impl<'a> Listing<'a> {
+    pub(crate) fn read(pack: &'a [u8]) -> Read<Listing<'a>> {
+        let mut cursor = Cursor::new(pack);
+        let rows = cursor.count(COUNT_MAX)?;
+        let names = (0..cursor.count(record::batch::BATCH_NAMES_MAX)?)
+            .map(|_| cursor.text())
+            .collect::<Read<Vec<_>>>()?;
+        let shared =
+            (0..cursor.count(pack.len())?).map(|_| cursor.piece()).collect::<Read<Vec<_>>>()?;
+        let columns = (0..cursor.count(pack.len())?)
+            .map(|_| {
+                let mut entry = ColumnEntry {
+                    kind: cursor.u8()?,
+                    first: cursor.count(names.len())?,
+                    second: cursor.count(names.len())?,
+                    encoding: cursor.u8()?,
+                    values: cursor.count(COUNT_MAX)?,
+                    chunk: cursor.count(COUNT_MAX)?,
+                    bytes: 0,
+                };
+                if entry.kind > 2 || (entry.kind < 2 && entry.first == 0) {
+                    return Err(Corrupt("the kind of a column"));
+                }
+                if entry.chunk == 0 {
+                    entry.bytes = cursor.count(pack.len())?;
+                }
+                Ok(entry)
+            })
+            .collect::<Read<Vec<_>>>()?;
+        Ok(Listing { rows, names, shared, columns, rest: cursor })
+    }
+}
+
+/// The records of a block from its chunks, decompressed.
+pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
+    let pack = chunks.first().ok_or(Corrupt("a block without chunks"))?;
+    let Listing { rows, names, shared, columns, mut rest } = Listing::read(pack)?;
+    if rows != lines {
+        return Err(Corrupt("the number of lines"));
+    }
+    let mut arena = Vec::new();
+    let shared: Vec<(u32, u32)> = shared
+        .iter()
+        .map(|value| {
+            let at = arena.len() as u32;
+            arena.extend_from_slice(value);
+            (at, value.len() as u32)
+        })
+        .collect();
+    let around = Around { names: names.len(), shared: &shared, columns: columns.len() };
+    let layouts = (0..rest.count(pack.len())?)
+        .map(|_| read_layout(&mut rest, &around))
+        .collect::<Read<Vec<_>>>()?;
+    let origins: Arc<[Origin]> =
+        decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
+    let times = ints::decode(&mut rest, rows)?;
+    let received = ints::decode(&mut rest, rows)?;
+    let sequences = ints::decode(&mut rest, rows)?;
+    let line_places = ints::decode(&mut rest, rows)?;
+    let origin_places = ints::decode(&mut rest, rows)?;
+    let layout_places = ints::decode(&mut rest, rows)?;
+    if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
+        return Err(Corrupt("the origin of a line"));
+    }
+    let mut readers = read_columns(&columns, chunks, &mut rest)?;
+    rest.end()?;
+    check_uses(&layouts, &layout_places, &readers)?;
+
+    let text_bytes = chunks.iter().map(Vec::len).sum::<usize>() * 2;
+    let names = names.into_iter().map(Arc::from).collect::<Vec<Arc<str>>>();
+    check_names(&names)?;
+    let mut builder = RestoredBuilder::new(names, origins, rows, text_bytes);
+    *builder.arena() = arena;
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for row in 0..rows {
+        let layout = &layouts[layout_places[row] as usize];
+        let time_ns = times[row];
+        write_line(layout, time_ns, &mut readers, builder.line(), &mut spans);
+        for (place, (name, kind)) in layout.fields.iter().enumerate() {
+            match *kind {
+                Kind::InLine => {
+                    let (at, end) = spans[place];
+                    builder.push_field(*name, Place::Line(at), end - at);
+                }
+                Kind::Shared { at, length } => {
+                    builder.push_field(*name, Place::Shared(at), length);
+                }
+                Kind::Made(column) => {
+                    let arena = builder.arena();
+                    let at = arena.len() as u32;
+                    readers[column].append(time_ns, arena);
+                    let length = arena.len() as u32 - at;
+                    builder.push_field(*name, Place::Made(at), length);
+                }
+                Kind::Empty => builder.push_field(*name, Place::Line(0), 0),
+            }
+        }
+        let line = u32::try_from(line_places[row]).map_err(|_| Corrupt("the place of a line"))?;
+        let id = LineId { sequence: sequences[row] as u64, line };
+        builder.end_row(id, time_ns, received[row], origin_places[row] as u16);
+        if builder.line().len() >= TEXT_BYTES_MAX || builder.arena().len() >= TEXT_BYTES_MAX {
+            return Err(Corrupt("the length of the lines"));
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// Lines of a block, or made values, together. Places in a batch have 30 bits.
+const TEXT_BYTES_MAX: usize = 512 << 20;
+
+/// Writes a line behind what is in `out`; the spans of its fields count from its first byte.
+#[inline]
+fn write_line(
+    layout: &Layout<'_>,
+    time_ns: i64,
+    readers: &mut [ColumnReader],
+    out: &mut Vec<u8>,
+    spans: &mut Vec<(u32, u32)>,
+) {
+    spans.clear();
+    spans.resize(layout.fields.len(), (0, 0));
+    let begin = out.len();
+    let mut at = 0u32;
+    for element in &layout.elements {
+        match *element {
+            Element::Literal(text) => out.extend_from_slice(text),
+            Element::Gap(column) => readers[column].append(time_ns, out),
+            Element::Value { field, column } => {
+                readers[column].append(time_ns, out);
+                spans[field] = (at, (out.len() - begin) as u32);
+            }
+            Element::Open(field) => spans[field].0 = at,
+            Element::Close(field) => spans[field].1 = at,
+        }
+        at = (out.len() - begin) as u32;
+    }
+}
+
+struct Around<'a> {
+    names: usize,
+    shared: &'a [(u32, u32)],
+    columns: usize,
+}
+
+fn read_layout<'a>(cursor: &mut Cursor<'a>, around: &Around<'_>) -> Read<Layout<'a>> {
+    let below = |number: usize, bound: usize, what| {
+        if number < bound { Ok(number) } else { Err(Corrupt(what)) }
+    };
+    let count = cursor.count(cursor.left())?;
+    let mut elements = Vec::with_capacity(count);
+    let mut literal_bytes = 0;
+    for _ in 0..count {
+        let kind = cursor.u8()?;
+        elements.push(match kind {
+            0 => {
+                let text = cursor.piece()?;
+                literal_bytes += text.len();
+                Element::Literal(text)
+            }
+            1 => Element::Gap(below(cursor.count(COUNT_MAX)?, around.columns, "a column")?),
+            2 => {
+                let field = cursor.count(COUNT_MAX)?;
+                let column = below(cursor.count(COUNT_MAX)?, around.columns, "a column")?;
+                Element::Value { field, column }
+            }
+            3 => Element::Open(cursor.count(COUNT_MAX)?),
+            4 => Element::Close(cursor.count(COUNT_MAX)?),
+            _ => return Err(Corrupt("a part of a layout")),
+        });
+    }
+    let count = cursor.count(cursor.left())?;
+    let mut fields = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = cursor.count(around.names)?.checked_sub(1).ok_or(Corrupt("a name"))?;
+        let kind = match cursor.u8()? {
+            0 => Kind::InLine,
+            1 => {
+                let place = below(cursor.count(COUNT_MAX)?, around.shared.len(), "a value")?;
+                let (at, length) = around.shared[place];
+                Kind::Shared { at, length }
+            }
+            2 => Kind::Made(below(cursor.count(COUNT_MAX)?, around.columns, "a column")?),
+            3 => Kind::Empty,
+            _ => return Err(Corrupt("the kind of a field")),
+        };
+        fields.push((FieldId(name as u16), kind));
+    }
+    if fields.len() > record::batch::ROW_FIELDS_MAX {
+        return Err(Corrupt("the fields of a layout"));
+    }
+    check_spans(&elements, &fields)?;
+    Ok(Layout { elements, fields, literal_bytes })
+}
+
+/// Each field of the line is written once, or opened and then closed, and no other is.
+fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()> {
+    const WRONG: Corrupt = Corrupt("a field of a layout");
+    // 0 not met, 1 open, 2 done.
+    let mut states = vec![0u8; fields.len()];
+    for element in elements {
+        let (field, from, to) = match *element {
+            Element::Literal(_) | Element::Gap(_) => continue,
+            Element::Value { field, .. } => (field, 0, 2),
+            Element::Open(field) => (field, 0, 1),
+            Element::Close(field) => (field, 1, 2),
+        };
+        let state = states.get_mut(field).ok_or(WRONG)?;
+        if *state != from {
+            return Err(WRONG);
+        }
+        *state = to;
+    }
+    let done = |(state, (_, kind)): (&u8, &(FieldId, Kind))| {
+        *state == if matches!(kind, Kind::InLine) { 2 } else { 0 }
+    };
+    if states.iter().zip(fields).all(done) { Ok(()) } else { Err(WRONG) }
+}
+
+fn read_columns(
+    columns: &[ColumnEntry],
+    chunks: &[Vec<u8>],
+    rest: &mut Cursor<'_>,
+) -> Read<Vec<ColumnReader>> {
+    columns
+        .iter()
+        .map(|entry| {
+            let bytes = match entry.chunk {
+                0 => rest.take(entry.bytes)?,
+                chunk => chunks.get(chunk).ok_or(Corrupt("the chunk of a column"))?,
+            };
+            Ok(ColumnReader::new(Column::decode(entry.encoding, bytes, entry.values)?))
+        })
+        .collect()
+}
+
+/// Each column has as many values as the layouts of all rows take, and the lines are not too long.
+fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader]) -> Read<()> {
+    let mut rows_of = vec![0usize; layouts.len()];
+    for &layout in rows {
+        let place = usize::try_from(layout).ok().filter(|place| *place < layouts.len());
+        rows_of[place.ok_or(Corrupt("the layout of a line"))?] += 1;
+    }
+    let mut uses = vec![0usize; readers.len()];
+    let mut literal_bytes = 0usize;
+    for (layout, &rows) in layouts.iter().zip(&rows_of) {
+        literal_bytes = literal_bytes.saturating_add(layout.literal_bytes.saturating_mul(rows));
+        for element in &layout.elements {
+            if let Element::Gap(column) | Element::Value { column, .. } = *element {
+                uses[column] = uses[column].saturating_add(rows);
+            }
+        }
+        for (_, kind) in &layout.fields {
+            if let Kind::Made(column) = *kind {
+                uses[column] = uses[column].saturating_add(rows);
+            }
+        }
+    }
+    let as_many = uses.iter().zip(readers).all(|(&uses, reader)| uses == reader.left());
+    if as_many && literal_bytes < TEXT_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Corrupt("the number of values of a column"))
+    }
+}
+
+fn check_names(names: &[Arc<str>]) -> Read<()> {
+    let mut sorted: Vec<&str> = names.iter().map(|name| &**name).collect();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Corrupt("a name that is there twice"));
+    }
+    Ok(())
+}

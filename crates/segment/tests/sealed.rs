@@ -1,0 +1,271 @@
+//! Sealed segments: every line comes back as it was, whatever it is, and a damaged file says where.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::RealDisk;
+use proptest::prelude::*;
+use record::{Batch, Format, FrameBuilder, Hints, Origin, Parser, ParserConfig, Row, Transport};
+use segment::sealed::{
+    Clustering, Effort, Footer, ROLLUP_FIELDS, SealOptions, SealedFile, SealedHeader, SealedWriter,
+};
+
+const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
+const HEADER: SealedHeader =
+    SealedHeader { node: 3, segment: 7, created_ns: 11, sequence_next: 5_000 };
+
+/// Batches of lines, each of one frame.
+fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
+    let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+    let mut batches = Vec::new();
+    for (sequence, lines) in frames.iter().enumerate() {
+        let mut builder = FrameBuilder::new();
+        for (place, line) in lines.iter().enumerate() {
+            let mut origin = Origin::new(
+                if place % 3 == 0 { Transport::Http } else { Transport::SyslogTcp },
+                Format::Auto,
+                (place % 3 > 0).then(|| ([127, 0, 0, 1 + (place % 2) as u8], 514).into()),
+            );
+            if place % 5 == 4 {
+                origin.hints = Arc::new(Hints {
+                    extra_fields: vec![("rack".into(), "r1".into())],
+                    ..Hints::default()
+                });
+            }
+            builder.push_line(&origin, ARRIVAL_NS + place as i64, line, false);
+        }
+        let frame = builder.finish(3, 100 + sequence as u64);
+        batches.extend(frame.map(|frame| Arc::new(parser.parse(Arc::new(frame)))));
+    }
+    batches
+}
+
+fn path(dir: &tempfile::TempDir, name: &str) -> PathBuf {
+    dir.path().join(name)
+}
+
+fn seal(path: &Path, batches: &[Arc<Batch>], options: SealOptions) -> Footer {
+    let mut writer = SealedWriter::create(&RealDisk, path, &HEADER, &[5, 6], options).unwrap();
+    for batch in batches {
+        writer.push(Arc::clone(batch), None).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// All that is known of a row.
+fn describe(batch: &Batch, row: &Row<'_>) -> (record::LineId, String) {
+    let fields: Vec<(String, Vec<u8>)> =
+        row.fields().map(|(id, value)| (batch.name(id).to_owned(), value.to_vec())).collect();
+    let origin = &batch.origins()[usize::from(row.origin_index())];
+    let text =
+        format!("{} {} {:?} {fields:?} {origin:?}", row.time_ns(), row.received_ns(), row.raw());
+    (row.id(), text)
+}
+
+fn rows_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Vec<(record::LineId, String)> {
+    let mut rows: Vec<_> = batches
+        .into_iter()
+        .flat_map(|batch| batch.rows().map(|row| describe(batch, &row)).collect::<Vec<_>>())
+        .collect();
+    rows.sort();
+    rows
+}
+
+fn blocks_of(path: &Path) -> Vec<Batch> {
+    let file = SealedFile::open(&RealDisk, path).unwrap();
+    let blocks = 0..file.footer().blocks.len();
+    for block in blocks.clone() {
+        file.verify_block(block).unwrap();
+    }
+    blocks.map(|block| file.read_block(block).unwrap()).collect()
+}
+
+fn options(clustering: Clustering, block_bytes: usize, chunk_bytes: usize) -> SealOptions {
+    SealOptions { clustering, block_bytes, chunk_bytes, ..SealOptions::new(Effort::Fast) }
+}
+
+fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
+    let dir = tempfile::tempdir().unwrap();
+    let batches = parse(frames);
+    let path = path(&dir, "7.sealed");
+    let footer = seal(&path, &batches, options);
+    let file = SealedFile::open(&RealDisk, &path).unwrap();
+    assert_eq!(**file.footer(), footer);
+    let blocks = blocks_of(&path);
+    let expected = rows_of(batches.iter().map(|batch| &**batch));
+    assert_eq!(rows_of(&blocks), expected);
+    assert_eq!(footer.lines(), expected.len() as u64);
+    for (block, entry) in blocks.iter().zip(&footer.blocks) {
+        assert_eq!(block.time_range_ns(), entry.time_ns);
+        assert_eq!(block.len() as u32, entry.lines);
+        assert_eq!(block.raw_bytes() + block.len() as u64, entry.bytes_raw);
+        let sequences: Vec<u64> = block.rows().map(|row| row.id().sequence).collect();
+        let range = (*sequences.iter().min().unwrap(), *sequences.iter().max().unwrap());
+        assert_eq!(range, entry.sequence);
+    }
+    for rollup in &footer.rollups {
+        let total: u64 = rollup.counts.iter().map(|count| count.2).sum();
+        assert_eq!(total, footer.lines(), "{}", rollup.field);
+        for (value, lines) in rollup.totals() {
+            let has = |row: &Row<'_>| row.get_by_name(&rollup.field).unwrap_or_default() == value;
+            let found: usize = batches.iter().map(|b| b.rows().filter(has).count()).sum();
+            assert_eq!(found as u64, lines, "{} {value:?}", rollup.field);
+        }
+    }
+    footer
+}
+
+fn corpus() -> Vec<Vec<Vec<u8>>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let logs = files.iter().filter(|path| path.extension().is_some_and(|e| e == "log"));
+    let lines = |path: &PathBuf| -> Vec<Vec<u8>> {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
+    };
+    let frames: Vec<_> = logs.map(lines).collect();
+    assert!(frames.len() > 3, "there are corpora");
+    frames
+}
+
+#[test]
+fn real_lines_come_back_in_every_clustering_and_block_size() {
+    for clustering in [Clustering::Arrival, Clustering::Application, Clustering::Stream] {
+        for (block_bytes, chunk_bytes) in [(2 << 20, 32 << 20), (4 << 10, 50 << 10), (1, 1)] {
+            if chunk_bytes > 1 || clustering == Clustering::Arrival {
+                check(&corpus(), options(clustering, block_bytes, chunk_bytes));
+            }
+        }
+    }
+}
+
+#[test]
+fn best_effort_gives_the_same_lines() {
+    check(&corpus(), SealOptions::new(Effort::Best));
+}
+
+#[test]
+fn odd_lines_come_back() {
+    let lines: Vec<Vec<u8>> = [
+        &b""[..],
+        b"\n",
+        b"a\nb\n",
+        b"\xff\xfe\0\r",
+        b"<34>1 2026-09-21T14:13:20.123456Z h a 1 - [x@1 k=\"v\\\"w\" l=\"\"] m",
+        b"<34>1 2026-09-21T14:13:20.1Z h a 1 - [x@1 k=\"v\\\"w\" l=\"\"] m",
+        b"<34>Sep 21 14:13:20 host app[77]: message",
+        b"<34>Sep 21 14:13:20 host app[077]: message",
+        b"<34>Sep 21 16:13:20 host app: message in another zone",
+        b"{\"a\":\"x\\ny\",\"b\":1,\"c\":null,\"level\":\"WARN\"}",
+        b"{ \"a\" : \"x\", \"b\":{\"c\":[1,2]},\"_msg\":\"m\",\"time\":\"2026-09-21T14:13:20Z\"}",
+        b"{\"a\":\"x\",\"a\":\"y\"}",
+        b"{\"a\":\"\"}",
+        b"1.2.3.4 - - [21/Sep/2026:16:13:20 +0200] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"",
+        b"1.2.3.4 - - [21/Sep/2026:16:13:20 +0200] \"GET / HTTP/1.1\" 200 - \"-\" \"curl\"",
+    ]
+    .map(<[u8]>::to_vec)
+    .to_vec();
+    let frames = vec![lines.clone(), lines.iter().rev().cloned().collect(), lines];
+    check(&frames, SealOptions::default());
+    check(&frames, options(Clustering::Arrival, 1, 1));
+}
+
+#[test]
+fn lines_with_ever_new_keys_make_more_blocks_and_come_back() {
+    let line = |i: usize| format!("{{\"key{i}\":{i},\"other{i}\":\"x\"}}").into_bytes();
+    let frames: Vec<Vec<Vec<u8>>> =
+        (0..6).map(|f| (0..3_000).map(|i| line(f * 3_000 + i)).collect()).collect();
+    let footer = check(&frames, SealOptions::default());
+    assert!(footer.blocks.len() > 1);
+}
+
+#[test]
+fn a_long_line_makes_a_block_of_its_size() {
+    let mut lines = vec![b"short".to_vec(); 10];
+    lines.insert(5, vec![b'x'; record::frame::LINE_BYTES_MAX]);
+    check(&[lines], SealOptions::default());
+}
+
+#[test]
+fn an_empty_segment_can_be_read() {
+    let footer = check(&[], SealOptions::default());
+    assert_eq!((footer.lines(), footer.time_ns()), (0, None));
+}
+
+#[test]
+fn rewriting_keeps_what_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let batches = parse(&corpus());
+    let first = path(&dir, "first");
+    seal(&first, &batches, options(Clustering::Stream, 8 << 10, 64 << 10));
+    let keep = |row: &Row<'_>| row.get_by_name("type") != Some(b"syslog");
+    let second = path(&dir, "second");
+    let options = SealOptions::new(Effort::Best);
+    let mut writer = SealedWriter::create(&RealDisk, &second, &HEADER, &[7], options).unwrap();
+    for block in blocks_of(&first) {
+        writer.push(Arc::new(block), Some(&keep)).unwrap();
+    }
+    let footer = writer.finish().unwrap();
+    assert_eq!((&footer.replaces[..], footer.effort), (&[7][..], Effort::Best));
+    let expected: Vec<_> = batches
+        .iter()
+        .flat_map(|b| b.rows().filter(keep).map(|row| describe(b, &row)).collect::<Vec<_>>())
+        .collect();
+    assert!(!expected.is_empty() && footer.lines() == expected.len() as u64);
+    let mut found = rows_of(&blocks_of(&second));
+    let mut expected = expected;
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn displaced_lines_do_not_widen_the_others_blocks() {
+    let now = "<34>1 2026-09-21T14:13:20Z h a 1 - - now";
+    let late = |day: usize| format!("<34>1 2026-08-{:02}T14:13:20Z h a 1 - - late", day + 1);
+    let lines: Vec<Vec<u8>> = (0..2_000)
+        .map(|i| if i % 10 == 0 { late(i / 10 * 7 % 20) } else { now.to_owned() }.into_bytes())
+        .collect();
+    let footer = check(&[lines], options(Clustering::Application, 8 << 10, 32 << 20));
+    let day_ns = 86_400_000_000_000;
+    let wide = footer.blocks.iter().filter(|b| b.time_ns.1 - b.time_ns.0 > 15 * day_ns).count();
+    assert_eq!(wide, 0, "{:?}", footer.blocks.iter().map(|b| b.time_ns).collect::<Vec<_>>());
+}
+
+#[test]
+fn marks_of_the_summary_are_in_the_footer() {
+    assert_eq!(ROLLUP_FIELDS.len(), 4);
+    let dir = tempfile::tempdir().unwrap();
+    let mut builder = FrameBuilder::new();
+    for mark in [9, 12, 3] {
+        let mut origin = Origin::new(Transport::Internal, Format::Json, None);
+        origin.hints = Arc::new(Hints { summarised_through: Some(mark), ..Hints::default() });
+        builder.push_line(&origin, ARRIVAL_NS, b"{}", false);
+    }
+    let frame = Arc::new(builder.finish(1, 1).unwrap());
+    let batch = Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame));
+    let footer = seal(&path(&dir, "s"), &[batch], SealOptions::default());
+    assert_eq!(footer.summarised_through, Some(12));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_lines_come_back(
+        frames in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..20), 1..4),
+    ) {
+        check(&frames, options(Clustering::Stream, 300, 2_000));
+    }
+
+    #[test]
+    fn lines_that_look_like_logs_come_back(
+        frames in prop::collection::vec(prop::collection::vec(
+            "(<[0-9]{1,3}>)?(Sep 2[01] 1[0-9]:13:20 )?(h[12] )?(a[a-c])?(\\[[0-9]{1,4}\\])?(: )?(\\{\"(a|b|level)\":(\"[a-z\\\\\"]{0,3}\"|[0-9]{1,3})\\})?[a-z ]{0,9}"
+                .prop_map(String::into_bytes), 1..60), 1..4),
+    ) {
+        check(&frames, options(Clustering::Application, 500, 4_000));
+    }
+}
