@@ -8,8 +8,12 @@ export CARGO_TERM_COLOR ?= auto
 BIN := $(CARGO_TARGET_DIR)/release/loginson
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
+# How long `make test-long` runs.
+KILLS ?= 200
+HISTORIES ?= 200000
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test build web check fmt lint unit browser test-parquet bench deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet bench deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +49,10 @@ lint: web
 unit: web ## Unit, property and black-box tests
 	npm --prefix web run test
 	cargo test --workspace --locked
+
+test-long: web ## Crash tests as long as a night allows: KILLS of the binary, HISTORIES of the store
+	LOGINSON_KILLS=$(KILLS) cargo test --locked -p loginson --test crash -- --nocapture
+	LOGINSON_HISTORIES=$(HISTORIES) cargo test --locked -p loginson-store --test oracle -- --nocapture
 
 browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh

@@ -1,30 +1,75 @@
 //! kill -9 at any time loses no acknowledged line and shows none twice.
+//!
+//! Segments are as small as they may be and the summary is written each second, so that rolling, sealing and merging
+//! are under way when the kill comes; now and then it comes during the start before. `LOGINSON_KILLS=200` makes it a
+//! long test (`make test-long`), `LOGINSON_SEED` repeats the moments of a run.
 
 mod common;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{Server, request_to};
+use common::{Server, request_to, serve_command};
 
-const ROUNDS: usize = 8;
-const SENDERS: usize = 4;
+const KILLS: usize = 8;
+/// Kills over one directory. Then it is checked as a whole and another one begins, because reading everything after
+/// each kill takes longer the more is there.
+const KILLS_OF_A_LIFE: usize = 10;
+const SENDERS: usize = 3;
+/// Between two batches of a sender, so that a run does not end in gigabytes.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest time a server has before it is killed. The summary is flushed, and so segments are sealed, from one
+/// second on.
+const RUN_MS_MAX: u64 = 2_200;
+const CONFIG: &str = r#"
+[store]
+segment_bytes_max = "1MiB"
+[summary]
+bucket = "1s"
+flush_interval = "1s"
+flush_delay = "0s"
+"#;
 
 #[test]
 fn kill_9_under_load() {
-    let seed = fastrand::u64(..);
-    eprintln!("seed {seed}");
+    let kills = number("LOGINSON_KILLS").map_or(KILLS, |n| n as usize);
+    let seed = number("LOGINSON_SEED").unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("LOGINSON_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let directory = tempfile::tempdir().unwrap();
+    let mut files: BTreeMap<String, usize> = BTreeMap::new();
+    for life in 0..kills.div_ceil(KILLS_OF_A_LIFE) {
+        let kills = KILLS_OF_A_LIFE.min(kills - life * KILLS_OF_A_LIFE);
+        let directory = tempfile::tempdir().unwrap();
+        let acknowledged = live(directory.path(), kills, &mut random);
+        for kind in kinds(directory.path()) {
+            *files.entry(kind).or_default() += 1;
+        }
+        eprintln!("life {life}: {kills} kills, {} lines acknowledged", acknowledged.len());
+        end(directory.path(), &acknowledged);
+    }
+    eprintln!("segment files at the last kills: {files:?}");
+    assert!(files["hot"] > 1, "nothing was rolled");
+}
+
+/// Starts and kills a server over and over; returns the lines that were acknowledged.
+fn live(directory: &Path, kills: usize, random: &mut fastrand::Rng) -> HashSet<String> {
     let acknowledged: Arc<Mutex<HashSet<String>>> = Arc::default();
-    for round in 0..ROUNDS {
-        let mut server = Server::start_in(directory.path(), &[], "");
-        check(&server, &acknowledged.lock().unwrap());
+    for round in 0..kills {
+        if random.u8(..4) == 0 {
+            kill_while_starting(directory, Duration::from_millis(random.u64(..150)));
+            continue;
+        }
+        let mut server = Server::start_in(directory, &[], CONFIG);
+        if random.u8(..3) == 0 {
+            check(&server, &acknowledged.lock().unwrap());
+        }
         let over = Arc::new(AtomicBool::new(false));
         let http = (0..SENDERS).map(|sender| {
             let (address, over, acknowledged) =
@@ -39,26 +84,47 @@ fn kill_9_under_load() {
             let (address, over) = (server.syslog_tcp(), Arc::clone(&over));
             thread::spawn(move || send_syslog(address, round, &over))
         };
-        thread::sleep(Duration::from_millis(random.u64(1..700)));
+        thread::sleep(Duration::from_millis(random.u64(1..RUN_MS_MAX)));
         server.kill();
         over.store(true, Ordering::Relaxed);
         http.into_iter().for_each(|sender| sender.join().unwrap());
         tcp.join().unwrap();
     }
-    let acknowledged = acknowledged.lock().unwrap();
-    assert!(acknowledged.len() > ROUNDS * SENDERS, "the load was none");
-    let mut server = Server::start_in(directory.path(), &[], "");
-    check(&server, &acknowledged);
+    Arc::try_unwrap(acknowledged).unwrap().into_inner().unwrap()
+}
+
+/// Everything is there after the last kill, also when the catalog is lost.
+fn end(directory: &Path, acknowledged: &HashSet<String>) {
+    let mut server = Server::start_in(directory, &[], CONFIG);
+    check(&server, acknowledged);
     check_summary(&server);
-    // The catalog is only a faster way to say what the segments say.
     assert_eq!(server.terminate(), Some(0));
-    for file in std::fs::read_dir(directory.path()).unwrap() {
+    // The catalog is only a faster way to say what the segments say.
+    for file in std::fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
         if path.file_name().unwrap().to_string_lossy().starts_with("catalog") {
             std::fs::remove_file(path).unwrap();
         }
     }
-    check(&Server::start_in(directory.path(), &[], ""), &acknowledged);
+    check(&Server::start_in(directory, &[], CONFIG), acknowledged);
+}
+
+fn kill_while_starting(directory: &Path, after: Duration) {
+    let mut child = serve_command(directory).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// What the names of the segment files end in, each.
+fn kinds(directory: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(directory.join("segments")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.map(|name| name.rsplit('.').next().unwrap().to_owned()).collect()
+}
+
+fn number(variable: &str) -> Option<u64> {
+    Some(std::env::var(variable).ok()?.parse().expect("a number"))
 }
 
 fn check(server: &Server, acknowledged: &HashSet<String>) {
@@ -68,9 +134,15 @@ fn check(server: &Server, acknowledged: &HashSet<String>) {
     }
     let twice: Vec<_> = seen.iter().filter(|(_, times)| **times > 1).take(3).collect();
     assert!(twice.is_empty(), "shown twice: {twice:?}");
-    let lost: Vec<_> =
-        acknowledged.iter().filter(|line| !seen.contains_key(*line)).take(3).collect();
-    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let lost: Vec<_> = acknowledged.iter().filter(|line| !seen.contains_key(*line)).collect();
+    assert!(
+        lost.is_empty(),
+        "{} acknowledged and lost: {:?}",
+        lost.len(),
+        &lost[..3.min(lost.len())]
+    );
+    let foreign: Vec<_> = seen.keys().filter(|line| !was_sent(line)).take(3).collect();
+    assert!(foreign.is_empty(), "never sent: {foreign:?}");
 }
 
 /// The summary counts each line once, also those that were not counted yet when the process was killed.
@@ -86,11 +158,41 @@ fn check_summary(server: &Server) {
     }
 }
 
+/// Line `i` of a batch over HTTP: of one of three kinds, so that segments hold columns of each.
+fn http_line(name: &str, batch: usize, i: usize) -> String {
+    match i % 3 {
+        0 => format!("http {name} {batch} {i}"),
+        1 => {
+            format!(r#"{{"http":"{name}","batch":{batch},"i":{i},"level":"info","pad":"{i:090}"}}"#)
+        }
+        _ => format!("<13>1 - host{} app{} - - - http {name} {batch} {i} {i:060}", i % 5, i % 7),
+    }
+}
+
+fn syslog_line(round: usize, i: usize) -> String {
+    format!("<13>1 - host app - - - syslog {round} {i}")
+}
+
+/// Whether a line is exactly one that the senders make.
+fn was_sent(line: &str) -> bool {
+    let words = || line.split([' ', ',', ':', '"', '{', '}']).filter(|word| !word.is_empty());
+    let Some(at) = words().position(|word| word == "http" || word == "syslog") else {
+        return false;
+    };
+    let name = words().nth(at + 1).unwrap_or_default();
+    let numbers: Vec<usize> = words().skip(at + 2).filter_map(|word| word.parse().ok()).collect();
+    match (words().nth(at), &numbers[..]) {
+        (Some("http"), &[batch, i, ..]) => line == http_line(name, batch, i),
+        (_, &[i, ..]) => name.parse().is_ok_and(|round| line == syslog_line(round, i)),
+        _ => false,
+    }
+}
+
 /// Sends batches until the server is gone; takes note of those that were acknowledged.
 fn send_http(address: &str, name: &str, over: &AtomicBool, acknowledged: &Mutex<HashSet<String>>) {
     for batch in 0.. {
         let lines: Vec<String> =
-            (0..20 + batch % 200).map(|i| format!("http {name} {batch} {i}")).collect();
+            (0..20 + batch * 7 % 200).map(|i| http_line(name, batch, i)).collect();
         let answer = request_to(address, "POST", "/insert/lines", &[], lines.join("\n").as_bytes());
         match answer {
             Ok(answer) if answer.status == 200 => acknowledged.lock().unwrap().extend(lines),
@@ -100,15 +202,28 @@ fn send_http(address: &str, name: &str, over: &AtomicBool, acknowledged: &Mutex<
         if over.load(Ordering::Relaxed) {
             return;
         }
+        thread::sleep(PAUSE);
     }
 }
 
 fn send_syslog(address: std::net::SocketAddr, round: usize, over: &AtomicBool) {
     let Ok(mut stream) = TcpStream::connect(address) else { return };
     for i in 0.. {
-        let sent = writeln!(stream, "<13>1 - host app - - - syslog {round} {i}");
+        let sent = writeln!(stream, "{}", syslog_line(round, i));
         if sent.is_err() || over.load(Ordering::Relaxed) {
             return;
         }
+        if i % 50 == 0 {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[test]
+fn lines_are_told_from_foreign_ones() {
+    let lines = (0..9).map(|i| http_line("3-1", 17, i)).chain([syslog_line(4, 123)]);
+    for line in lines {
+        assert!(was_sent(&line), "{line}");
+        assert!(!was_sent(&line[1..]) && !was_sent(&format!("{line}x")), "{line}");
     }
 }
