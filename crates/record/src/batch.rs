@@ -6,8 +6,13 @@
 //! batch's arena; the lines are not copied. Field names are numbered per batch, so that a query resolves a name
 //! once a batch and then compares numbers.
 //!
+//! Most lines of one sender differ in little but time and message. The fields that are the same in many rows are
+//! therefore stored once, as a [`StemId`], and a row is its own fields and those of its stem. Places in a line
+//! count from the line's first byte, so that they hold for all rows of a stem.
+//!
 //! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or the arena; a
-//! name occurs at most once a row; each parsed row has a `type`. Left out: which fields there are (see the
+//! name occurs at most once a row; the rows of a stem have the same values in its fields; each parsed row has a
+//! `type`. Left out: which fields there are (see the
 //! parsers), and types of values: a value is bytes, as in the line.
 //!
 //! Names that begin with an underscore are made by Loginson: `_msg`, `_note` (why a line was not fully
@@ -36,10 +41,17 @@ const IN_ARENA: u32 = 1 << 31;
 const SHARED: u32 = 1 << 30;
 const PLACE: u32 = SHARED - 1;
 
+/// Number of a stem in one batch: of the origin and the fields that rows have in common, values and all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StemId(pub u16);
+
+/// Shapes of one batch. Beyond that rows have all their fields to themselves.
+pub const STEMS_MAX: usize = u16::MAX as usize;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     name: FieldId,
-    /// Offset in the text, or in the arena with [`IN_ARENA`] set.
+    /// Offset in the line, or in the arena with [`IN_ARENA`] set.
     at: u32,
     length: u32,
 }
@@ -61,6 +73,16 @@ struct RowHead {
     received_ns: i64,
     line_at: u32,
     line_length: u32,
+    /// The row's own fields.
+    fields_at: u32,
+    fields: u16,
+    stem: StemId,
+}
+
+/// What rows have in common. The stems `0..origins` have no fields, one for each origin: those of rows that share
+/// nothing.
+#[derive(Clone, Copy, Debug)]
+struct Stem {
     fields_at: u32,
     fields: u16,
     origin: u16,
@@ -100,6 +122,7 @@ impl Text {
 pub struct Batch {
     text: Text,
     rows: Vec<RowHead>,
+    stems: Vec<Stem>,
     fields: Vec<Field>,
     arena: Vec<u8>,
     names: Vec<Arc<str>>,
@@ -175,6 +198,11 @@ impl Batch {
         self.rows.iter().enumerate().map(|(i, head)| Row { batch: self, head, index: i as u32 })
     }
 
+    /// Number of stems, by which [`Row::stem`] numbers them; some may have no row.
+    pub fn stems(&self) -> usize {
+        self.stems.len()
+    }
+
     /// Memory held, with the frame, in bytes. What a cache counts.
     pub fn memory_bytes(&self) -> usize {
         // A name: its text with the two counts of its Arc, its place in the list, and in the table, whose
@@ -189,6 +217,7 @@ impl Batch {
         };
         text_bytes
             + self.rows.capacity() * size_of::<RowHead>()
+            + self.stems.capacity() * size_of::<Stem>()
             + self.fields.capacity() * size_of::<Field>()
             + self.arena.capacity()
             + self.names.iter().map(name_bytes).sum::<usize>()
@@ -220,7 +249,18 @@ impl<'a> Row<'a> {
 
     /// Place of the row's origin among [`Batch::origins`].
     pub fn origin_index(&self) -> u16 {
-        self.head.origin
+        self.stem_of().origin
+    }
+
+    /// What the row has in common with others: rows of one stem have the same origin, and the same values in the
+    /// last [`stem_fields`](Self::stem_fields) of their fields.
+    pub fn stem(&self) -> StemId {
+        self.head.stem
+    }
+
+    /// How many of the row's fields, the last ones, are those of its stem.
+    pub fn stem_fields(&self) -> usize {
+        usize::from(self.stem_of().fields)
     }
 
     /// Event time, nanoseconds since 1970 UTC.
@@ -241,8 +281,10 @@ impl<'a> Row<'a> {
 
     /// The value of a field, or none. A field may be there and empty.
     pub fn get(&self, name: FieldId) -> Option<&'a [u8]> {
-        let field = self.stored().iter().find(|f| f.name == name)?;
-        Some(self.batch.value(field))
+        let (own, shared) = self.stored();
+        let named = |f: &&Field| f.name == name;
+        let field = own.iter().find(named).or_else(|| shared.iter().find(named))?;
+        Some(self.value(field))
     }
 
     /// The value of a field by name: for single rows; loops resolve the name once with [`Batch::field_id`].
@@ -252,22 +294,27 @@ impl<'a> Row<'a> {
 
     /// All stored fields in the order they were parsed.
     pub fn fields(&self) -> impl Iterator<Item = (FieldId, &'a [u8])> + use<'a> {
-        let batch = self.batch;
-        self.stored().iter().map(|f| (f.name, batch.value(f)))
+        let row = *self;
+        let (own, shared) = self.stored();
+        own.iter().chain(shared).map(move |f| (f.name, row.value(f)))
     }
 
     /// The value of the field at `place` in that order.
     pub fn field_at(&self, place: usize) -> Option<&'a [u8]> {
-        self.stored().get(place).map(|f| self.batch.value(f))
+        let (own, shared) = self.stored();
+        let field = own.get(place).or_else(|| shared.get(place - own.len()))?;
+        Some(self.value(field))
     }
 
     /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line by.
     pub fn places(&self) -> impl ExactSizeIterator<Item = (FieldId, Place, u32)> + use<'a> {
-        let line_at = self.head.line_at;
-        self.stored().iter().map(move |f| {
+        let (own, shared) = self.stored();
+        let field = move |i: usize| own.get(i).unwrap_or_else(|| &shared[i - own.len()]);
+        (0..own.len() + shared.len()).map(move |i| {
+            let f = field(i);
             let place = match (f.at & IN_ARENA != 0, f.at & SHARED != 0) {
                 (false, _) if f.length == 0 => Place::Line(0),
-                (false, _) => Place::Line(f.at - line_at),
+                (false, _) => Place::Line(f.at),
                 (true, false) => Place::Made(f.at & PLACE),
                 (true, true) => Place::Shared(f.at & PLACE),
             };
@@ -277,7 +324,7 @@ impl<'a> Row<'a> {
 
     /// The names of the fields that make up the row's stream.
     pub fn stream_fields(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let own = &self.batch.origins()[self.head.origin as usize].hints.stream_fields;
+        let own = &self.batch.origins()[usize::from(self.origin_index())].hints.stream_fields;
         let common: &[&str] = if own.is_empty() { &STREAM_FIELDS } else { &[] };
         common.iter().copied().chain(own.iter().map(String::as_str))
     }
@@ -302,23 +349,42 @@ impl<'a> Row<'a> {
         out.push('}');
     }
 
-    fn stored(&self) -> &'a [Field] {
-        let at = self.head.fields_at as usize;
-        &self.batch.fields[at..at + self.head.fields as usize]
+    #[inline]
+    fn stem_of(&self) -> &'a Stem {
+        &self.batch.stems[usize::from(self.head.stem.0)]
+    }
+
+    /// The row's own fields, and those of its stem.
+    #[inline]
+    fn stored(&self) -> (&'a [Field], &'a [Field]) {
+        let part = |at: u32, fields: u16| &self.batch.fields[at as usize..][..usize::from(fields)];
+        let stem = self.stem_of();
+        (part(self.head.fields_at, self.head.fields), part(stem.fields_at, stem.fields))
+    }
+
+    #[inline]
+    fn value(&self, field: &Field) -> &'a [u8] {
+        self.batch.value(self.head, field)
     }
 }
 
 impl Batch {
     #[inline]
-    fn value(&self, field: &Field) -> &[u8] {
+    fn value(&self, row: &RowHead, field: &Field) -> &[u8] {
         let length = field.length as usize;
         let place = (field.at & PLACE) as usize;
         if field.at & IN_ARENA == 0 {
-            &self.text.bytes()[place..][..length]
+            &self.text.bytes()[row.line_at as usize + place..][..length]
         } else {
             &self.arena[place..][..length]
         }
     }
+}
+
+/// The stems of rows that share nothing.
+fn stems_of(origins: &[Origin]) -> Vec<Stem> {
+    let origins = u16::try_from(origins.len()).expect("origins are numbered by 16 bits");
+    (0..origins).map(|origin| Stem { fields_at: 0, fields: 0, origin }).collect()
 }
 
 /// Builds a batch row by row; used by the parsers.
@@ -329,6 +395,8 @@ pub struct BatchBuilder {
     batch: Batch,
     /// Row being built.
     head: RowHead,
+    /// Its own fields, when it has been given a stem.
+    own: Option<u16>,
     overflowed: bool,
     /// Bit `name % 64` is set for each field of the row, so that a new name is mostly seen without a search.
     names_seen: u64,
@@ -345,6 +413,13 @@ impl BatchBuilder {
     /// A batch over `frame`, without rows yet.
     pub fn new(frame: Arc<Frame>) -> Self {
         let lines = frame.header().lines as usize;
+        // As many as a line without stem usually has.
+        Self::with_fields(frame, lines * 10)
+    }
+
+    /// As [`new`](Self::new), with room for `fields`, which the rows with their stems are thought to have.
+    pub fn with_fields(frame: Arc<Frame>, fields: usize) -> Self {
+        let lines = frame.header().lines as usize;
         let payload_bytes = frame.payload().len();
         let head = RowHead {
             time_ns: 0,
@@ -353,13 +428,14 @@ impl BatchBuilder {
             line_length: 0,
             fields_at: 0,
             fields: 0,
-            origin: 0,
+            stem: StemId(0),
         };
         let batch = Batch {
+            stems: stems_of(frame.origins()),
             text: Text::Frame(frame),
             rows: Vec::with_capacity(lines),
-            // As many as usual, but no more than the bytes can have: lines may be empty.
-            fields: Vec::with_capacity((lines * 10).min(payload_bytes / 6 + 16)),
+            // No more than the bytes can have: lines may be empty.
+            fields: Vec::with_capacity(fields.min(payload_bytes / 6 + 16)),
             arena: Vec::new(),
             names: Vec::new(),
             places: HashMap::default(),
@@ -370,6 +446,7 @@ impl BatchBuilder {
         BatchBuilder {
             batch,
             head,
+            own: None,
             overflowed: false,
             names_seen: 0,
             statics: HashMap::default(),
@@ -396,6 +473,7 @@ impl BatchBuilder {
     pub fn begin_row(&mut self, line: &crate::frame::Line<'_>) {
         debug_assert_eq!(line.index as usize, self.batch.rows.len());
         self.overflowed = false;
+        self.own = None;
         self.names_seen = 0;
         self.head = RowHead {
             time_ns: line.received_ns,
@@ -404,8 +482,32 @@ impl BatchBuilder {
             line_length: line.bytes.len() as u32,
             fields_at: self.batch.fields.len() as u32,
             fields: 0,
-            origin: line.origin_index,
+            stem: StemId(line.origin_index),
         };
+    }
+
+    /// Makes a stem of the fields of the row being built from the `own`-th on, and gives it to the row, which gets
+    /// no more fields. None when there are [`STEMS_MAX`] already.
+    pub fn share_from(&mut self, own: usize) -> Option<StemId> {
+        let fields_at = self.head.fields_at + own as u32;
+        let fields = (self.batch.fields.len() - fields_at as usize) as u16;
+        if self.batch.stems.len() >= STEMS_MAX {
+            return None;
+        }
+        let origin = self.batch.stems[usize::from(self.head.stem.0)].origin;
+        let stem = StemId(self.batch.stems.len() as u16);
+        self.batch.stems.push(Stem { fields_at, fields, origin });
+        self.own = Some(own as u16);
+        self.head.stem = stem;
+        Some(stem)
+    }
+
+    /// Gives the row being built a stem of its origin, whose fields have none of the names of the row's own; it gets
+    /// no more fields.
+    #[inline]
+    pub fn use_stem(&mut self, stem: StemId) {
+        self.own = Some(self.row_fields() as u16);
+        self.head.stem = stem;
     }
 
     /// Sets the event time, nanoseconds since 1970 UTC; without it the arrival is taken.
@@ -421,7 +523,7 @@ impl BatchBuilder {
     /// Adds a field whose value stands in the line, as `offset..offset + length` of the line.
     pub fn push_slice(&mut self, name: FieldId, offset: usize, length: usize) {
         assert!(offset + length <= self.head.line_length as usize, "a field lies in its line");
-        self.push(name, self.head.line_at + offset as u32, length as u32);
+        self.push(name, offset as u32, length as u32);
     }
 
     /// Adds a field with a value that is made, not in the line. Copied.
@@ -489,7 +591,7 @@ impl BatchBuilder {
             return None;
         }
         let fields = &self.batch.fields[self.head.fields_at as usize..];
-        fields.iter().find(|f| f.name == name).map(|f| self.batch.value(f))
+        fields.iter().find(|f| f.name == name).map(|f| self.batch.value(&self.head, f))
     }
 
     /// Whether a field was left out of the row being built because of [`ROW_FIELDS_MAX`].
@@ -507,7 +609,7 @@ impl BatchBuilder {
 
     /// Closes the row.
     pub fn end_row(&mut self) {
-        self.head.fields = (self.batch.fields.len() - self.head.fields_at as usize) as u16;
+        self.head.fields = self.own.unwrap_or(self.row_fields() as u16);
         self.batch.time_min_ns = self.batch.time_min_ns.min(self.head.time_ns);
         self.batch.time_max_ns = self.batch.time_max_ns.max(self.head.time_ns);
         self.batch.rows.push(self.head);
@@ -520,14 +622,23 @@ impl BatchBuilder {
     pub fn finish(mut self) -> Batch {
         let lines = self.batch.frame().expect("builders parse frames").header().lines;
         assert_eq!(self.batch.rows.len(), lines as usize, "a row for each line");
-        self.batch.fields.shrink_to_fit();
+        // Giving back a little is not worth a copy.
+        if self.batch.fields.len() < self.batch.fields.capacity() / 8 * 7 {
+            self.batch.fields.shrink_to_fit();
+        }
         self.batch.arena.shrink_to_fit();
         self.batch
+    }
+
+    /// Fields stored so far, those of stems once; what [`with_fields`](Self::with_fields) makes room for.
+    pub fn fields_stored(&self) -> usize {
+        self.batch.fields.len()
     }
 
     /// Adds or replaces a field of the row being built: the last value of a repeated key counts.
     #[inline]
     fn push(&mut self, name: FieldId, at: u32, length: u32) {
+        debug_assert!(self.own.is_none(), "a row with a stem gets no more fields");
         let begin = self.head.fields_at as usize;
         if self.names_seen & seen_bit(name) != 0
             && let Some(field) = self.batch.fields[begin..].iter_mut().find(|f| f.name == name)
@@ -570,6 +681,7 @@ impl RestoredBuilder {
         let batch = Batch {
             text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
             rows: Vec::with_capacity(rows),
+            stems: stems_of(&origins),
             fields: Vec::with_capacity(rows * 8),
             arena: Vec::new(),
             names,
@@ -603,7 +715,7 @@ impl RestoredBuilder {
     #[inline]
     pub fn push_field(&mut self, name: FieldId, place: Place, length: u32) {
         let at = match place {
-            Place::Line(at) => self.line_at + at,
+            Place::Line(at) => at,
             Place::Made(at) => at | IN_ARENA,
             Place::Shared(at) => at | IN_ARENA | SHARED,
         };
@@ -621,7 +733,7 @@ impl RestoredBuilder {
             line_length: self.bytes.len() as u32 - self.line_at,
             fields_at: self.fields_at as u32,
             fields: (self.batch.fields.len() - self.fields_at) as u16,
-            origin,
+            stem: StemId(origin),
         });
         self.batch.time_min_ns = self.batch.time_min_ns.min(time_ns);
         self.batch.time_max_ns = self.batch.time_max_ns.max(time_ns);

@@ -13,9 +13,11 @@
 //! - A JSON key with a name that Loginson gives the line itself (`type`, `_id`, …) is stored as `json.NAME`,
 //!   structured data as `sd.NAME`, an extra field as `extra.NAME`.
 //!
-//! Speed: no allocation per line; names are looked up once a batch; see `examples/parse_speed.rs`.
+//! Speed: no allocation per line; names are looked up once a batch; a syslog head that the batch has had before is
+//! not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
+mod heads;
 mod json;
 mod json_scan;
 mod level;
@@ -24,6 +26,7 @@ mod rules;
 mod syslog;
 mod time;
 mod time_plain;
+mod times;
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +38,9 @@ pub use json::JSON_DEPTH_MAX;
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
 pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 
-use crate::batch::{Batch, BatchBuilder, FieldId, Kept};
+use crate::batch::{Batch, BatchBuilder, FieldId, Kept, StemId};
 use crate::frame::{Format, Frame, Hints, Line, Origin, Transport};
+use heads::{Heads, Learnt, Sight};
 use json::{Around, Flattener, TimeFound};
 use row::{Own, Rows, Taken};
 use rules::{Rules, Subject};
@@ -57,8 +61,11 @@ pub struct Parser {
     rules: Arc<Rules>,
     zone_offset_s: i32,
     flattener: Flattener,
+    heads: Heads,
     scratch: Vec<u8>,
     plain_form: usize,
+    /// Fields and rows of the batch before: the next one will have about as many.
+    stored_before: Option<(usize, usize)>,
 }
 
 /// What the lines of an origin have in common, found out once a batch.
@@ -71,6 +78,22 @@ struct Common {
     extra_left_out: bool,
     type_name: Option<Kept>,
     forced: Option<Forced>,
+    /// Whether [`find_head`] looks for a head.
+    may_have_head: bool,
+    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and without head.
+    tails: [Option<StemId>; 6],
+    /// The same for the rule that held last.
+    rule_tail: Option<(usize, StemId)>,
+}
+
+/// What the parsing of a message has to know of the line.
+#[derive(Clone, Copy)]
+struct Opening<'a> {
+    message: &'a [u8],
+    has_head: bool,
+    has_time: bool,
+    /// The head says how severe the line is.
+    severe: bool,
 }
 
 /// A parser that was asked for by the name of the type.
@@ -98,35 +121,58 @@ impl Parser {
             rules: Arc::new(Rules::new(&config.types)?),
             zone_offset_s: config.syslog_zone_offset_s,
             flattener: Flattener::default(),
+            heads: Heads::default(),
             scratch: Vec::new(),
             plain_form: 0,
+            stored_before: None,
         })
     }
 
     /// The records of a frame: a row for each line, whatever the lines are.
     pub fn parse(&mut self, frame: Arc<Frame>) -> Batch {
-        let mut rows = Rows::new(BatchBuilder::new(frame.clone()));
+        let builder = match self.stored_before {
+            None => BatchBuilder::new(frame.clone()),
+            Some((fields, rows)) => {
+                let fields = frame.header().lines as usize * fields / rows;
+                BatchBuilder::with_fields(frame.clone(), fields + fields / 8 + 64)
+            }
+        };
+        let mut rows = Rows::new(builder);
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
         self.flattener.begin_batch();
+        self.heads.begin_batch();
         for line in frame.lines() {
             rows.begin(&line);
             let common = commons[line.origin_index as usize]
                 .get_or_insert_with(|| Common::new(line.origin, &mut rows));
-            self.line(&line, common, &mut rule_names, &mut rows);
+            self.line(&line, frame.bytes(), common, &mut rule_names, &mut rows);
             rows.end();
         }
+        self.stored_before =
+            Some((rows.builder.fields_stored(), frame.header().lines.max(1) as usize));
         rows.builder.finish()
     }
 
     fn line(
         &mut self,
         line: &Line<'_>,
-        common: &Common,
+        frame: &[u8],
+        common: &mut Common,
         rule_names: &mut [Option<Kept>],
         rows: &mut Rows<'_>,
     ) {
         let text = trimmed(line.bytes);
+        let mut sight = None;
+        // Places in a line count from its first byte, so not behind a byte order mark.
+        if common.may_have_head && text.as_ptr() == line.bytes.as_ptr() {
+            sight = self.heads.sight(text, self.context(line));
+        }
+        if let Some(sight) = &sight
+            && self.line_of_known_head(sight, text, line, frame, common, rows)
+        {
+            return;
+        }
         let head = find_head(text, line.origin, common.forced);
         let subject = Subject {
             app_name: head.app_name,
@@ -144,7 +190,13 @@ impl Parser {
             _ if line.origin.format == Format::Json => MessageFormat::Json,
             _ => MessageFormat::Auto,
         };
-        let kind = self.message(&head, format, line, rows);
+        let opening = Opening {
+            message: head.message,
+            has_head: head.format.is_some(),
+            has_time: head.written.is_some(),
+            severe: head.priority.is_some() || head.severity.is_some(),
+        };
+        let kind = self.message(opening, format, line, rows);
         if kind == Kind::Json
             && head.format.is_none()
             && rule.is_none()
@@ -152,13 +204,103 @@ impl Parser {
         {
             rule = self.rule_of_json(subject, rows);
         }
-        self.put_head(&head, line, rows);
         let detected = match kind {
             Kind::Json => "json",
             Kind::Access => "access",
-            Kind::Plain if head.format.is_some() => "syslog",
+            Kind::Plain if opening.has_head => "syslog",
             Kind::Plain => "plain",
         };
+        let own = rows.builder.row_fields();
+        let variant = variant(kind, rows);
+        let learns = sight.filter(|s| s.fits(&head, line.bytes) && common.may_share(line, rows));
+        self.put_head(&head, line, rows);
+        if learns.is_some() {
+            self.put_tail(detected, rule, line, common, rule_names, rows);
+            if !rows.has_notes()
+                && let Some(stem) = rows.builder.share_from(own)
+                && let Some(sight) = &sight
+            {
+                let rule = rule.map(|(place, _)| place as u16);
+                self.heads.learn(
+                    sight,
+                    line,
+                    frame,
+                    Learnt { head: &head, format, rule, variant, stem },
+                );
+            }
+            return;
+        }
+        let may_share = common.may_share(line, rows);
+        let tail = match rule {
+            None => common.tails[kind as usize + 3 * usize::from(opening.has_head)],
+            Some((place, _)) => common.rule_tail.filter(|t| t.0 == place).map(|t| t.1),
+        };
+        if may_share && let Some(tail) = tail {
+            return rows.builder.use_stem(tail);
+        }
+        let own = rows.builder.row_fields();
+        self.put_tail(detected, rule, line, common, rule_names, rows);
+        if may_share && let Some(tail) = rows.builder.share_from(own) {
+            match rule {
+                None => {
+                    common.tails[kind as usize + 3 * usize::from(opening.has_head)] = Some(tail)
+                }
+                Some((place, _)) => common.rule_tail = Some((place, tail)),
+            }
+        }
+    }
+
+    /// Writes the row of a line whose head is known; whether it was.
+    #[inline]
+    fn line_of_known_head(
+        &mut self,
+        sight: &Sight,
+        text: &[u8],
+        line: &Line<'_>,
+        frame: &[u8],
+        common: &Common,
+        rows: &mut Rows<'_>,
+    ) -> bool {
+        let Some(known) = self.heads.find(sight, line, frame) else { return false };
+        if self.rules.look_at_lines() && common.type_name.is_none() {
+            let subject = Subject {
+                app_name: known.app_name(sight, text),
+                hostname: known.hostname(sight, text),
+                remote_ip: common.sender,
+                line: text,
+            };
+            if self.rules.find(subject).map(|(place, _)| place as u16) != known.rule {
+                return false;
+            }
+        }
+        let known = *known;
+        let message = &text[sight.message_at()..];
+        let message = if known.bom { without_bom(message) } else { message };
+        let opening = Opening { message, has_head: true, has_time: true, severe: known.severe };
+        let kind = self.message(opening, known.format, line, rows);
+        match known.stem(variant(kind, rows)) {
+            Some(stem) if common.may_share(line, rows) => {
+                rows.builder.set_time(sight.time_ns);
+                rows.builder.use_stem(stem);
+                true
+            }
+            _ => {
+                rows.clear();
+                false
+            }
+        }
+    }
+
+    /// Writes the type, `detected` or a better one, and what the origin gives its lines.
+    fn put_tail(
+        &self,
+        detected: &'static str,
+        rule: Option<(usize, MessageFormat)>,
+        line: &Line<'_>,
+        common: &Common,
+        rule_names: &mut [Option<Kept>],
+        rows: &mut Rows<'_>,
+    ) {
         match (common.type_name, rule) {
             (Some(name), _) => put_kept(Own::Type, Some(name), rows),
             (None, Some((place, _))) => {
@@ -184,17 +326,17 @@ impl Parser {
     /// Writes the fields of the message, with `_msg`, and for a line without head also the time and level.
     fn message(
         &mut self,
-        head: &Head<'_>,
+        opening: Opening<'_>,
         format: MessageFormat,
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) -> Kind {
         use MessageFormat::{Access, Auto, Json};
-        let message = head.message;
+        let message = opening.message;
         // The mark that the message is JSON, from the CEE of old.
         let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
         if format == Json || (format == Auto && object.first() == Some(&b'{')) {
-            match self.json(object, head, line, rows) {
+            match self.json(object, opening, line, rows) {
                 Ok(()) => return Kind::Json,
                 Err(note) => {
                     rows.clear();
@@ -207,7 +349,7 @@ impl Parser {
         } else if matches!(format, Access | Auto) {
             match access::parse(message) {
                 Some(access) => {
-                    self.put_access(&access, message, head, line, rows);
+                    self.put_access(&access, opening, line, rows);
                     return Kind::Access;
                 }
                 None if format == Access => rows.note("not an access line"),
@@ -216,14 +358,13 @@ impl Parser {
         }
         rows.put(Own::Msg, message);
         let mut rest = message;
-        if head.format.is_none()
+        if !opening.has_head
             && let Some((written, length)) = time_plain::find(message, &mut self.plain_form)
         {
             self.set_time(written, line, rows);
             rest = &message[length..];
         }
-        if head.priority.is_none()
-            && head.severity.is_none()
+        if !opening.severe
             && let Some(level) = level::find(rest)
         {
             rows.put_static(Own::Level, level);
@@ -234,15 +375,15 @@ impl Parser {
     fn json(
         &mut self,
         object: &[u8],
-        head: &Head<'_>,
+        opening: Opening<'_>,
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) -> Result<(), &'static str> {
         let around = Around {
             hints: &line.origin.hints,
             origin: line.origin_index,
-            taken: taken(head, line.origin),
-            wants_time: head.written.is_none(),
+            taken: taken(opening.has_head, line.origin),
+            wants_time: !opening.has_time,
         };
         let found = self.flattener.flatten(object, around, rows)?;
         if !found.message {
@@ -253,7 +394,7 @@ impl Parser {
             TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
             TimeFound::None => {}
         }
-        self.put_json_level(head.format.is_some(), rows);
+        self.put_json_level(opening.has_head, rows);
         Ok(())
     }
 
@@ -290,12 +431,11 @@ impl Parser {
     fn put_access(
         &self,
         access: &access::Access<'_>,
-        message: &[u8],
-        head: &Head<'_>,
+        opening: Opening<'_>,
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) {
-        rows.put(Own::Msg, message);
+        rows.put(Own::Msg, opening.message);
         rows.put_some(Own::Vhost, access.vhost);
         rows.put_some(Own::ClientIp, access.client_ip);
         rows.put_some(Own::Ident, access.ident);
@@ -309,7 +449,7 @@ impl Parser {
         rows.put_some(Own::Referer, access.referer);
         rows.put_some(Own::UserAgent, access.user_agent);
         rows.put_static(Own::Level, level::from_status(access.status));
-        if head.written.is_none()
+        if !opening.has_time
             && let Some(written) = access.written
         {
             self.set_time(written, line, rows);
@@ -337,7 +477,7 @@ impl Parser {
         rows.put_some(Own::MsgId, head.msg_id);
         rows.put_some(Own::Sequence, head.sequence);
         if !head.structured.is_empty() {
-            self.put_structured(head.structured, taken(head, line.origin), rows);
+            self.put_structured(head.structured, taken(true, line.origin), rows);
         }
         if let Some(note) = head.note {
             rows.note(note);
@@ -456,16 +596,36 @@ impl Common {
                 Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
                 _ => None,
             },
+            may_have_head: match type_name {
+                Some("syslog") => true,
+                Some("json" | "access" | "plain") => origin.format == Format::Syslog,
+                _ => origin.format != Format::Json,
+            },
+            tails: [None; 6],
+            rule_tail: None,
         }
+    }
+
+    /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
+    fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
+        let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
+        !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
     }
 }
 
-fn taken(head: &Head<'_>, origin: &Origin) -> Taken {
-    Taken {
-        head: head.format.is_some(),
-        sender: origin.sender.is_some(),
-        file: origin.hints.file.is_some(),
-    }
+/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having a level or not.
+fn variant(kind: Kind, rows: &Rows<'_>) -> usize {
+    let has_level = match kind {
+        // Where a text is searched for a level the head has none to give.
+        Kind::Plain => false,
+        Kind::Access => true,
+        Kind::Json => rows.get(Own::Level).is_some(),
+    };
+    2 * kind as usize + usize::from(has_level)
+}
+
+fn taken(has_head: bool, origin: &Origin) -> Taken {
+    Taken { head: has_head, sender: origin.sender.is_some(), file: origin.hints.file.is_some() }
 }
 
 /// The head of a line; for lines that are known to have none the whole line is the message.

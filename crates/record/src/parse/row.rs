@@ -78,6 +78,12 @@ impl<'f> Rows<'f> {
         self.builder.end_row();
     }
 
+    /// Whether the row gets a note.
+    #[inline]
+    pub fn has_notes(&self) -> bool {
+        self.notes_count > 0 || self.builder.overflowed()
+    }
+
     /// Says what failed; the line is kept all the same.
     pub fn note(&mut self, note: &'static str) {
         if self.notes_count < NOTES_MAX && !self.notes[..self.notes_count].contains(&note) {

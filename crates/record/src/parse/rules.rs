@@ -125,6 +125,8 @@ pub(crate) struct Rules {
     by_app: HashMap<Box<[u8]>, Vec<u16>, foldhash::fast::RandomState>,
     /// Places of the others; ascending.
     others: Vec<u16>,
+    /// Whether a rule asks for more of a line than its head and sender.
+    look_at_lines: bool,
 }
 
 #[derive(Debug)]
@@ -145,6 +147,7 @@ impl Rules {
         let mut rules = Rules::default();
         for (place, rule) in given.iter().enumerate() {
             rules.rules.push(ready(place, rule)?);
+            rules.look_at_lines |= rule.contains.is_some() || rule.regex.is_some();
             let place = place as u16;
             if rule.app_name.is_empty() {
                 rules.others.push(place);
@@ -158,6 +161,11 @@ impl Rules {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// Whether lines with the same head and sender may have different rules.
+    pub(crate) fn look_at_lines(&self) -> bool {
+        self.look_at_lines
     }
 
     /// Place, name and format of the first rule that holds.

@@ -36,7 +36,7 @@ pub(crate) struct Written {
 }
 
 /// How zones and years that were not written are found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Context {
     /// Nanoseconds since 1970 UTC.
     pub arrival_ns: i64,
@@ -76,7 +76,7 @@ pub(crate) fn in_bounds(utc_s: i64, nanos: u32, arrival_ns: i64) -> Result<i64, 
 }
 
 /// The latest year that brings the time at most a day ahead of `now_s`; both on the same clock face.
-fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
+pub(crate) fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
     let (_, month, day) = civil_from_days(local_s.div_euclid(86_400));
     let second = local_s.rem_euclid(86_400);
     let (year, _, _) = civil_from_days((now_s + AHEAD_S_MAX).div_euclid(86_400));

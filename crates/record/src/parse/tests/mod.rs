@@ -3,6 +3,7 @@
 mod any;
 mod corpora;
 mod device;
+mod heads;
 mod json;
 mod message;
 mod rule;

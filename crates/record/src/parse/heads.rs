@@ -1,0 +1,287 @@
+//! Syslog heads that a batch has had before.
+//!
+//! The lines of one program differ in time and message, and hardly in what stands between: `<30>` and
+//! ` web1 sshd[712]: `. Such a head is parsed once a batch, and its fields become a stem of the batch; a line
+//! with the same bytes around its time gets that stem.
+//!
+//! Known are only heads of the two usual forms, with host, application and a blank before the message:
+//!
+//! ```text
+//! <PRI>Jan 31 12:00:00 HOST APP[PID]: MESSAGE         also without PRI, and with a time as below
+//! <PRI>1 2026-01-31T12:00:00Z HOST APP PID MSGID - MESSAGE
+//! ```
+//!
+//! Invariant: the parser looks no further than the blank before the message to find the parts of a known head, so
+//! that lines with the same bytes up to there, but for the time, have the same parts. [`Sight::fits`] says which
+//! heads that holds for. Left out: structured data, whose values mostly differ from line to line.
+
+use super::rules::MessageFormat;
+use super::syslog::Head;
+use super::time::Context;
+use super::times::Times;
+use crate::batch::StemId;
+use crate::frame::Line;
+
+/// Heads that are known at a time; of two with the same place the later one is known.
+const HEADS_MAX: usize = 1 << 10;
+/// Shorter heads are not known: what follows a time of RFC 3164 is looked at this far to see where the time ends.
+const SPAN_BYTES_MIN: usize = 9;
+/// Longer heads are not known.
+const SPAN_BYTES_MAX: usize = 255;
+/// Kinds of messages, without and with a level of their own.
+const VARIANTS: usize = 6;
+
+/// What is seen of a head before it is known: the places of its parts, and its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    pub time_ns: i64,
+    /// The bytes before the time and, in the highest byte, the place where it ends.
+    prefix: u64,
+    hash: u64,
+    /// What stands between time and message, with the blanks around: its place in the line.
+    span_at: u32,
+    span_bytes: u32,
+}
+
+/// A head that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    batch: u32,
+    hash: u64,
+    prefix: u64,
+    /// Place of the span in the frame.
+    frame_at: u32,
+    span_bytes: u32,
+    origin: u16,
+    /// Whether the head says how severe the line is.
+    pub severe: bool,
+    /// Whether a byte order mark may stand before the message.
+    pub bom: bool,
+    pub format: MessageFormat,
+    /// Place of the rule that names the type.
+    pub rule: Option<u16>,
+    /// Places in the span.
+    hostname: (u8, u8),
+    app_name: (u8, u8),
+    /// By kind of message; `NO_STEM` where no line had it yet.
+    stems: [u16; VARIANTS],
+}
+
+const NO_STEM: u16 = u16::MAX;
+
+/// The heads known in the batch.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    times: Times,
+    /// Empty before the first use, then [`HEADS_MAX`].
+    slots: Vec<Known>,
+    batch: u32,
+    #[cfg(test)]
+    pub off: bool,
+}
+
+/// What a head is known by is good for one batch, so that a clone need not have it.
+impl Clone for Heads {
+    fn clone(&self) -> Self {
+        Heads {
+            #[cfg(test)]
+            off: self.off,
+            ..Heads::default()
+        }
+    }
+}
+
+impl Heads {
+    /// Forgets what is only good for one batch.
+    pub fn begin_batch(&mut self) {
+        self.batch = self.batch.wrapping_add(1);
+        if self.batch == 0 {
+            self.slots.clear();
+            self.batch = 1;
+        }
+    }
+
+    /// Looks whether `text`, a whole line, may have a head that is known or will be.
+    #[inline]
+    pub fn sight(&mut self, text: &[u8], context: Context) -> Option<Sight> {
+        #[cfg(test)]
+        if self.off {
+            return None;
+        }
+        let begin = text.first_chunk::<8>()?;
+        let pri = match *begin {
+            [b'<', _, b'>', ..] => 3,
+            [b'<', _, _, b'>', ..] => 4,
+            [b'<', _, _, _, b'>', ..] => 5,
+            _ => 0,
+        };
+        let versioned = begin[pri..pri + 2] == *b"1 ";
+        let time_at = pri + 2 * usize::from(versioned);
+        match text.get(time_at)? {
+            b'0'..=b'9' => {}
+            b'A'..=b'Z' if !versioned => {}
+            _ => return None,
+        }
+        let (length, time_ns) = self.times.read(&text[time_at..], context)?;
+        let span_at = time_at + length;
+        let bytes = u64::from_le_bytes(*begin) & ((1 << (8 * time_at)) - 1);
+        let prefix = bytes | (span_at as u64) << 56;
+        let blanks = if versioned { 6 } else { 3 };
+        let (hash, span_bytes) = span(&text[span_at..], blanks, prefix)?;
+        Some(Sight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
+    }
+
+    /// The head, when it is known; `frame` is the text of the batch.
+    #[inline]
+    pub fn find(&self, sight: &Sight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
+        let known = self.slots.get(sight.place())?;
+        let same = known.batch == self.batch
+            && known.hash == sight.hash
+            && known.prefix == sight.prefix
+            && known.origin == line.origin_index
+            && known.span_bytes == sight.span_bytes
+            && sight.span(line.bytes)
+                == &frame[known.frame_at as usize..][..known.span_bytes as usize];
+        same.then_some(known)
+    }
+
+    /// Gives the head a stem for one variant of messages. `head` has been found in the line by parsing and has to
+    /// fit.
+    pub fn learn(&mut self, sight: &Sight, line: &Line<'_>, frame: &[u8], learnt: Learnt<'_>) {
+        let known = self.find(sight, line, frame).copied().filter(|k| k.rule == learnt.rule);
+        let known = known.unwrap_or_else(|| {
+            let part = |part: &[u8]| {
+                let at = part.as_ptr().addr() - line.bytes.as_ptr().addr() - sight.span_at as usize;
+                (at as u8, part.len() as u8)
+            };
+            Known {
+                batch: self.batch,
+                hash: sight.hash,
+                prefix: sight.prefix,
+                frame_at: line.offset + sight.span_at,
+                span_bytes: sight.span_bytes,
+                origin: line.origin_index,
+                severe: learnt.head.priority.is_some() || learnt.head.severity.is_some(),
+                bom: learnt.head.format == Some("rfc5424"),
+                format: learnt.format,
+                rule: learnt.rule,
+                hostname: part(learnt.head.hostname),
+                app_name: part(learnt.head.app_name),
+                stems: [NO_STEM; VARIANTS],
+            }
+        });
+        if self.slots.is_empty() {
+            self.slots.resize(HEADS_MAX, Known { batch: 0, ..known });
+        }
+        let slot = &mut self.slots[sight.place()];
+        *slot = known;
+        slot.stems[learnt.variant] = learnt.stem.0;
+    }
+}
+
+/// What parsing has found out about a line and its head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learnt<'a> {
+    pub head: &'a Head<'a>,
+    pub format: MessageFormat,
+    pub rule: Option<u16>,
+    pub variant: usize,
+    pub stem: StemId,
+}
+
+impl Known {
+    /// The stem of lines with messages of this variant.
+    #[inline]
+    pub fn stem(&self, variant: usize) -> Option<StemId> {
+        Some(self.stems[variant]).filter(|stem| *stem != NO_STEM).map(StemId)
+    }
+
+    pub fn hostname<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+        part(sight.span(line), self.hostname)
+    }
+
+    pub fn app_name<'a>(&self, sight: &Sight, line: &'a [u8]) -> &'a [u8] {
+        part(sight.span(line), self.app_name)
+    }
+}
+
+fn part(span: &[u8], (at, length): (u8, u8)) -> &[u8] {
+    &span[usize::from(at)..][..usize::from(length)]
+}
+
+impl Sight {
+    #[inline]
+    fn place(&self) -> usize {
+        (self.hash >> 32) as usize % HEADS_MAX
+    }
+
+    #[inline]
+    fn span<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        &line[self.span_at as usize..][..self.span_bytes as usize]
+    }
+
+    /// Where the message of a known head begins in the line.
+    #[inline]
+    pub fn message_at(&self) -> usize {
+        (self.span_at + self.span_bytes) as usize
+    }
+
+    /// Whether `head`, found in `line`, is one that can be known: its parts stand in the span, in which no more than
+    /// the span was looked at to find them.
+    ///
+    /// - RFC 5424: six words, each up to a blank, the last one `-`.
+    /// - RFC 3164: the word behind the time is the host and no zone or year; what follows is a tag with its blank. A tag
+    ///   ends with the colon or the bracket, and whether it is one is seen at the byte behind.
+    pub fn fits(&self, head: &Head<'_>, line: &[u8]) -> bool {
+        let place = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
+        (SPAN_BYTES_MIN..=SPAN_BYTES_MAX).contains(&(self.span_bytes as usize))
+            && !head.clock_unset
+            && head.note.is_none()
+            && head.structured.is_empty()
+            && head.sequence.is_empty()
+            && !head.hostname.is_empty()
+            && place(head.hostname) == self.span_at as usize + 1
+            && !head.app_name.is_empty()
+            && (place(head.hostname)..self.message_at()).contains(&place(head.app_name))
+            && !head.message.is_empty()
+            && place(head.message) == self.message_at()
+            && (head.format != Some("rfc5424") || self.span(line).ends_with(b" - "))
+    }
+}
+
+/// The bytes up to the blank that is the `blanks`-th, with it, and their hash; none when they are too many.
+#[inline]
+fn span(text: &[u8], blanks: u32, seed: u64) -> Option<(u64, u32)> {
+    const LOWS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut left = blanks;
+    let mut hash = seed.wrapping_mul(FACTOR);
+    let mut at = 0;
+    while at <= SPAN_BYTES_MAX - 8 {
+        let word = u64::from_le_bytes(*text.get(at..)?.first_chunk()?);
+        // The highest bit of each byte that is a blank, and of no other.
+        let other = word ^ 0x2020_2020_2020_2020;
+        let mut found = !(((other & LOWS) + LOWS) | other | LOWS);
+        let count = ((found >> 7).wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32;
+        if count < left {
+            left -= count;
+            hash = mixed(hash, word);
+            at += 8;
+            continue;
+        }
+        for _ in 1..left {
+            found &= found - 1;
+        }
+        let bits = found.trailing_zeros() + 1;
+        let last = word << (64 - bits);
+        return Some((mixed(hash, last), at as u32 + bits / 8));
+    }
+    None
+}
+
+#[inline]
+fn mixed(hash: u64, word: u64) -> u64 {
+    const FACTOR: u64 = 0x9fb2_1c65_1e98_df25;
+    let product = u128::from(hash ^ word) * u128::from(FACTOR);
+    product as u64 ^ (product >> 64) as u64
+}

@@ -1,0 +1,195 @@
+//! Lines whose heads are known give the same rows as lines parsed from end to end.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Lines of a few senders, and what may go wrong with a head.
+const LINES: [&str; 30] = [
+    "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
+    "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
+    "<30>Nov  1 11:59:58 db2 hdfs[27896]: another message",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"user\":\"me\",\"a\":1}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"warn\",\"type\":\"t\\n\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"warn\"",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: 1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: ",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: \u{feff}a message",
+    "<30>Nov 21 11:59:58 db2 sshd: a message",
+    "<30>Nov 21 11:59:58 db2 : %ASA-6-302013: built",
+    "<30>Nov 21 11:59:58 2026 sshd[1]: a message",
+    "<30>Nov 21 11:59:58 UTC sshd[1]: a message",
+    "<30>Nov 21 11:59:58 CET: %SYS-5-CONFIG_I: a message",
+    "<999>Nov 21 11:59:58 db2 sshd[1]: a message",
+    "Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
+    "Nov 21 11:59:59 db2 hdfs[27896]: WARN of some length",
+    "\u{feff}<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
+    "<30>2026-11-21T11:59:58.123Z db2 hdfs[27896]: a message",
+    "2026-11-21T11:59:58.123+01:00 db2 hdfs[27896]: a message",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - a message",
+    "<30>1 2026-11-21T11:59:58.123456+01:00 db2 hdfs 27896 - - a message",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - \u{feff}a message",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - {\"severity\":\"x\",\"time\":\"2025-01-01T00:00:00Z\"}",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 ID47 - a message",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - [a@1 x=\"1\"] a message",
+    "<30>1 - db2 hdfs 27896 - - a message",
+    "1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - a message",
+    "<30>1 2027-11-21T11:59:58.123Z db2 hdfs 27896 - - of next year",
+];
+
+fn rule(name: &str, change: impl Fn(&mut TypeRule)) -> TypeRule {
+    let mut rule = TypeRule { name: name.into(), ..TypeRule::default() };
+    change(&mut rule);
+    rule
+}
+
+fn configs() -> Vec<ParserConfig> {
+    let app = rule("app", |r| r.app_name = vec!["hdfs".into(), "sshd".into()]);
+    let text = rule("text", |r| r.contains = Some("another".into()));
+    let host = rule("host", |r| {
+        (r.hostname, r.format) = (vec!["db2".into()], MessageFormat::Plain);
+    });
+    [vec![], vec![app.clone()], vec![text, host, app]]
+        .map(|types| ParserConfig { types, syslog_zone_offset_s: 3600 })
+        .into()
+}
+
+fn origins() -> Vec<Origin> {
+    let extra = |name: &str| {
+        let extra_fields = vec![("env".into(), "x".into()), (name.into(), "y".into())];
+        http(Format::Auto, Hints { extra_fields, ..Hints::default() })
+    };
+    let typed = Hints { log_type: Some("syslog".into()), ..Hints::default() };
+    let named = Hints { file: Some("a.log".into()), ..Hints::default() };
+    vec![
+        syslog_udp(),
+        file(),
+        http(Format::Auto, named),
+        http(Format::Json, typed),
+        extra("hostname"),
+        extra("user"),
+        extra("level"),
+        extra("_msg"),
+    ]
+}
+
+/// A row with everything that can be asked of it.
+fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
+    use crate::batch::Place;
+    let mut text = format!("{} {:?} {}", row.time_ns(), row.id(), row.origin_index());
+    let values: Vec<_> = row.fields().collect();
+    assert_eq!(values.len(), row.places().len());
+    for ((id, place, length), (id_again, value)) in row.places().zip(values) {
+        assert_eq!((id, length as usize), (id_again, value.len()));
+        assert_eq!(row.get(id), Some(value), "a name occurs once");
+        let place = match place {
+            Place::Line(at) => format!("line {at}"),
+            Place::Made(_) => "made".into(),
+            Place::Shared(_) => "shared".into(),
+        };
+        text.push_str(&format!("|{}={:?} {place}", batch.name(id), String::from_utf8_lossy(value)));
+    }
+    text
+}
+
+/// Parses frames of these lines, each from one of two senders and some time behind the one before, with and without
+/// knowing heads.
+fn compare(config: &ParserConfig, origin: &Origin, lines: &[Vec<u8>]) {
+    let mut knowing = Parser::new(config).unwrap();
+    let mut other = knowing.clone();
+    other.heads.off = true;
+    let second = Origin { sender: Some("10.0.0.8:514".parse().unwrap()), ..origin.clone() };
+    for (frame, lines) in lines.chunks(lines.len().div_ceil(2)).enumerate() {
+        let mut builder = FrameBuilder::new();
+        for (i, line) in lines.iter().enumerate() {
+            let origin = if i % 5 == 4 { &second } else { origin };
+            let received_ns = ARRIVAL_NS + (i / 7) as i64 * 400_000_000;
+            builder.push_line(origin, received_ns, line, i % 11 == 10);
+        }
+        let frame = Arc::new(builder.finish(1, frame as u64).unwrap());
+        let (found, expected) = (knowing.parse(frame.clone()), other.parse(frame));
+        assert_eq!(found.names(), expected.names());
+        assert_eq!(found.time_range_ns(), expected.time_range_ns());
+        for (found_row, expected_row) in found.rows().zip(expected.rows()) {
+            let line = String::from_utf8_lossy(found_row.raw());
+            assert_eq!(whole(found_row, &found), whole(expected_row, &expected), "{line}");
+        }
+    }
+}
+
+#[test]
+fn each_line_after_each_other() {
+    let mut lines = Vec::new();
+    for first in LINES {
+        for second in LINES {
+            lines.extend([first, second].map(|line| line.as_bytes().to_vec()));
+        }
+    }
+    for config in configs() {
+        for origin in origins() {
+            compare(&config, &origin, &lines);
+        }
+    }
+}
+
+#[test]
+fn corpora() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
+    for name in ["Linux", "OpenSSH", "Apache", "Hadoop", "apache_access"] {
+        let bytes = std::fs::read(folder.join(format!("{name}.log"))).unwrap();
+        let plain = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec);
+        let in_head = bytes
+            .split(|b| *b == b'\n')
+            .map(|line| [b"<13>1 2026-11-21T11:59:59.5Z web app 7 - - ", line].concat());
+        let lines: Vec<Vec<u8>> = plain.chain(in_head).collect();
+        for config in configs() {
+            compare(&config, &syslog_udp(), &lines);
+            compare(&config, &file(), &lines);
+        }
+    }
+}
+
+#[test]
+fn rows_of_one_head_share_their_fields() {
+    let line = |i: usize| format!("<30>Nov 21 11:59:{:02} db2 hdfs[27896]: message {i}", i % 60);
+    let lines: Vec<String> = (0..100).map(line).collect();
+    let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+    let batch = parse_with(&ParserConfig::default(), &syslog_udp(), &lines);
+    let first = batch.row(0);
+    for row in batch.rows() {
+        assert_eq!(row.stem(), first.stem());
+        assert_eq!(row.fields().count() - row.stem_fields(), 1, "only the message differs");
+    }
+}
+
+proptest! {
+    #[test]
+    fn changed_lines(
+        picks in prop::collection::vec(
+            (
+                prop::sample::select(&LINES[..]),
+                prop::collection::vec((0usize..70, prop::sample::select(&b" :[]{-.<>1\xff\xefA%"[..]), 0u8..3), 0..3),
+            ),
+            1..60,
+        ),
+        origin in prop::sample::select(origins()),
+        config in 0usize..3,
+    ) {
+        let changed = |(line, changes): (&str, Vec<(usize, u8, u8)>)| {
+            let mut line = line.as_bytes().to_vec();
+            for (at, byte, kind) in changes {
+                let at = at.min(line.len().saturating_sub(1));
+                match kind {
+                    0 => line[at] = byte,
+                    1 => line.insert(at, byte),
+                    _ => line.truncate(at + 1),
+                }
+            }
+            line
+        };
+        let lines: Vec<Vec<u8>> = picks.into_iter().map(changed).collect();
+        // Twice, so that what the first lines taught is used.
+        compare(&configs()[config], &origin, &[lines.clone(), lines.clone(), lines].concat());
+    }
+}

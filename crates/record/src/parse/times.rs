@@ -1,0 +1,254 @@
+//! The times of syslog heads, each of which is mostly the one before, or of the same day.
+//!
+//! Read are the two strict forms that nearly all senders use, followed by a blank: `Jan 31 12:00:00` of RFC 3164,
+//! and RFC 3339 with its `T` and zone. Everything else is left to [`super::time`], and so is what a time means:
+//! this gives the same answers, only sooner.
+
+use super::time::{self, AHEAD_S_MAX, Context, Written};
+use crate::civil::days_from_civil;
+
+/// A longer written time is left to others; RFC 3339 with nine digits of a fraction has 35.
+const TEXT_BYTES_MAX: usize = 40;
+/// Days since 1970 that are right for no line.
+const LONG_AGO: i64 = -1_000_000_000;
+
+/// The times read last.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// The last one: how it was written, up to its blank, under which circumstances, and what it meant.
+    text: [u8; TEXT_BYTES_MAX],
+    length: usize,
+    context: Context,
+    time_ns: i64,
+    /// `Jan 31 ` as a number, and days since 1970 of that day in 1972.
+    named: (u64, i64),
+    /// The same day of the year that was right for it.
+    named_in_year: i64,
+    /// `2026-01-31T` as two numbers that overlap, and days since 1970.
+    numbered: ([u64; 2], i64),
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times {
+            text: [0; TEXT_BYTES_MAX],
+            length: 0,
+            context: Context { arrival_ns: 0, zone_offset_s: 0, live: false },
+            time_ns: 0,
+            named: (0, 0),
+            named_in_year: LONG_AGO,
+            numbered: ([0; 2], 0),
+        }
+    }
+}
+
+impl Times {
+    /// The time at the start of `text`: its bytes, and nanoseconds since 1970 UTC. None when it is in another form,
+    /// is not followed by a blank, or is absurd.
+    #[inline]
+    pub fn read(&mut self, text: &[u8], context: Context) -> Option<(usize, i64)> {
+        let length = self.length;
+        if length > 0
+            && self.context == context
+            && text.len() > length
+            && text[..length] == self.text[..length]
+            && text[length] == b' '
+        {
+            return Some((length, self.time_ns));
+        }
+        self.read_new(text, context)
+    }
+
+    fn read_new(&mut self, text: &[u8], context: Context) -> Option<(usize, i64)> {
+        let (written, length) = match text.first()? {
+            b'A'..=b'Z' => self.named_day(text, context)?,
+            _ => self.numbered_day(text)?,
+        };
+        if text.get(length) != Some(&b' ') {
+            return None;
+        }
+        let time_ns = time::resolve(written, context).ok()?;
+        self.text.get_mut(..length)?.copy_from_slice(&text[..length]);
+        (self.length, self.context, self.time_ns) = (length, context, time_ns);
+        Some((length, time_ns))
+    }
+
+    /// `Jan 31 12:00:00`, its year completed.
+    fn named_day(&mut self, text: &[u8], context: Context) -> Option<(Written, usize)> {
+        const LENGTH: usize = 15;
+        let text = text.first_chunk::<LENGTH>()?;
+        let second = clock(text.last_chunk()?)?;
+        let day_text = word(text, 0) & 0x00ff_ffff_ffff_ffff;
+        if self.named.0 != day_text {
+            let month = time::month_number(text.first_chunk()?)?;
+            let (tens, ones) = (if text[4] == b' ' { b'0' } else { text[4] }, text[5]);
+            if !tens.is_ascii_digit()
+                || !ones.is_ascii_digit()
+                || (text[3], text[6]) != (b' ', b' ')
+            {
+                return None;
+            }
+            let day = u32::from(tens - b'0') * 10 + u32::from(ones - b'0');
+            self.named = (day_text, days_from_civil(1972, month, day)?);
+            self.named_in_year = LONG_AGO;
+        }
+        // A leap second may be of another day.
+        if second == 86_400 {
+            return None;
+        }
+        // The year that was right for the line before is the latest that is not too far ahead when it is so by
+        // less than the shortest year.
+        let ahead_s = context.arrival_ns.div_euclid(1_000_000_000)
+            + i64::from(context.zone_offset_s)
+            + AHEAD_S_MAX;
+        let before_s = ahead_s - (self.named_in_year * 86_400 + second);
+        if !(0..365 * 86_400).contains(&before_s) {
+            let local_s = time::with_year(self.named.1 * 86_400 + second, ahead_s - AHEAD_S_MAX)?;
+            self.named_in_year = local_s.div_euclid(86_400);
+        }
+        let local_s = self.named_in_year * 86_400 + second;
+        Some((Written { local_s, nanos: 0, offset_s: None, has_year: true }, LENGTH))
+    }
+
+    /// `2026-01-31T12:00:00`, with or without a fraction, and with its zone.
+    fn numbered_day(&mut self, text: &[u8]) -> Option<(Written, usize)> {
+        let head = text.first_chunk::<20>()?;
+        let second = clock(head[11..].first_chunk()?)?;
+        let day_text = [word(head, 0), word(head, 3)];
+        if self.numbered.0 != day_text {
+            if (head[4], head[7], head[10]) != (b'-', b'-', b'T') {
+                return None;
+            }
+            let year = time::two(head, 0)? * 100 + time::two(head, 2)?;
+            let days = days_from_civil(i64::from(year), time::two(head, 5)?, time::two(head, 8)?)?;
+            self.numbered = (day_text, days);
+        }
+        let mut at = 19;
+        let nanos = time::fraction(text, &mut at);
+        // Not the zones behind a blank, which is taken for the end.
+        if text.get(at) == Some(&b' ') {
+            return None;
+        }
+        let offset_s = time::zone(text, &mut at);
+        let local_s = self.numbered.1 * 86_400 + second;
+        offset_s?;
+        Some((Written { local_s, nanos, offset_s, has_year: true }, at))
+    }
+}
+
+/// Eight bytes as a number, the first one lowest.
+#[inline]
+fn word<const N: usize>(text: &[u8; N], at: usize) -> u64 {
+    u64::from_le_bytes(*text[at..].first_chunk().expect("eight bytes are there"))
+}
+
+/// Seconds of the day of `hh:mm:ss`.
+#[inline]
+fn clock(text: &[u8; 8]) -> Option<i64> {
+    // Digits become their values and colons zero; whatever else gets a high bit when added to.
+    let values = u64::from_le_bytes(*text) ^ 0x3030_3a30_303a_3030;
+    if (values.wrapping_add(0x7676_7f76_767f_7676) | values) & 0x8080_8080_8080_8080 != 0 {
+        return None;
+    }
+    let two = |shift: u32| ((values >> shift & 15) * 10 + (values >> (shift + 8) & 15)) as u32;
+    time::seconds(two(0), two(24), two(48))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What [`Times::read`] has to agree with.
+    fn naive(text: &[u8], context: Context) -> Option<i64> {
+        let (written, length) = match text.first()? {
+            b'A'..=b'Z' => time::month_first(text)?,
+            _ => time::iso(text)?,
+        };
+        (text.get(length) == Some(&b' ')).then_some(())?;
+        time::resolve(written, context).ok()
+    }
+
+    const ARRIVALS_S: [i64; 5] =
+        [1_795_262_400, 1_795_262_401, 1_798_761_599, 1_798_761_601, 1_709_208_000];
+    const ALPHABET: &[u8] = b"0123456789999 :.-+TZJanFebDec ";
+
+    proptest! {
+        #[test]
+        fn the_same_as_without_memory(
+            samples in prop::collection::vec(
+                (
+                    prop::sample::select(vec![
+                        "Nov 21 12:00:00 host ",
+                        "Nov  1 12:00:00 host ",
+                        "Nov 21 12:00:01 host ",
+                        "Dec 31 23:59:60 host ",
+                        "Dec 31 23:59:59 host ",
+                        "Jan  1 00:00:00 host ",
+                        "Feb 29 12:00:00 host ",
+                        "2026-11-21T12:00:00Z host ",
+                        "2026-11-21T12:00:00.123Z host ",
+                        "2026-11-21T12:00:00.123456+02:00 host ",
+                        "2026-11-22T12:00:00.1+0200 host ",
+                    ]),
+                    prop::option::of((0usize..27, prop::sample::select(ALPHABET))),
+                    prop::sample::select(&ARRIVALS_S[..]),
+                    prop::sample::select(vec![0, 3600, -36_000]),
+                    any::<bool>(),
+                ),
+                1..30,
+            ),
+        ) {
+            let mut times = Times::default();
+            for (text, change, arrival_s, zone_offset_s, live) in samples {
+                let mut text = text.as_bytes().to_vec();
+                if let Some((at, byte)) = change
+                    && at < text.len()
+                {
+                    text[at] = byte;
+                }
+                let context = Context { arrival_ns: arrival_s * 1_000_000_000, zone_offset_s, live };
+                let shown = String::from_utf8_lossy(&text).into_owned();
+                if let Some((length, time_ns)) = times.read(&text, context) {
+                    prop_assert_eq!(Some(time_ns), naive(&text, context), "{}", shown);
+                    prop_assert_eq!(text[length], b' ');
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_times_are_read() {
+        let context =
+            Context { arrival_ns: ARRIVALS_S[0] * 1_000_000_000, zone_offset_s: 0, live: true };
+        let mut times = Times::default();
+        for text in [
+            "Nov 21 12:00:00 h",
+            "Nov  1 12:00:00 h",
+            "2026-11-21T12:00:00Z h",
+            "2026-11-21T12:00:00.123456+02:00 h",
+        ] {
+            for _ in 0..2 {
+                let found = times.read(text.as_bytes(), context);
+                let length = text.len() - 2;
+                assert_eq!(found, naive(text.as_bytes(), context).map(|ns| (length, ns)), "{text}");
+                assert!(found.is_some());
+            }
+        }
+        for text in [
+            "",
+            "Nov 21 12:00:00",
+            "Nov 21 12:00:00. h",
+            "Nov 31 12:00:00 h",
+            "Nov 21 24:00:00 h",
+            "Nov 21 12-00:00 h",
+            "2026-11-21T12:00:00 h",
+            "2026-11-21T12:00:00 UTC h",
+            "2026-11-21 12:00:00Z h",
+            "2027-11-21T12:00:00Z h",
+        ] {
+            assert_eq!(times.read(text.as_bytes(), context), None, "{text}");
+        }
+    }
+}
