@@ -153,6 +153,11 @@ impl Batch {
         self.rows.iter().map(|row| row.received_ns).max()
     }
 
+    /// What the rows point into: the bytes of the frame, or the lines of the block back to back, in order.
+    pub fn text(&self) -> &[u8] {
+        self.text.bytes()
+    }
+
     /// Bytes of the lines, without what separates them.
     pub fn raw_bytes(&self) -> u64 {
         self.rows.iter().map(|row| u64::from(row.line_length)).sum()

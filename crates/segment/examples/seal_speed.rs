@@ -13,6 +13,9 @@ use platform::RealDisk;
 use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 use segment::sealed::{Clustering, Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let mut options = SealOptions::new(Effort::Fast);
     let mut files = Vec::new();

@@ -16,7 +16,7 @@ use super::column::{ColumnBuilder, Encoded};
 use super::compress::Compressor;
 use super::footer::{BlockEntry, Chunk};
 use super::ints;
-use super::layout::{ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
+use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
 
 /// A column of at least so many bytes is a chunk of its own; smaller ones gain from lying together.
 const OWN_CHUNK_BYTES: usize = 64 << 10;
@@ -54,9 +54,9 @@ struct Columns {
     row: u32,
 }
 
-impl Sink for Columns {
+impl Columns {
     #[inline]
-    fn value(&mut self, column: u32, value: &[u8]) {
+    fn builder(&mut self, column: u32) -> &mut ColumnBuilder {
         let place = column as usize;
         if place >= self.builders.len() {
             self.builders.resize_with(place + 1, ColumnBuilder::default);
@@ -65,8 +65,22 @@ impl Sink for Columns {
         if builder.len() == 0 {
             self.used.push(column);
         }
-        builder.push(value);
-        builder.rows.push(self.row);
+        builder
+    }
+}
+
+impl Sink for Columns {
+    #[inline]
+    fn value(&mut self, column: u32, value: &[u8]) {
+        self.builder(column).push(value);
+    }
+
+    #[inline]
+    fn gap(&mut self, column: u32, text: &[u8]) {
+        let row = self.row;
+        let builder = self.builder(column);
+        builder.push(text);
+        builder.rows.push(row);
     }
 }
 
@@ -89,6 +103,7 @@ impl BlockWriter {
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
+        shapes: &mut Vec<BatchShapes>,
         rows: &[RowRef],
         layouts: &mut Layouts,
         options: &SealOptions,
@@ -96,8 +111,7 @@ impl BlockWriter {
     ) -> (EncodedBlock, usize) {
         self.clear();
         let mut entry = BlockEntry::default();
-        let mut crc = 0;
-        let mut current = u32::MAX;
+        shapes.resize_with(batches.len(), BatchShapes::default);
         let mut taken = rows.len();
         for (place, at) in rows.iter().enumerate() {
             if layouts.len() > LAYOUTS_MAX {
@@ -105,19 +119,15 @@ impl BlockWriter {
                 break;
             }
             let batch = &batches[at.batch as usize];
-            if at.batch != current {
-                layouts.begin_batch();
-                current = at.batch;
-            }
             let row = batch.row(at.row as usize);
             self.columns.row = place as u32;
-            self.layouts.push(i64::from(layouts.split(batch, &row, &mut self.columns)));
+            let known = &mut shapes[at.batch as usize];
+            let layout = layouts.split(batch, &row, known, &mut self.columns);
+            self.layouts.push(i64::from(layout));
             self.push_fixed(at.batch, batch, &row);
-            crc = line_crc(crc, &row);
             entry.bytes_raw += row.raw().len() as u64 + 1;
         }
         entry.lines = taken as u32;
-        entry.lines_crc = crc;
         entry.time_ns = range(&self.times);
         entry.received_ns = range(&self.received);
         entry.sequence = {
@@ -345,18 +355,6 @@ fn put_chunk(
         bytes: chunk.len() as u32,
         crc: crc32c::crc32c(stored),
     }
-}
-
-/// Goes on with a checksum over lines: the raw line, then its times and name.
-#[inline]
-pub(crate) fn line_crc(crc: u32, row: &Row<'_>) -> u32 {
-    let id = row.id();
-    let mut rest = [0; 28];
-    rest[..8].copy_from_slice(&row.time_ns().to_le_bytes());
-    rest[8..16].copy_from_slice(&row.received_ns().to_le_bytes());
-    rest[16..24].copy_from_slice(&id.sequence.to_le_bytes());
-    rest[24..].copy_from_slice(&id.line.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c_append(crc, row.raw()), &rest)
 }
 
 fn range(values: &[i64]) -> (i64, i64) {

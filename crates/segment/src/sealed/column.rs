@@ -124,7 +124,7 @@ pub(crate) struct ColumnBuilder {
     places: ByHash<u16>,
     last: u16,
     hasher: foldhash::fast::FixedState,
-    /// Rows of the values; kept where the encoding needs the event time.
+    /// Rows of the values, for the text between fields, which may write the event time.
     pub(crate) rows: Vec<u32>,
     /// What the column of the block before became.
     was_text: bool,

@@ -18,6 +18,8 @@ use std::collections::HashMap;
 
 use record::{Batch, FieldId, Place, Row};
 
+use super::column::ByHash;
+
 /// Texts that may stand between two fields before what is there counts as varying.
 const LITERALS_MAX: usize = 8;
 /// A longer text between two fields is no literal.
@@ -116,19 +118,15 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 type Part = (FieldId, Place, u32);
 
 /// A step through a line, from left to right. `part` is the place among the row's fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Step {
     Value { part: u16, column: u32 },
     Open { part: u16 },
     Close { part: u16 },
 }
 
-/// Rows of one batch with the same fields of the same kinds in the same order of the line.
+/// Rows with the same fields of the same kinds in the same order of the line.
 struct Shape {
-    hash: u64,
-    /// The parts of a row of that shape; places in the line and lengths do not count.
-    parts: Vec<Part>,
-    order: u32,
     steps: Vec<Step>,
     /// Place in [`Layouts::gaps`] of the text before each step, and of that behind the last.
     gaps: Vec<u32>,
@@ -137,6 +135,28 @@ struct Shape {
     literals: Vec<u8>,
     layout: u32,
     layouts: HashMap<Vec<u8>, u32, foldhash::fast::RandomState>,
+}
+
+/// Fields and steps: what tells shapes apart.
+type ShapeKey = (Vec<(u32, FieldKind)>, Vec<Step>);
+
+/// A shape as rows of one batch have it, with that batch's numbers.
+struct BatchShape {
+    hash: u64,
+    /// The parts of a row of that shape; places in the line and lengths do not count.
+    parts: Vec<Part>,
+    /// Place in [`Layouts::shapes`].
+    shape: u32,
+}
+
+/// What was found out about the rows of one batch.
+#[derive(Default)]
+pub(crate) struct BatchShapes {
+    shapes: Vec<BatchShape>,
+    by_hash: ByHash<Vec<u32>>,
+    last: u32,
+    /// By number of a name in the batch, its number in [`Layouts::names`].
+    names: Vec<Option<u32>>,
 }
 
 /// Not a literal.
@@ -161,38 +181,38 @@ pub(crate) struct Layouts {
     gap_places: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
     gaps: Vec<Gap>,
     shapes: Vec<Shape>,
-    by_hash: super::column::ByHash<Vec<u32>>,
+    shape_places: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
     parts: Vec<Part>,
     literals: Vec<u8>,
-    last_shape: u32,
 }
 
 /// Takes the values of a row.
 pub(crate) trait Sink {
-    /// The next value of a column.
+    /// The next value of a field.
     fn value(&mut self, column: u32, value: &[u8]);
+    /// The next text between two fields.
+    fn gap(&mut self, column: u32, text: &[u8]);
 }
 
 impl Layouts {
     /// Names and layouts so far.
     pub(crate) fn len(&self) -> usize {
-        self.names.len() + self.layouts.len() + self.shared.len()
+        self.names.len() + self.layouts.len() + self.shared.len() + self.shapes.len()
     }
 
-    /// Forgets what holds for one batch only.
-    pub(crate) fn begin_batch(&mut self) {
-        self.shapes.clear();
-        self.by_hash.clear();
-        self.last_shape = 0;
-    }
-
-    /// Splits a row into values; returns the number of its layout.
-    pub(crate) fn split(&mut self, batch: &Batch, row: &Row<'_>, sink: &mut impl Sink) -> u32 {
+    /// Splits a row into values; returns the number of its layout. `known` is of the row's batch alone.
+    pub(crate) fn split(
+        &mut self,
+        batch: &Batch,
+        row: &Row<'_>,
+        known: &mut BatchShapes,
+        sink: &mut impl Sink,
+    ) -> u32 {
         self.parts.clear();
         self.parts.extend(row.places());
-        let shape = self.shape(batch, row);
         let raw = row.raw();
-        let shape = &mut self.shapes[shape as usize];
+        let place = self.shape(batch, row, known);
+        let shape = &mut self.shapes[place as usize];
         self.literals.clear();
         let mut at = 0;
         for (step, gap) in shape.steps.iter().zip(&shape.gaps) {
@@ -228,39 +248,54 @@ impl Layouts {
     }
 
     /// The shape of the row whose parts were taken.
-    fn shape(&mut self, batch: &Batch, row: &Row<'_>) -> u32 {
+    #[inline]
+    fn shape(&mut self, batch: &Batch, row: &Row<'_>, known: &mut BatchShapes) -> u32 {
         let hash = hash_of(&self.parts);
-        if let Some(last) = self.shapes.get(self.last_shape as usize)
-            && last.holds(hash, &self.parts, row)
+        let line_bytes = row.raw().len();
+        if let Some(last) = known.shapes.get(known.last as usize)
+            && last.holds(hash, &self.parts)
+            && self.shapes[last.shape as usize].in_order(&self.parts, line_bytes)
         {
-            return self.last_shape;
+            return last.shape;
         }
         let mut orders = 0;
-        for &shape in self.by_hash.get(&hash).into_iter().flatten() {
-            if self.shapes[shape as usize].holds(hash, &self.parts, row) {
-                self.last_shape = shape;
-                return shape;
+        for &place in known.by_hash.get(&hash).into_iter().flatten() {
+            let of_batch = &known.shapes[place as usize];
+            if of_batch.holds(hash, &self.parts) {
+                if self.shapes[of_batch.shape as usize].in_order(&self.parts, line_bytes) {
+                    known.last = place;
+                    return of_batch.shape;
+                }
+                orders += 1;
             }
-            orders += 1;
         }
-        let shape = self.new_shape(batch, row, hash, orders);
-        let place = self.shapes.len() as u32;
-        self.shapes.push(shape);
-        self.by_hash.entry(hash).or_default().push(place);
-        self.last_shape = place;
-        place
+        let shape = self.find_shape(batch, row, known, orders);
+        let place = known.shapes.len() as u32;
+        known.shapes.push(BatchShape { hash, parts: self.parts.clone(), shape });
+        known.by_hash.entry(hash).or_default().push(place);
+        known.last = place;
+        shape
     }
 
+    /// The shape of the row, made if no row of any batch had it.
     #[cold]
-    fn new_shape(&mut self, batch: &Batch, row: &Row<'_>, hash: u64, order: u32) -> Shape {
-        let names: Vec<u32> =
-            self.parts.iter().map(|(id, ..)| self.names.number(batch.name(*id))).collect();
-        let (steps, apart) = match order < ORDERS_MAX {
+    fn find_shape(
+        &mut self,
+        batch: &Batch,
+        row: &Row<'_>,
+        known: &mut BatchShapes,
+        order: u32,
+    ) -> u32 {
+        known.names.resize(batch.names().len(), None);
+        let (mut steps, apart) = match order < ORDERS_MAX {
             true => arrange(&self.parts),
+            // Always in order.
             false => (Vec::new(), (0..self.parts.len() as u16).collect()),
         };
-        let mut fields = Vec::with_capacity(names.len());
-        for (part, (&name, (_, place, length))) in names.iter().zip(&self.parts).enumerate() {
+        let mut fields = Vec::with_capacity(self.parts.len());
+        for (part, (id, place, length)) in self.parts.iter().enumerate() {
+            let name = *known.names[usize::from(id.0)]
+                .get_or_insert_with(|| self.names.number(batch.name(*id)));
             let kind = match place {
                 _ if *length == 0 => FieldKind::Empty,
                 Place::Shared(_) => {
@@ -272,34 +307,37 @@ impl Layouts {
             };
             fields.push((name, kind));
         }
+        for step in &mut steps {
+            if let Step::Value { part, column } = step {
+                let name = fields[usize::from(*part)].0;
+                *column = self.columns.number(&ColumnKey::Field(name));
+            }
+        }
+        let key = (fields, steps);
+        if let Some(&place) = self.shape_places.get(&key) {
+            return place;
+        }
+        let (fields, steps) = key.clone();
         let mut gaps = Vec::with_capacity(steps.len() + 1);
         let mut before = EDGE;
-        let steps: Vec<Step> = steps
-            .into_iter()
-            .map(|step| {
-                let name = names[step.part()];
-                gaps.push(self.gap(before, name));
-                before = name;
-                match step {
-                    Step::Value { part, .. } => {
-                        Step::Value { part, column: self.columns.number(&ColumnKey::Field(name)) }
-                    }
-                    other => other,
-                }
-            })
-            .collect();
+        for step in &steps {
+            let name = fields[step.part()].0;
+            gaps.push(self.gap(before, name));
+            before = name;
+        }
         gaps.push(self.gap(before, EDGE));
-        Shape {
-            hash,
-            parts: self.parts.clone(),
-            order,
+        let shape = Shape {
             steps,
             gaps,
             fields,
             literals: Vec::new(),
             layout: 0,
             layouts: HashMap::default(),
-        }
+        };
+        let place = self.shapes.len() as u32;
+        self.shapes.push(shape);
+        self.shape_places.insert(key, place);
+        place
     }
 
     fn gap(&mut self, before: u32, behind: u32) -> u32 {
@@ -336,10 +374,10 @@ impl Step {
     }
 }
 
-impl Shape {
-    /// Whether a row has the shape: the same fields from the same kinds of places, in the same order.
+impl BatchShape {
+    /// Whether a row has the same fields from the same kinds of places.
     #[inline]
-    fn holds(&self, hash: u64, parts: &[Part], row: &Row<'_>) -> bool {
+    fn holds(&self, hash: u64, parts: &[Part]) -> bool {
         let alike = |(a, b): (&Part, &Part)| {
             let kind = match (a.1, b.1) {
                 (Place::Line(_), Place::Line(_)) | (Place::Made(_), Place::Made(_)) => true,
@@ -348,22 +386,24 @@ impl Shape {
             };
             a.0 == b.0 && kind && (a.2 == 0) == (b.2 == 0)
         };
-        if hash != self.hash
-            || parts.len() != self.parts.len()
-            || !self.parts.iter().zip(parts).all(alike)
-        {
-            return false;
-        }
+        hash == self.hash
+            && parts.len() == self.parts.len()
+            && self.parts.iter().zip(parts).all(alike)
+    }
+}
+
+impl Shape {
+    /// Whether the parts of a row stand in the shape's order.
+    #[inline]
+    fn in_order(&self, parts: &[Part], line_bytes: usize) -> bool {
         let mut at = 0;
-        let in_order = self.steps.iter().all(|step| {
+        let ordered = self.steps.iter().all(|step| {
             let (to, next) = step.bounds(parts);
             let after = to >= at;
             at = next;
             after
         });
-        // The last order is that of values kept apart, which always holds.
-        debug_assert!(self.order < ORDERS_MAX || self.steps.is_empty());
-        in_order && at <= row.raw().len()
+        ordered && at <= line_bytes
     }
 }
 
@@ -380,7 +420,7 @@ impl Gap {
             }
             return self.put_new(text, sink);
         }
-        sink.value(self.column, text);
+        sink.gap(self.column, text);
         VARIES
     }
 
@@ -389,7 +429,7 @@ impl Gap {
         let numbers = text.iter().filter(|b| b.is_ascii_digit()).count() >= 4;
         if numbers || text.len() > LITERAL_BYTES_MAX || self.literals.len() >= LITERALS_MAX {
             self.varies = true;
-            sink.value(self.column, text);
+            sink.gap(self.column, text);
             return VARIES;
         }
         self.literals.push(text.into());

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use platform::{Access, Disk, DiskFile};
 use record::Batch;
 
-use super::block::line_crc;
 use super::column::Encoding;
 use super::compress::decompress;
 use super::footer::{
     BlockEntry, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer, damage,
     malformed,
 };
-use super::restore::{Listing, restore};
+use super::restore::{Listing, lines_crc, restore};
 use crate::error::SegmentError;
 use crate::index::read_exact;
 
@@ -99,7 +98,7 @@ impl SealedFile {
     pub fn verify_block(&self, place: usize) -> Result<(), SegmentError> {
         let entry = &self.footer.blocks[place];
         let batch = self.read_block(place)?;
-        let found = batch.rows().fold(0, |crc, row| line_crc(crc, &row));
+        let found = lines_crc(&batch);
         if found != entry.lines_crc {
             let expected = format!("checksum {:08x}", entry.lines_crc);
             let found = format!("{found:08x}");

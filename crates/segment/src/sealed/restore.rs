@@ -173,6 +173,20 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
     Ok(builder.finish())
 }
 
+/// Checksum over the lines of a restored block: all raw lines, then for each its length, times and name.
+pub(crate) fn lines_crc(batch: &Batch) -> u32 {
+    let mut rest = Vec::with_capacity(batch.len() * 32);
+    for row in batch.rows() {
+        let id = row.id();
+        rest.extend_from_slice(&(row.raw().len() as u32).to_le_bytes());
+        rest.extend_from_slice(&id.line.to_le_bytes());
+        rest.extend_from_slice(&id.sequence.to_le_bytes());
+        rest.extend_from_slice(&row.time_ns().to_le_bytes());
+        rest.extend_from_slice(&row.received_ns().to_le_bytes());
+    }
+    crc32c::crc32c_append(crc32c::crc32c(batch.text()), &rest)
+}
+
 /// Lines of a block, or made values, together. Places in a batch have 30 bits.
 const TEXT_BYTES_MAX: usize = 512 << 20;
 

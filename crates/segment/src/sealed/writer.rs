@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile};
-use record::{Batch, Row};
+use record::{Batch, FieldId, Place, Row};
 
 use super::block::{BlockWriter, EncodedBlock, RowRef};
+use super::column::ByHash;
 use super::compress::{Compressor, decompress};
 use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SealedHeader, malformed};
-use super::layout::Layouts;
-use super::restore::restore;
+use super::layout::{BatchShapes, Layouts};
+use super::restore::{lines_crc, restore};
 use super::rollup::{Counter, ROLLUP_FIELDS};
 use super::{Clustering, SealOptions};
 use crate::error::SegmentError;
@@ -25,6 +26,8 @@ const CHUNK_ROWS_MAX: usize = 1 << 20;
 /// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
 /// was imported.
 const DISPLACED_NS: i64 = 60_000_000_000;
+/// A group smaller than this part of a block has none of its own.
+const GROUP_PARTS: usize = 8;
 /// Names and layouts that are kept from block to block.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
@@ -39,6 +42,8 @@ pub struct SealedWriter {
     blocks: BlockWriter,
     compressor: Compressor,
     pending: Pending,
+    /// Of the batches of the chunk being written.
+    shapes: Vec<BatchShapes>,
     staging: AlignedBuffer,
     staged: usize,
     /// Bytes written before the staged ones.
@@ -49,14 +54,69 @@ pub struct SealedWriter {
 #[derive(Default)]
 struct Pending {
     batches: Vec<Arc<Batch>>,
-    rows: Vec<(u64, RowRef)>,
+    groups: Vec<Group>,
+    /// By number of the group.
+    places: ByHash<u32>,
+    last: u32,
+    rows: usize,
+    bytes: usize,
+}
+
+/// Rows that go into blocks together.
+#[derive(Default)]
+struct Group {
+    number: u64,
+    rows: Vec<RowRef>,
     bytes: usize,
 }
 
 /// Bit of a group: the event times of its lines are far from their arrival.
 const DISPLACED: u64 = 1 << 63;
-/// The lines of all groups that are too small for a block.
-const REST: u64 = DISPLACED - 1;
+
+impl Pending {
+    #[inline]
+    fn push(&mut self, number: u64, row: RowRef, bytes: usize) {
+        if self.groups.get(self.last as usize).is_none_or(|group| group.number != number) {
+            self.last = *self.places.entry(number).or_insert_with(|| {
+                self.groups.push(Group { number, ..Group::default() });
+                self.groups.len() as u32 - 1
+            });
+        }
+        let group = &mut self.groups[self.last as usize];
+        group.rows.push(row);
+        group.bytes += bytes;
+        self.rows += 1;
+        self.bytes += bytes;
+    }
+
+    /// The groups, those too small for a block together; each in the order of arrival, lines of other times in that of
+    /// their times.
+    fn grouped(&mut self, bytes_min: usize) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
+        for group in self.groups.drain(..) {
+            if group.bytes >= bytes_min {
+                groups.push(group);
+            } else {
+                let rest = &mut rests[usize::from(group.number & DISPLACED != 0)];
+                rest.rows.extend(group.rows);
+                rest.bytes += group.bytes;
+            }
+        }
+        for mut rest in rests {
+            rest.rows.sort_unstable_by_key(|row| (row.batch, row.row));
+            if !rest.rows.is_empty() {
+                groups.push(rest);
+            }
+        }
+        for group in groups.iter_mut().filter(|group| group.number & DISPLACED != 0) {
+            let time_ns =
+                |at: &RowRef| self.batches[at.batch as usize].row(at.row as usize).time_ns();
+            group.rows.sort_by_key(time_ns);
+        }
+        groups
+    }
+}
 
 impl SealedWriter {
     /// Makes a file, which must not be there, for the lines of the segments `replaces`.
@@ -83,6 +143,7 @@ impl SealedWriter {
             blocks: BlockWriter::default(),
             compressor: Compressor::default(),
             pending: Pending::default(),
+            shapes: Vec::new(),
             staging: AlignedBuffer::new(STAGING_BYTES),
             staged: 0,
             written: 0,
@@ -119,15 +180,13 @@ impl SealedWriter {
                 Clustering::Stream => group(&[values[3], values[2], values[1]]),
             };
             let group = group | if displaced { DISPLACED } else { 0 };
-            self.pending.rows.push((group, RowRef { batch: place, row: row.index() }));
-            self.pending.bytes += row.raw().len() + 1;
+            let at = RowRef { batch: place, row: row.index() };
+            self.pending.push(group, at, row.raw().len() + 1);
         }
         if taken {
             self.pending.batches.push(batch);
         }
-        if self.pending.bytes >= self.options.chunk_bytes
-            || self.pending.rows.len() >= CHUNK_ROWS_MAX
-        {
+        if self.pending.bytes >= self.options.chunk_bytes || self.pending.rows >= CHUNK_ROWS_MAX {
             self.write_chunk()?;
         }
         Ok(())
@@ -150,42 +209,26 @@ impl SealedWriter {
 
     /// Lines written or waiting.
     pub fn lines(&self) -> u64 {
-        self.footer.lines() + self.pending.rows.len() as u64
+        self.footer.lines() + self.pending.rows as u64
     }
 
     fn write_chunk(&mut self) -> Result<(), SegmentError> {
-        let Pending { batches, mut rows, .. } = std::mem::take(&mut self.pending);
-        let raw = |at: &RowRef| batches[at.batch as usize].row(at.row as usize).raw().len() + 1;
-        // Groups too small for a block of their own go together, in the order of arrival.
-        let mut bytes_of: std::collections::HashMap<u64, usize> = std::collections::HashMap::new();
-        for (group, at) in &rows {
-            *bytes_of.entry(*group).or_default() += raw(at);
-        }
-        let small = self.options.block_bytes / 8;
-        for (group, _) in &mut rows {
-            if bytes_of[group] < small {
-                *group |= REST;
-            }
-        }
-        rows.sort_by_key(|(group, at)| {
-            let time_ns = match *group & DISPLACED {
-                0 => 0,
-                _ => batches[at.batch as usize].row(at.row as usize).time_ns(),
-            };
-            (*group, time_ns)
-        });
-        for of_group in rows.chunk_by(|a, b| a.0 == b.0) {
-            let refs: Vec<RowRef> = of_group.iter().map(|(_, at)| *at).collect();
-            let total: usize = refs.iter().map(raw).sum();
-            let blocks = total.div_ceil(self.options.block_bytes);
-            let (mut from, mut bytes) = (0, 0);
-            for (place, at) in refs.iter().enumerate() {
-                bytes += raw(at);
-                if bytes * blocks >= total || place + 1 == refs.len() {
-                    self.write_blocks(&batches, &refs[from..=place])?;
-                    (from, bytes) = (place + 1, 0);
+        let mut pending = std::mem::take(&mut self.pending);
+        let groups = pending.grouped(self.options.block_bytes / GROUP_PARTS);
+        let batches = pending.batches;
+        self.shapes.clear();
+        for Group { rows, bytes, .. } in groups {
+            // Blocks of one size, none of them a small rest.
+            let blocks = bytes.div_ceil(self.options.block_bytes);
+            let (mut from, mut gathered) = (0, 0);
+            for (place, at) in rows.iter().enumerate() {
+                gathered += batches[at.batch as usize].row(at.row as usize).raw().len() + 1;
+                if gathered * blocks >= bytes {
+                    self.write_blocks(&batches, &rows[from..=place])?;
+                    (from, gathered) = (place + 1, 0);
                 }
             }
+            self.write_blocks(&batches, &rows[from..])?;
         }
         Ok(())
     }
@@ -200,15 +243,17 @@ impl SealedWriter {
             if self.layouts.len() > LAYOUTS_KEPT_MAX {
                 self.layouts = Layouts::default();
                 self.blocks.forget_columns();
+                self.shapes.clear();
             }
-            let (block, taken) = self.blocks.encode(
+            let (mut block, taken) = self.blocks.encode(
                 batches,
+                &mut self.shapes,
                 rows,
                 &mut self.layouts,
                 &self.options,
                 &mut self.compressor,
             );
-            self.verify(&block, batches, &rows[..taken])?;
+            block.entry.lines_crc = self.verify(&block, batches, &rows[..taken])?;
             let EncodedBlock { bytes, mut entry } = block;
             entry.offset = self.end();
             self.stage(&bytes)?;
@@ -218,13 +263,13 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Reads a block from its own bytes and compares it with its source.
+    /// Reads a block from its own bytes and compares it with its source; returns the checksum over its lines.
     fn verify(
         &self,
         block: &EncodedBlock,
         batches: &[Arc<Batch>],
         rows: &[RowRef],
-    ) -> Result<(), SegmentError> {
+    ) -> Result<u32, SegmentError> {
         let at = self.end();
         let mut from = 0;
         let mut chunks = Vec::with_capacity(block.entry.chunks.len());
@@ -236,9 +281,12 @@ impl SealedWriter {
         }
         let restored =
             restore(&chunks, rows.len()).map_err(|corrupt| malformed(&self.path, at, corrupt))?;
+        let mut names = NameTable::default();
         for (found, at_row) in restored.rows().zip(rows) {
-            let expected = batches[at_row.batch as usize].row(at_row.row as usize);
-            if !alike(&found, &expected, &restored, &batches[at_row.batch as usize]) {
+            let batch = &batches[at_row.batch as usize];
+            let expected = batch.row(at_row.row as usize);
+            names.of(at_row.batch, batch, &restored);
+            if !alike(&found, &expected, &restored, batch, &names.table) {
                 return Err(SegmentError::Damaged {
                     path: self.path.clone(),
                     offset: at,
@@ -248,7 +296,7 @@ impl SealedWriter {
                 });
             }
         }
-        Ok(())
+        Ok(lines_crc(&restored))
     }
 
     fn end(&self) -> u64 {
@@ -282,21 +330,43 @@ impl SealedWriter {
     }
 }
 
-/// Whether two rows are the same record.
+/// Numbers of names in a source, by those in the restored block.
+#[derive(Default)]
+struct NameTable {
+    of: Option<u32>,
+    table: Vec<Option<FieldId>>,
+}
+
+impl NameTable {
+    fn of(&mut self, place: u32, batch: &Batch, restored: &Batch) {
+        if self.of != Some(place) {
+            self.of = Some(place);
+            self.table.clear();
+            self.table.extend(restored.names().iter().map(|name| batch.field_id(name)));
+        }
+    }
+}
+
+/// Whether two rows are the same record: a restored one, and its source.
 #[inline]
-fn alike(a: &Row<'_>, b: &Row<'_>, of_a: &Batch, of_b: &Batch) -> bool {
-    let fields = a.fields().zip(b.fields());
+fn alike(a: &Row<'_>, b: &Row<'_>, of_a: &Batch, of_b: &Batch, names: &[Option<FieldId>]) -> bool {
+    let same_field = |place: usize, (name_a, at_a, length_a), (name_b, at_b, length_b)| {
+        let name_a: FieldId = name_a;
+        let same_value = match (at_a, at_b) {
+            (Place::Line(a), Place::Line(b)) => a == b || length_a == 0,
+            _ => a.field_at(place) == b.field_at(place),
+        };
+        names[usize::from(name_a.0)] == Some(name_b) && length_a == length_b && same_value
+    };
     a.raw() == b.raw()
         && (a.id(), a.time_ns(), a.received_ns()) == (b.id(), b.time_ns(), b.received_ns())
         && of_a.origins()[usize::from(a.origin_index())]
             == of_b.origins()[usize::from(b.origin_index())]
         && a.places().len() == b.places().len()
-        && fields.into_iter().all(|((name_a, value_a), (name_b, value_b))| {
-            value_a == value_b && of_a.name(name_a) == of_b.name(name_b)
-        })
+        && a.places().zip(b.places()).enumerate().all(|(i, (a, b))| same_field(i, a, b))
 }
 
-/// A number for the values that lines are grouped by; below [`REST`].
+/// A number for the values that lines are grouped by, without [`DISPLACED`].
 fn group(values: &[&[u8]]) -> u64 {
     let mut crc = 0;
     for value in values {
