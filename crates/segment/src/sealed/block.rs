@@ -12,14 +12,11 @@ use record::{Batch, Origin, Row};
 
 use super::SealOptions;
 use super::bytes::{put_piece, put_varint};
-use super::column::{ColumnBuilder, Encoded};
+use super::column::{ColumnBuilder, Encoded, Encoding};
 use super::compress::Compressor;
-use super::footer::{BlockEntry, Chunk};
+use super::footer::{BlockEntry, Chunk, Effort};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
-
-/// A column of at least so many bytes is a chunk of its own; smaller ones gain from lying together.
-const OWN_CHUNK_BYTES: usize = 64 << 10;
 
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
@@ -134,7 +131,7 @@ impl BlockWriter {
             let numbers = || self.sequences.iter().map(|&s| s as u64);
             (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
         };
-        let (pack, own) = self.pack(layouts);
+        let (pack, own) = self.pack(layouts, options, compressor);
         let mut bytes = Vec::new();
         for chunk in std::iter::once(&pack).chain(&own) {
             entry.chunks.push(put_chunk(chunk, options, compressor, &mut bytes));
@@ -185,7 +182,12 @@ impl BlockWriter {
     }
 
     /// The first chunk, and those of large columns, before compression.
-    fn pack(&mut self, layouts: &Layouts) -> (Vec<u8>, Vec<Vec<u8>>) {
+    fn pack(
+        &mut self,
+        layouts: &Layouts,
+        options: &SealOptions,
+        compressor: &mut Compressor,
+    ) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut local = Local::default();
         let layout_codes: Vec<i64> =
             self.layouts.iter().map(|&l| i64::from(local.layouts.number(l as u32))).collect();
@@ -214,19 +216,25 @@ impl BlockWriter {
             let builder = &mut self.columns.builders[column as usize];
             let times = matches!(key, ColumnKey::Gap(..)).then_some(&self.times[..]);
             let values = builder.len();
-            let Encoded { encoding, bytes } = builder.encode(times);
+            let Encoded { encoding, sections } = match options.effort {
+                Effort::Fast => builder.encode(times),
+                Effort::Best => smallest(builder, times, options, compressor),
+            };
             column_bytes.push(kind);
             put_varint(&mut column_bytes, first);
             put_varint(&mut column_bytes, second);
             column_bytes.push(encoding as u8);
             put_varint(&mut column_bytes, values as u64);
-            if bytes.len() >= OWN_CHUNK_BYTES {
-                own.push(bytes);
-                put_varint(&mut column_bytes, own.len() as u64);
-            } else {
-                put_varint(&mut column_bytes, 0);
-                put_varint(&mut column_bytes, bytes.len() as u64);
-                inside.push(bytes);
+            put_varint(&mut column_bytes, sections.len() as u64);
+            for section in sections {
+                if section.len() >= options.effort.own_chunk_bytes() {
+                    own.push(section);
+                    put_varint(&mut column_bytes, own.len() as u64);
+                } else {
+                    put_varint(&mut column_bytes, 0);
+                    put_varint(&mut column_bytes, section.len() as u64);
+                    inside.push(section);
+                }
             }
         }
         let mut pack = Vec::new();
@@ -252,6 +260,28 @@ impl BlockWriter {
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
         (pack, own)
     }
+}
+
+/// The column in the form that is smallest once compressed.
+fn smallest(
+    builder: &mut ColumnBuilder,
+    times: Option<&[i64]>,
+    options: &SealOptions,
+    compressor: &mut Compressor,
+) -> Encoded {
+    let plain = builder.encode(times);
+    if matches!(plain.encoding, Encoding::Time | Encoding::Numbers) {
+        return plain;
+    }
+    let Some(templates) = builder.encode_templates() else { return plain };
+    let mut size = |encoded: &Encoded| -> usize {
+        let mut out = Vec::new();
+        for section in &encoded.sections {
+            compressor.compress(section, options.level(), &mut out);
+        }
+        out.len()
+    };
+    if size(&templates) < size(&plain) { templates } else { plain }
 }
 
 /// Numbers of this block for numbers of all blocks.

@@ -17,6 +17,7 @@ use std::hash::{BuildHasher, Hasher};
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 use super::time_text::{TimeForm, TimeWriter};
+use crate::template;
 
 /// Different values of a dictionary. A column with more is stored as text.
 pub(crate) const DICTIONARY_MAX: usize = 4_096;
@@ -24,6 +25,11 @@ pub(crate) const DICTIONARY_MAX: usize = 4_096;
 const DICTIONARY_PROOF: usize = 512;
 /// Decimals of more digits are text: they would not fit into 63 bits.
 const DIGITS_MAX: usize = 18;
+
+/// Shorter text gains nothing from templates.
+const TEMPLATE_BYTES_MIN: usize = 256;
+/// Text of one column of a block. A block is cut long before.
+const TEXT_BYTES_MAX: usize = 512 << 20;
 
 /// How a column is stored. The numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,13 +208,13 @@ impl ColumnBuilder {
         if let Some(times) = times
             && self.encode_time(times, &mut out)
         {
-            return Encoded { encoding: Encoding::Time, bytes: out };
+            return Encoded::one(Encoding::Time, out);
         }
         if let Some(codes) = &self.codes {
             let worth = codes.len() >= 2 * self.values.len() || codes.len() < 64;
             if worth || self.values.len() == 1 {
                 encode_dictionary(&self.values, codes, &mut out);
-                return Encoded { encoding: Encoding::Dictionary, bytes: out };
+                return Encoded::one(Encoding::Dictionary, out);
             }
             let mut values = Values::default();
             codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
@@ -217,8 +223,30 @@ impl ColumnBuilder {
         encode_text(&self.values)
     }
 
+    /// The column as templates, if its text is long enough for them to pay.
+    pub(crate) fn encode_templates(&self) -> Option<Encoded> {
+        let mut expanded = Values::default();
+        let values = match &self.codes {
+            None => &self.values,
+            Some(_) => {
+                self.each(|_, value| expanded.push(value));
+                &expanded
+            }
+        };
+        if values.text.len() < TEMPLATE_BYTES_MIN {
+            return None;
+        }
+        let encoded = template::encode(template::Values::new(&values.text, &values.ends));
+        let [mut tables, numbers, texts] = encoded.sections;
+        let mut head = Vec::with_capacity(tables.len() + 5);
+        put_varint(&mut head, values.text.len() as u64);
+        head.append(&mut tables);
+        let sections = vec![head, numbers, texts];
+        Some(Encoded { encoding: Encoding::Template, sections })
+    }
+
     /// All values, one by one.
-    fn each(&self, mut each: impl FnMut(usize, &[u8])) {
+    pub(crate) fn each(&self, mut each: impl FnMut(usize, &[u8])) {
         match &self.codes {
             Some(codes) => {
                 for (place, &code) in codes.iter().enumerate() {
@@ -261,10 +289,16 @@ impl ColumnBuilder {
     }
 }
 
-/// A column as it is stored, before compression.
+/// A column as it is stored, before compression: one section, or those of templates.
 pub(crate) struct Encoded {
     pub(crate) encoding: Encoding,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) sections: Vec<Vec<u8>>,
+}
+
+impl Encoded {
+    fn one(encoding: Encoding, bytes: Vec<u8>) -> Encoded {
+        Encoded { encoding, sections: vec![bytes] }
+    }
 }
 
 fn encode_dictionary(values: &Values, codes: &[u16], out: &mut Vec<u8>) {
@@ -282,7 +316,7 @@ pub(crate) fn encode_text(values: &Values) -> Encoded {
     let mut out = Vec::new();
     if let Some(numbers) = decimals(values) {
         ints::encode(&numbers, &mut out);
-        return Encoded { encoding: Encoding::Numbers, bytes: out };
+        return Encoded::one(Encoding::Numbers, out);
     }
     if memchr::memchr(b'\n', &values.text).is_none() {
         out.reserve(values.text.len() + values.len());
@@ -290,10 +324,10 @@ pub(crate) fn encode_text(values: &Values) -> Encoded {
             out.extend_from_slice(value);
             out.push(b'\n');
         }
-        return Encoded { encoding: Encoding::Lines, bytes: out };
+        return Encoded::one(Encoding::Lines, out);
     }
     put_lengths(values, &mut out);
-    Encoded { encoding: Encoding::Lengths, bytes: out }
+    Encoded::one(Encoding::Lengths, out)
 }
 
 fn put_lengths(values: &Values, out: &mut Vec<u8>) {
@@ -353,9 +387,14 @@ pub(crate) enum Column {
 
 impl Column {
     /// Reads a column of `count` values.
-    pub(crate) fn decode(encoding: u8, bytes: &[u8], count: usize) -> Read<Column> {
+    pub(crate) fn decode(encoding: u8, sections: &[&[u8]], count: usize) -> Read<Column> {
+        let encoding = Encoding::of(encoding)?;
+        if let (Encoding::Template, [tables, numbers, texts]) = (encoding, sections) {
+            return decode_templates([tables, numbers, texts], count);
+        }
+        let [bytes] = sections else { return Err(Corrupt("the sections of a column")) };
         let mut cursor = Cursor::new(bytes);
-        match Encoding::of(encoding)? {
+        match encoding {
             Encoding::Dictionary => decode_dictionary(cursor, count),
             Encoding::Numbers => {
                 let numbers = ints::decode(&mut cursor, count)?;
@@ -387,6 +426,15 @@ impl Column {
             Encoding::Template => Err(Corrupt("the encoding of a column")),
         }
     }
+}
+
+fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column> {
+    let mut cursor = Cursor::new(tables);
+    let text_bytes = cursor.count(TEXT_BYTES_MAX)?;
+    let tables = cursor.take(cursor.left())?;
+    let decoded = template::decode([tables, numbers, texts], count, text_bytes)
+        .map_err(|_| Corrupt("the templates of a column"))?;
+    Ok(Column::Text { text: decoded.bytes, ends: decoded.ends, gap: 0 })
 }
 
 fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column> {

@@ -119,18 +119,13 @@ impl SealedFile {
         };
         let describe = |column: &super::restore::ColumnEntry| {
             let encoding = Encoding::of(column.encoding).map_err(corrupt)?;
-            let (bytes, bytes_disk) = match column.chunk {
-                0 => {
-                    let pack = &entry.chunks[0];
-                    let bytes = column.bytes as u64;
-                    let part = bytes * u64::from(pack.bytes_disk) / u64::from(pack.bytes.max(1));
-                    (bytes, part)
-                }
-                chunk => {
-                    let chunk = entry.chunks.get(chunk).copied().unwrap_or_default();
-                    (u64::from(chunk.bytes), u64::from(chunk.bytes_disk))
-                }
-            };
+            let (mut bytes, mut bytes_disk) = (0, 0);
+            for &(chunk, inside) in &column.sections {
+                let of = entry.chunks.get(chunk).copied().unwrap_or_default();
+                let part = if chunk == 0 { inside as u64 } else { u64::from(of.bytes) };
+                bytes += part;
+                bytes_disk += part * u64::from(of.bytes_disk) / u64::from(of.bytes.max(1));
+            }
             let name = match column.kind {
                 2 => format!("{}..{}", name(column.first, "^"), name(column.second, "$")),
                 _ => name(column.first, ""),

@@ -15,6 +15,9 @@ use super::ints;
 /// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
 const COUNT_MAX: usize = 1 << 24;
 
+/// Sections of one column.
+const SECTIONS_MAX: usize = crate::template::SECTIONS;
+
 /// A column of a block, as its pack lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnEntry {
@@ -26,10 +29,8 @@ pub(crate) struct ColumnEntry {
     pub(crate) second: usize,
     pub(crate) encoding: u8,
     pub(crate) values: usize,
-    /// Its chunk; 0: the pack.
-    pub(crate) chunk: usize,
-    /// Its bytes in the pack.
-    pub(crate) bytes: usize,
+    /// For each of its sections the chunk, and 0 and its bytes when it is in the pack.
+    pub(crate) sections: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,14 +84,15 @@ impl<'a> Listing<'a> {
                     second: cursor.count(names.len())?,
                     encoding: cursor.u8()?,
                     values: cursor.count(COUNT_MAX)?,
-                    chunk: cursor.count(COUNT_MAX)?,
-                    bytes: 0,
+                    sections: Vec::new(),
                 };
                 if entry.kind > 2 || (entry.kind < 2 && entry.first == 0) {
                     return Err(Corrupt("the kind of a column"));
                 }
-                if entry.chunk == 0 {
-                    entry.bytes = cursor.count(pack.len())?;
+                for _ in 0..cursor.count(SECTIONS_MAX)? {
+                    let chunk = cursor.count(COUNT_MAX)?;
+                    let bytes = if chunk == 0 { cursor.count(pack.len())? } else { 0 };
+                    entry.sections.push((chunk, bytes));
                 }
                 Ok(entry)
             })
@@ -306,11 +308,14 @@ fn read_columns(
     columns
         .iter()
         .map(|entry| {
-            let bytes = match entry.chunk {
-                0 => rest.take(entry.bytes)?,
-                chunk => chunks.get(chunk).ok_or(Corrupt("the chunk of a column"))?,
+            let section = |&(chunk, bytes): &(usize, usize)| match chunk {
+                0 => rest.take(bytes),
+                chunk => {
+                    chunks.get(chunk).map(Vec::as_slice).ok_or(Corrupt("the chunk of a column"))
+                }
             };
-            Ok(ColumnReader::new(Column::decode(entry.encoding, bytes, entry.values)?))
+            let sections = entry.sections.iter().map(section).collect::<Read<Vec<_>>>()?;
+            Ok(ColumnReader::new(Column::decode(entry.encoding, &sections, entry.values)?))
         })
         .collect()
 }

@@ -383,4 +383,13 @@ impl Effort {
             Effort::Best => 12,
         }
     }
+
+    /// A column of at least so many bytes is a chunk of its own: it can be read alone, and its bytes are alike. Smaller
+    /// ones gain from lying together.
+    pub(crate) fn own_chunk_bytes(self) -> usize {
+        match self {
+            Effort::Fast => 64 << 10,
+            Effort::Best => 2 << 10,
+        }
+    }
 }
