@@ -33,6 +33,7 @@ fn main() {
             "--best" => options.effort = Effort::Best,
             "--columns" => columns = true,
             "--block" => options.block_bytes = number(args.next()),
+            "--filter-parts" => options.filter_parts = number(args.next()),
             "--chunk" => options.chunk_bytes = number(args.next()),
             _ => files.push(arg),
         }
@@ -111,6 +112,16 @@ fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
         megabytes(parsing + sealing),
         megabytes(reading),
     );
+    let filters: Vec<u64> =
+        footer.blocks.iter().filter_map(|b| Some(u64::from(b.filter?.bytes))).collect();
+    if !filters.is_empty() {
+        let bytes: u64 = filters.iter().sum();
+        println!(
+            "    {} of {} blocks have filters, {bytes} bytes",
+            filters.len(),
+            footer.blocks.len()
+        );
+    }
     if columns {
         let mut sums: std::collections::BTreeMap<(String, &str), (u64, u64)> = Default::default();
         for block in 0..footer.blocks.len() {

@@ -269,3 +269,30 @@ proptest! {
         check(&frames, options(Clustering::Application, 500, 4_000));
     }
 }
+
+#[test]
+fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = path(&dir, "s");
+    let options = SealOptions { block_bytes: 64 << 10, ..SealOptions::new(Effort::Best) };
+    seal(&path, &parse(&corpus()), options);
+    let file = SealedFile::open(&RealDisk, &path).unwrap();
+    let (mut filters, mut absent) = (0, 0);
+    for place in 0..file.footer().blocks.len() {
+        filters += usize::from(file.footer().blocks[place].filter.is_some());
+        let block = file.read_block(place).unwrap();
+        for row in block.rows() {
+            for (_, value) in row.fields() {
+                let words = segment::tokens::required_tokens(value, true, true);
+                assert!(file.may_contain(place, &words).unwrap(), "{value:?}");
+            }
+        }
+        for i in 0..100 {
+            let word = format!("absent{i}");
+            let words = segment::tokens::required_tokens(word.as_bytes(), true, true);
+            absent += usize::from(!file.may_contain(place, &words).unwrap());
+        }
+    }
+    assert!(filters > 3, "{filters}");
+    assert!(absent > filters * 95, "{absent} of {}", filters * 100);
+}

@@ -17,6 +17,7 @@ use super::compress::Compressor;
 use super::footer::{BlockEntry, Chunk, Effort};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
+use crate::tokens::TokenSet;
 
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
@@ -41,6 +42,8 @@ pub(crate) struct BlockWriter {
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
+    /// Values that many lines of the block share, by number in [`Layouts::shared`].
+    shared: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -136,6 +139,7 @@ impl BlockWriter {
         for chunk in std::iter::once(&pack).chain(&own) {
             entry.chunks.push(put_chunk(chunk, options, compressor, &mut bytes));
         }
+        entry.filter = self.filter(layouts, options, &mut bytes);
         (EncodedBlock { bytes, entry }, taken)
     }
 
@@ -179,6 +183,34 @@ impl BlockWriter {
         };
         self.last_origin = Some((batch_place, origin, place));
         self.origins.push(i64::from(place));
+    }
+
+    /// Appends the filter of the words in all values, where it is small beside the block.
+    fn filter(
+        &self,
+        layouts: &Layouts,
+        options: &SealOptions,
+        bytes: &mut Vec<u8>,
+    ) -> Option<Chunk> {
+        let bytes_max = match options.effort {
+            Effort::Fast => 0,
+            Effort::Best => bytes.len() / options.filter_parts,
+        };
+        if bytes_max == 0 {
+            return None;
+        }
+        let mut words = TokenSet::default();
+        for &column in &self.columns.used {
+            self.columns.builders[column as usize].each_once(|value| words.add(value));
+        }
+        self.shared.iter().for_each(|&value| words.add(layouts.shared.get(value)));
+        let filter = words.build();
+        if filter.len() > bytes_max {
+            return None;
+        }
+        bytes.extend_from_slice(&filter);
+        let length = filter.len() as u32;
+        Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
     }
 
     /// The first chunk, and those of large columns, before compression.
@@ -243,6 +275,7 @@ impl BlockWriter {
         for &name in &local.names.all {
             put_piece(&mut pack, layouts.names.get(name).as_bytes());
         }
+        self.shared.clone_from(&local.shared.all);
         put_varint(&mut pack, local.shared.all.len() as u64);
         for &shared in &local.shared.all {
             put_piece(&mut pack, layouts.shared.get(shared));

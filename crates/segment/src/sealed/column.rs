@@ -245,8 +245,13 @@ impl ColumnBuilder {
         Some(Encoded { encoding: Encoding::Template, sections })
     }
 
+    /// The values, those of a dictionary once.
+    pub(crate) fn each_once(&self, each: impl FnMut(&[u8])) {
+        self.values.iter().for_each(each);
+    }
+
     /// All values, one by one.
-    pub(crate) fn each(&self, mut each: impl FnMut(usize, &[u8])) {
+    fn each(&self, mut each: impl FnMut(usize, &[u8])) {
         match &self.codes {
             Some(codes) => {
                 for (place, &code) in codes.iter().enumerate() {

@@ -104,6 +104,8 @@ pub struct BlockEntry {
     pub offset: u64,
     /// Its chunks, back to back; the first is the pack.
     pub chunks: Vec<Chunk>,
+    /// The filter of its words, behind the chunks, as it is: which words are in no value of its lines.
+    pub filter: Option<Chunk>,
     /// Lines in it.
     pub lines: u32,
     /// Bytes of its raw lines, each with a newline.
@@ -121,7 +123,13 @@ pub struct BlockEntry {
 impl BlockEntry {
     /// Bytes in the file.
     pub fn bytes_disk(&self) -> u64 {
-        self.chunks.iter().map(|chunk| u64::from(chunk.bytes_disk)).sum()
+        let chunks = self.chunks.iter().chain(&self.filter);
+        chunks.map(|chunk| u64::from(chunk.bytes_disk)).sum()
+    }
+
+    /// Bytes of the chunks in the file.
+    pub(crate) fn chunk_bytes_disk(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.bytes_disk as usize).sum()
     }
 }
 
@@ -209,6 +217,10 @@ impl Footer {
                 put_varint(&mut body, u64::from(chunk.bytes));
                 body.extend_from_slice(&chunk.crc.to_le_bytes());
             }
+            put_varint(&mut body, block.filter.map_or(0, |filter| u64::from(filter.bytes) + 1));
+            if let Some(filter) = block.filter {
+                body.extend_from_slice(&filter.crc.to_le_bytes());
+            }
             put_varint(&mut body, u64::from(block.lines));
             put_varint(&mut body, block.bytes_raw);
             for (min, max) in [block.time_ns, block.received_ns] {
@@ -278,6 +290,13 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
             })
         })
         .collect::<Read<Vec<_>>>()?;
+    let filter = match small(cursor.varint()?)?.checked_sub(1) {
+        Some(bytes) => {
+            let crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
+            Some(Chunk { bytes_disk: bytes, bytes, crc })
+        }
+        None => None,
+    };
     let lines = small(cursor.varint()?)?;
     let bytes_raw = cursor.varint()?;
     let mut range = || {
@@ -288,7 +307,17 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
     let first = cursor.varint()?;
     let sequence = (first, first.saturating_add(cursor.varint()?));
     let lines_crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
-    Ok(BlockEntry { offset, chunks, lines, bytes_raw, time_ns, received_ns, sequence, lines_crc })
+    Ok(BlockEntry {
+        offset,
+        chunks,
+        filter,
+        lines,
+        bytes_raw,
+        time_ns,
+        received_ns,
+        sequence,
+        lines_crc,
+    })
 }
 
 /// Where the footer is, from the last bytes of a file.

@@ -57,6 +57,8 @@ pub struct SealOptions {
     pub clustering: Clustering,
     /// Bytes of raw lines of a block.
     pub block_bytes: usize,
+    /// A block has a filter of its words if that takes at most one part in so many of the block's bytes.
+    pub filter_parts: usize,
     /// Bytes of raw lines that are grouped at a time; memory is about three times that.
     pub chunk_bytes: usize,
 }
@@ -67,6 +69,7 @@ impl SealOptions {
         SealOptions {
             effort,
             clustering: Clustering::default(),
+            filter_parts: 2,
             block_bytes: 2 << 20,
             chunk_bytes: 32 << 20,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use platform::{Access, Disk, DiskFile};
 use record::Batch;
 
+use super::bytes::Corrupt;
 use super::column::Encoding;
 use super::compress::decompress;
 use super::footer::{
@@ -15,6 +16,7 @@ use super::footer::{
 use super::restore::{Listing, lines_crc, restore};
 use crate::error::SegmentError;
 use crate::index::read_exact;
+use crate::tokens::{self, TokenFilter, TokenHash};
 
 /// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
 #[derive(Clone)]
@@ -94,9 +96,28 @@ impl SealedFile {
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
+    /// Whether block `place` may hold a line with all of these words in values of its fields; yes where that is not
+    /// known without reading its lines.
+    pub fn may_contain(&self, place: usize, words: &[TokenHash]) -> Result<bool, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let Some(filter) = entry.filter.filter(|_| !words.is_empty()) else { return Ok(true) };
+        let offset = entry.offset + entry.chunk_bytes_disk() as u64;
+        let bytes = read_exact(&*self.file, &self.path, offset, filter.bytes as usize)?;
+        let found = crc32c::crc32c(&bytes);
+        if found != filter.crc {
+            let (expected, found) =
+                (format!("checksum {:08x}", filter.crc), format!("{found:08x}"));
+            return Err(damage(&self.path, offset, "the filter of a block", expected, found));
+        }
+        let filter = TokenFilter::open(&bytes)
+            .map_err(|_| malformed(&self.path, offset, Corrupt("the filter of a block")))?;
+        Ok(filter.may_contain_all(words))
+    }
+
     /// Reads block `place` and compares its lines with the checksum over them.
     pub fn verify_block(&self, place: usize) -> Result<(), SegmentError> {
         let entry = &self.footer.blocks[place];
+        self.may_contain(place, &tokens::required_tokens(b"word", true, true))?;
         let batch = self.read_block(place)?;
         let found = lines_crc(&batch);
         if found != entry.lines_crc {
@@ -137,8 +158,7 @@ impl SealedFile {
 
     /// The chunks of a block, checked and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
-        let stored =
-            read_exact(&*self.file, &self.path, entry.offset, entry.bytes_disk() as usize)?;
+        let stored = read_exact(&*self.file, &self.path, entry.offset, entry.chunk_bytes_disk())?;
         let mut from = 0;
         let mut chunks = Vec::with_capacity(entry.chunks.len());
         for chunk in &entry.chunks {
