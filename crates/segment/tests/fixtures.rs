@@ -1,0 +1,157 @@
+//! Files of every version that was ever written are read for good.
+//!
+//! The fixtures were written by the version that introduced their format, with
+//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never written again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Disk, RealDisk};
+use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+use segment::sealed::{Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
+use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
+
+const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
+
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn lines() -> Vec<String> {
+    let line = |i: usize| match i % 4 {
+        0 => format!(
+            "<34>Sep 21 14:13:{:02} web1 sshd[{}]: Accepted publickey for root from 10.0.0.{i}",
+            i % 60,
+            100 + i % 3
+        ),
+        1 => format!(
+            "{{\"_time\":\"2026-09-21T14:13:{:02}.5Z\",\"level\":\"WARN\",\"id\":{i},\"_msg\":\"slow\\nquery\"}}",
+            i % 60
+        ),
+        2 => format!(
+            "10.0.0.{i} - - [21/Sep/2026:16:13:{:02} +0200] \"GET /{i} HTTP/1.1\" 200 {i} \"-\" \"curl\"",
+            i % 60
+        ),
+        _ => format!("no time, some \u{fc}ml\u{e4}uts, number {i}"),
+    };
+    (0..120).map(line).collect()
+}
+
+fn frames() -> Vec<Arc<Frame>> {
+    let origin =
+        Origin::new(Transport::SyslogTcp, Format::Auto, Some(([127, 0, 0, 1], 514).into()));
+    let frame = |(place, lines): (usize, &[String])| {
+        let mut builder = FrameBuilder::new();
+        for line in lines {
+            builder.push_line(&origin, ARRIVAL_NS + place as i64, line.as_bytes(), false);
+        }
+        Arc::new(builder.finish(7, 40 + place as u64).unwrap())
+    };
+    lines().chunks(50).enumerate().map(frame).collect()
+}
+
+fn write() {
+    std::fs::create_dir_all(dir()).unwrap();
+    let hot = dir().join("1.hot");
+    let header = SegmentHeader { node: 7, segment: 1, created_ns: 5, sequence_next: 40 };
+    let mut writer = HotWriter::create(&RealDisk, &hot, &header).unwrap();
+    let mut entries = Vec::new();
+    for frame in frames() {
+        let offset = writer.append(frame.bytes()).unwrap();
+        entries.push(FrameEntry::new(offset, frame.header()));
+    }
+    writer.commit().unwrap();
+    writer.roll(&entries).unwrap();
+    for (segment, effort) in [(2, Effort::Fast), (3, Effort::Best)] {
+        let path = dir().join(format!("{segment}.sealed"));
+        let header = SealedHeader { node: 7, segment, created_ns: 6, sequence_next: 43 };
+        let options = SealOptions { filter_parts: 1, ..SealOptions::new(effort) };
+        let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
+        let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+        for frame in frames() {
+            writer.push(Arc::new(parser.parse(frame)), None).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+}
+
+fn parsed() -> Vec<Batch> {
+    let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+    frames().into_iter().map(|frame| parser.parse(frame)).collect()
+}
+
+/// Name, raw line and fields of each row, in the order of names.
+fn rows_of(batches: &[Batch]) -> Vec<(record::LineId, Vec<u8>, String)> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in batch.rows() {
+            let fields: Vec<_> = row
+                .fields()
+                .map(|(id, value)| (batch.name(id), String::from_utf8_lossy(value).into_owned()))
+                .collect();
+            let text = format!("{} {} {fields:?}", row.time_ns(), row.received_ns());
+            rows.push((row.id(), row.raw().to_vec(), text));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn fixtures_of_every_version_are_read() {
+    if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
+        write();
+    }
+    let hot = dir().join("1.hot");
+    let contents = read_segment(&RealDisk, &hot, 1, None).unwrap();
+    let file = RealDisk.open(&hot, platform::Access::Read).unwrap();
+    let found: Vec<Vec<u8>> = contents
+        .frames
+        .iter()
+        .flat_map(|entry| {
+            let frame = read_frame(&*file, &hot, entry).unwrap();
+            frame.lines().map(|line| line.bytes.to_vec()).collect::<Vec<_>>()
+        })
+        .collect();
+    let expected: Vec<Vec<u8>> = lines().into_iter().map(String::into_bytes).collect();
+    assert_eq!(found, expected);
+
+    for (segment, effort) in [(2, Effort::Fast), (3, Effort::Best)] {
+        let path = dir().join(format!("{segment}.sealed"));
+        let file = SealedFile::open(&RealDisk, &path).unwrap();
+        let footer = file.footer();
+        assert_eq!((footer.header.segment, footer.effort), (segment, effort));
+        assert_eq!((footer.header.node, footer.header.sequence_next), (7, 43));
+        assert_eq!((footer.lines(), &footer.replaces[..]), (120, &[1][..]));
+        let blocks: Vec<Batch> = (0..footer.blocks.len())
+            .map(|place| {
+                file.verify_block(place).unwrap();
+                file.read_block(place).unwrap()
+            })
+            .collect();
+        // Fields may be parsed in another way by now; those of the file are those of its day. Raw lines never change.
+        let raw = |rows: &[(record::LineId, Vec<u8>, String)]| -> Vec<Vec<u8>> {
+            rows.iter().map(|row| row.1.clone()).collect()
+        };
+        let rows = rows_of(&blocks);
+        assert_eq!(raw(&rows), raw(&rows_of(&parsed())));
+        assert!(rows[1].2.contains("(\"_msg\", \"slow\\nquery\")"), "{:?}", rows[1]);
+        assert!(footer.rollups.iter().any(|rollup| rollup.field == "level"));
+    }
+}
+
+#[test]
+fn an_older_or_newer_version_is_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    for version in [0u16, 2, 99] {
+        let mut bytes = std::fs::read(dir().join("2.sealed")).unwrap();
+        bytes[8..10].copy_from_slice(&version.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        let path = temp.path().join("2.sealed");
+        std::fs::write(&path, bytes).unwrap();
+        let error = SealedFile::open(&RealDisk, &path).err().unwrap().to_string();
+        let expected = format!("2.sealed: segment version {version} is not known");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
