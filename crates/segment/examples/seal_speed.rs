@@ -10,8 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use platform::RealDisk;
-use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+use record::Batch;
 use segment::sealed::{Clustering, Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
+
+mod support;
+use support::{cpu_s, frames_of, now_ns};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -58,22 +61,16 @@ fn main() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// Seconds that this thread has run, so that other work on the machine counts little.
-fn cpu_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
-    let ran_ns: f64 = text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    ran_ns / 1e9
-}
-
 fn number(arg: Option<String>) -> usize {
     arg.and_then(|arg| arg.parse().ok()).expect("a number of bytes")
 }
 
 fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
     let bytes = std::fs::read(file).expect("a file that can be read");
-    let frames = frames_of(&bytes);
+    let now = now_ns();
+    let frames = frames_of(&bytes, |_| now);
     let raw = bytes.len() as f64;
-    let mut parser = Parser::new(&ParserConfig::default()).expect("there are no rules");
+    let mut parser = support::parser();
     let (mut parsing, mut sealing) = (0.0, 0.0);
     let _ = std::fs::remove_file(out);
     let header = SealedHeader { node: 1, segment: 1, created_ns: 0, sequence_next: 1 };
@@ -137,25 +134,4 @@ fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
             println!("    {name:<28} {encoding:<11} {bytes:>10} {bytes_disk:>10}");
         }
     }
-}
-
-fn frames_of(bytes: &[u8]) -> Vec<Arc<Frame>> {
-    let origin = Origin::new(Transport::File, Format::Auto, None);
-    let mut builder = FrameBuilder::new();
-    let (mut frames, mut sequence, mut rest) = (Vec::new(), 1, bytes);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let arrival_ns = now.expect("after 1970").as_nanos() as i64;
-    while !rest.is_empty() {
-        let part = &rest[..rest.len().min(1 << 20)];
-        let end = memchr::memrchr(b'\n', part).map_or(part.len(), |at| at + 1);
-        let mut lines = rest[..end].to_vec();
-        if lines.last() != Some(&b'\n') {
-            lines.push(b'\n');
-        }
-        builder.push_lines(&origin, arrival_ns, &lines);
-        frames.extend(builder.finish(1, sequence).map(Arc::new));
-        sequence += 1;
-        rest = &rest[end..];
-    }
-    frames
 }
