@@ -7,7 +7,7 @@
 
 use super::estimate::Estimator;
 use super::ints::{Ints, IntsView};
-use super::texts::{Span, Texts};
+use super::texts::{Builder, Span};
 use super::wire::{Reader, put_varint};
 use super::{CodecError, Sections};
 
@@ -205,46 +205,81 @@ impl<'a> DigitsView<'a> {
         groups.chain(self.behind.iter().copied()).collect()
     }
 
+    /// The texts between the groups of digits, and around them.
+    pub fn fixed(&self) -> impl Iterator<Item = &[u8]> {
+        self.groups.iter().map(|g| g.before.as_slice()).chain([self.behind])
+    }
+
     pub fn ints(&self) -> &IntsView<'a> {
         &self.ints
     }
 
-    pub fn decode(&self, out: &mut Texts, budget: &mut usize) -> Result<(), CodecError> {
-        let mut values = [0u64; GROUPS_MAX];
+    pub fn decode(&self, budget: &mut usize) -> Result<Builder, CodecError> {
+        let numbers = self.ints.decode()?;
         let fixed: usize = self.groups.iter().map(|g| g.before.len()).sum();
-        let row_bytes_max = fixed + self.behind.len() + self.groups.len() * 20;
-        for mut rest in self.ints.decode()? {
+        let fixed = fixed + self.behind.len();
+        let row_bytes_max = fixed + self.groups.len() * NUMBER_BYTES;
+        let row_bytes_min: usize = fixed + self.groups.iter().map(|g| g.width).sum::<usize>();
+        if numbers.len().saturating_mul(row_bytes_min) > *budget {
+            return Err(CodecError::too_large());
+        }
+        let mut out = Builder::new(numbers.len(), numbers.len() * row_bytes_min);
+        let mut values = [0u64; GROUPS_MAX];
+        let (first, others) = self.groups.split_first().expect("at least one group");
+        for mut rest in numbers {
             if row_bytes_max > *budget {
                 return Err(CodecError::too_large());
             }
-            for (value, group) in values.iter_mut().zip(&self.groups).skip(1).rev() {
+            for (value, group) in values.iter_mut().zip(others).rev() {
                 *value = (rest % group.radix).wrapping_add(group.low);
                 rest /= group.radix;
             }
-            values[0] = rest.wrapping_add(self.groups[0].low);
-            let start = out.bytes.len();
-            for (value, group) in values.iter().zip(&self.groups) {
-                out.bytes.extend_from_slice(&group.before);
-                push_number(&mut out.bytes, *value, group.width);
+            let start = out.len();
+            out.append(&first.before, 0, first.before.len());
+            push_number(&mut out, rest.wrapping_add(first.low), first.width);
+            for (value, group) in values.iter().zip(others) {
+                out.append(&group.before, 0, group.before.len());
+                push_number(&mut out, *value, group.width);
             }
-            out.bytes.extend_from_slice(self.behind);
-            *budget -= out.bytes.len() - start;
+            out.append(self.behind, 0, self.behind.len());
+            *budget -= out.len() - start;
             out.end();
         }
-        Ok(())
+        Ok(out)
     }
 }
 
-#[inline]
-fn push_number(out: &mut Vec<u8>, mut value: u64, width: usize) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    while value > 0 {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
+/// Digits of the largest number.
+const NUMBER_BYTES: usize = 20;
+
+/// The two digits of each number below 100.
+static PAIRS: [u8; 200] = {
+    let mut pairs = [0; 200];
+    let mut number = 0;
+    while number < 100 {
+        pairs[2 * number] = b'0' + (number / 10) as u8;
+        pairs[2 * number + 1] = b'0' + (number % 10) as u8;
+        number += 1;
     }
-    out.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+    pairs
+};
+
+#[inline]
+fn push_number(out: &mut Builder, mut value: u64, width: usize) {
+    // Behind the digits there is room for a whole stride.
+    let mut digits = [b'0'; NUMBER_BYTES + 16];
+    let mut at = NUMBER_BYTES;
+    while value >= 10 {
+        let pair = (value % 100) as usize * 2;
+        value /= 100;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if value > 0 {
+        at -= 1;
+        digits[at] = b'0' + value as u8;
+    }
+    out.append(&digits, at.min(NUMBER_BYTES - width), NUMBER_BYTES);
 }
 
 #[cfg(test)]
@@ -265,8 +300,7 @@ mod tests {
         let mut tables = Reader::new("tables", &sections.tables);
         let mut numbers = Reader::new("numbers", &sections.numbers);
         let view = DigitsView::read(&mut tables, &mut numbers, values.len()).unwrap();
-        let mut out = Texts::default();
-        view.decode(&mut out, &mut (1 << 20)).unwrap();
+        let out = view.decode(&mut (1 << 20)).unwrap().finish_exactly();
         for (at, value) in values.iter().enumerate() {
             assert_eq!(out.get(at), value.as_bytes());
         }

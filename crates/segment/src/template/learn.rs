@@ -261,7 +261,7 @@ fn extract(values: &Cut<'_>, shapes: &[Shape], row_shapes: &[u32]) -> Split {
             }
             pieces.push(text[from as usize..span.end as usize].to_vec());
             *by_pieces.entry(pieces.clone()).or_insert_with(|| {
-                template_columns.push(trie.columns(&pieces));
+                template_columns.push(trie.columns(pieces.iter().map(Vec::as_slice)));
                 split.templates.push(pieces.clone());
                 split.templates.len() as u32 - 1
             })
@@ -309,7 +309,8 @@ mod tests {
         let split = learn(&text, &spans, Grain::Line);
         let mut columns: Vec<_> = split.columns.iter().map(|c| c.iter()).collect();
         let mut trie = super::super::trie::Trie::default();
-        let slots: Vec<_> = split.templates.iter().map(|t| trie.columns(t)).collect();
+        let slots: Vec<_> =
+            split.templates.iter().map(|t| trie.columns(t.iter().map(Vec::as_slice))).collect();
         for (value, &id) in values.iter().zip(&split.ids) {
             let template = &split.templates[id as usize];
             let mut rendered = template[0].clone();

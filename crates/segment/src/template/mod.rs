@@ -43,7 +43,7 @@ pub use texts::{Texts, Values};
 
 use estimate::Estimator;
 use search::Needle;
-use texts::Span;
+use texts::{Builder, Span};
 use view::{BUDGET_TEXTS, Kind, Readers, View};
 use wire::{Reader, put_varint};
 
@@ -219,29 +219,29 @@ impl<'a> TemplateColumn<'a> {
 
     fn decode_where(&self, wanted: impl Fn(usize) -> bool) -> Result<Texts, CodecError> {
         let mut budget = self.budget();
-        let mut out = Texts::default();
+        let mut out = Builder::new(self.len(), self.text_bytes);
         if let Kind::Templates(templates) = &self.view.kind {
             let mut needed = vec![false; templates.templates.len()];
             for (row, &id) in templates.ids.iter().enumerate() {
                 needed[id as usize] |= wanted(row);
             }
             let columns = templates.decode_columns(|id| needed[id as usize], &mut budget)?;
-            out.bytes.reserve(self.text_bytes);
             templates.render(&columns, |row, _| wanted(row), &mut budget, &mut out)?;
         } else {
             let decoded = self.view.decode(&mut budget)?;
             for row in (0..self.len()).filter(|&row| wanted(row)) {
                 let value = decoded.get(row);
-                if out.bytes.len() + value.len() > self.text_bytes {
+                if out.len() + value.len() > self.text_bytes {
                     return Err(CodecError::too_large());
                 }
-                out.push(value);
+                out.append(value, 0, value.len());
+                out.end();
             }
         }
-        if out.bytes.len() > self.text_bytes {
+        if out.len() > self.text_bytes {
             return Err(CodecError::too_large());
         }
-        Ok(out)
+        Ok(out.finish_exactly())
     }
 
     fn budget(&self) -> usize {

@@ -54,7 +54,7 @@ impl Outline<'_> {
         let indent = "  ".repeat(depth);
         for template in &templates.templates {
             let mut line = format!("{indent}| ");
-            for (at, piece) in template.pieces.iter().enumerate() {
+            for (at, piece) in templates.pieces(template).enumerate() {
                 if at > 0 {
                     line.push_str(&format!("<{}>", template.columns[at - 1]));
                 }

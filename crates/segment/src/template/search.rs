@@ -1,13 +1,14 @@
 //! Which rows contain a text, with as few of them rendered as can be.
 //!
-//! For each template, the needle either stands in a text that stands still (then all its rows have it), or it
-//! could stand there with the help of slots (then its rows are rendered and searched), or it cannot stand there
-//! (then none has it). A slot can hold what the classes of bytes of its column allow.
+//! For each template, the needle stands in a text that stands still (then all its rows have it), or it could reach
+//! over the border of a slot (then its rows are rendered and searched), or it could only stand within a slot: then
+//! the columns whose bytes allow it are searched, dictionaries by their values, and the rows of what was found
+//! are rendered. What a slot may hold is told by the classes of bytes of its column.
 
 use memchr::memmem::Finder;
 
-use super::texts::Texts;
-use super::view::{Decoded, Kind, Template, TemplatesView, View};
+use super::texts::Builder;
+use super::view::{Kind, Template, TemplatesView, View};
 use super::{CONTEXT_BYTES, CodecError, class_of};
 
 /// What is searched for: `accept` says of an occurrence, by the text and where it begins in it, whether it
@@ -23,6 +24,14 @@ impl<'n> Needle<'n> {
     pub fn new(needle: &'n [u8], accept: &'n dyn Fn(&[u8], usize) -> bool) -> Self {
         let classes = needle.iter().map(|&b| class_of(b)).collect();
         Needle { finder: Finder::new(needle), accept, classes }
+    }
+
+    /// The same wherever it stands.
+    fn anywhere(&self) -> Needle<'_> {
+        fn any(_: &[u8], _: usize) -> bool {
+            true
+        }
+        Needle { finder: self.finder.as_ref(), accept: &any, classes: self.classes.clone() }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -44,12 +53,16 @@ impl<'n> Needle<'n> {
     }
 }
 
-/// What a template says about its rows.
+/// How a needle could stand in a template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
+    /// It stands in a text that stands still: in all rows.
     All,
+    /// It could reach over the border of a slot: any row must be looked at.
+    Across,
+    /// It could only stand within a slot's value.
+    Within,
     None,
-    Look,
 }
 
 /// Sets `found[row]` for the rows whose value contains the needle.
@@ -60,27 +73,53 @@ pub(super) fn matching(
     found: &mut [bool],
 ) -> Result<(), CodecError> {
     match &view.kind {
-        Kind::Templates(templates) => matching_templates(templates, needle, budget, found),
+        Kind::Same(value) => found.fill(needle.is_in(value)),
         Kind::Dictionary { ids, values } => {
             let mut inner = vec![false; values.count];
             matching(values, needle, budget, &mut inner)?;
-            for (found, id) in found.iter_mut().zip(ids.decode_indexes(values.count)?) {
-                *found = inner[id as usize];
-            }
-            Ok(())
-        }
-        _ => {
-            match view.decode(budget)? {
-                Decoded::Same(value) => found.fill(needle.is_in(value)),
-                decoded => {
-                    for (row, found) in found.iter_mut().enumerate() {
-                        *found = needle.is_in(decoded.get(row));
-                    }
+            if inner.contains(&true) {
+                for (found, id) in found.iter_mut().zip(ids.decode_indexes(values.count)?) {
+                    *found = inner[id as usize];
                 }
             }
-            Ok(())
         }
+        Kind::Templates(templates) => return matching_templates(templates, needle, budget, found),
+        Kind::Digits(digits) => {
+            let pieces: Vec<&[u8]> = digits.fixed().collect();
+            if could_stand_in_digits(&pieces, needle) {
+                look(view, needle, budget, found)?;
+            }
+        }
+        Kind::Lines(bytes) | Kind::Lengths(_, bytes) => {
+            if needle.finder.find(bytes).is_some() || needle.bytes().is_empty() {
+                look(view, needle, budget, found)?;
+            }
+        }
+        Kind::Hex { .. } => look(view, needle, budget, found)?,
     }
+    Ok(())
+}
+
+/// Whether the needle could stand in values of these texts with digits between them.
+fn could_stand_in_digits(pieces: &[&[u8]], needle: &Needle<'_>) -> bool {
+    let digits = class_of(b'0');
+    let slots = vec![digits; pieces.len() - 1];
+    needle.classes.iter().all(|&class| class == digits)
+        || could_reach_across(pieces, &slots, needle)
+}
+
+/// Searches each value.
+fn look(
+    view: &View<'_>,
+    needle: &Needle<'_>,
+    budget: &mut usize,
+    found: &mut [bool],
+) -> Result<(), CodecError> {
+    let decoded = view.decode(budget)?;
+    for (row, found) in found.iter_mut().enumerate() {
+        *found = needle.is_in(decoded.get(row));
+    }
+    Ok(())
 }
 
 fn matching_templates(
@@ -93,46 +132,98 @@ fn matching_templates(
     for (found, &id) in found.iter_mut().zip(&view.ids) {
         *found = answers[id as usize] == Answer::All;
     }
-    let look = |id: u32| answers[id as usize] == Answer::Look;
-    if !(0..answers.len()).any(|id| look(id as u32)) {
+    let within = columns_with(view, &answers, needle, budget)?;
+
+    // Rows that may contain it are rendered and searched.
+    let mut next = vec![0u32; view.columns.len()];
+    let mut candidates = vec![false; found.len()];
+    let mut needed = vec![false; answers.len()];
+    for (row, &id) in view.ids.iter().enumerate() {
+        let mut candidate = answers[id as usize] == Answer::Across;
+        for &column in &view.templates[id as usize].columns {
+            let column = column as usize;
+            if let Some(values) = &within[column] {
+                candidate |= values[next[column] as usize];
+                next[column] += 1;
+            }
+        }
+        candidates[row] = candidate && answers[id as usize] != Answer::All;
+        needed[id as usize] |= candidates[row];
+    }
+    if !needed.contains(&true) {
         return Ok(());
     }
-    let columns = view.decode_columns(look, budget)?;
-    let mut texts = Texts::default();
-    view.render(&columns, |_, id| look(id), budget, &mut texts)?;
-    let rows = view.ids.iter().enumerate().filter(|&(_, &id)| look(id));
-    for ((row, _), value) in rows.zip(texts.values().iter()) {
+    let columns = view.decode_columns(|id| needed[id as usize], budget)?;
+    let mut texts = Builder::new(0, 0);
+    view.render(&columns, |row, _| candidates[row], budget, &mut texts)?;
+    let texts = texts.finish_exactly();
+    let rows = (0..found.len()).filter(|&row| candidates[row]);
+    for (row, value) in rows.zip(texts.values().iter()) {
         found[row] = needle.is_in(value);
     }
     Ok(())
 }
 
-fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) -> Answer {
-    // Columns of one value stand still, too.
-    let mut pieces: Vec<Vec<u8>> = vec![template.pieces[0].clone()];
-    let mut slots = Vec::new();
-    for (piece, &column) in template.pieces[1..].iter().zip(&template.columns) {
-        let (classes, column) = &view.columns[column as usize];
-        if let Kind::Same(value) = column.kind {
-            let last = pieces.last_mut().expect("at least one");
-            last.extend_from_slice(value);
-            last.extend_from_slice(piece);
-        } else {
-            slots.push(*classes);
-            pieces.push(piece.clone());
+/// Which values of each column hold the needle whole, for those in question whose bytes allow it at all.
+fn columns_with(
+    view: &TemplatesView<'_>,
+    answers: &[Answer],
+    needle: &Needle<'_>,
+    budget: &mut usize,
+) -> Result<Vec<Option<Vec<bool>>>, CodecError> {
+    let mut within: Vec<Option<Vec<bool>>> = vec![None; view.columns.len()];
+    let all_classes = needle.classes.iter().fold(0, |classes, class| classes | class);
+    // What stands in a slot may count or not by what is around the slot.
+    let anywhere = needle.anywhere();
+    for (template, answer) in view.templates.iter().zip(answers) {
+        if *answer != Answer::Within {
+            continue;
+        }
+        for &column in &template.columns {
+            let (classes, values) = &view.columns[column as usize];
+            let place = &mut within[column as usize];
+            if place.is_some() || all_classes & !classes != 0 {
+                continue;
+            }
+            let mut found = vec![false; values.count];
+            matching(values, &anywhere, budget, &mut found)?;
+            if found.contains(&true) {
+                *place = Some(found);
+            }
         }
     }
+    Ok(within)
+}
+
+fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) -> Answer {
+    // Columns of one value stand still, too.
+    let mut pieces: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut slots = Vec::new();
+    let mut columns = template.columns.iter();
+    for piece in view.pieces(template) {
+        let last = pieces.last_mut().expect("at least one");
+        last.extend_from_slice(piece);
+        let Some(&column) = columns.next() else { break };
+        let (classes, column) = &view.columns[column as usize];
+        if let Kind::Same(value) = column.kind {
+            last.extend_from_slice(value);
+        } else {
+            slots.push(*classes);
+            pieces.push(Vec::new());
+        }
+    }
+    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     let last = pieces.len() - 1;
     let stands =
         pieces.iter().enumerate().any(|(at, piece)| stands_in(piece, at == 0, at == last, needle));
     if stands {
         Answer::All
+    } else if could_reach_across(&pieces, &slots, needle) {
+        Answer::Across
     } else if slots.is_empty() {
         Answer::None
-    } else if could_stand(&pieces, &slots, needle) {
-        Answer::Look
     } else {
-        Answer::None
+        Answer::Within
     }
 }
 
@@ -146,49 +237,47 @@ fn stands_in(piece: &[u8], first: bool, last: bool, needle: &Needle<'_>) -> bool
     })
 }
 
-/// Whether the needle could stand somewhere, as far as the bytes of the slots are known.
+/// Whether the needle could stand elsewhere than within one slot, as far as the bytes of the slots are known.
 ///
-/// States are how many bytes of the needle were matched before a place in the template.
-fn could_stand(pieces: &[Vec<u8>], slots: &[u8], needle: &Needle<'_>) -> bool {
+/// A state is how many bytes of the needle stand before a place in the template.
+fn could_reach_across(pieces: &[&[u8]], slots: &[u8], needle: &Needle<'_>) -> bool {
     let bytes = needle.bytes();
     let length = bytes.len();
     let mut open = vec![false; length + 1];
     let mut next = vec![false; length + 1];
     for (at, piece) in pieces.iter().enumerate() {
-        // The needle goes on through the whole piece, ends in it, or begins in it.
+        if needle.finder.find(piece).is_some() {
+            return true;
+        }
+        // What was begun goes on through the whole piece, or ends in it.
         next.fill(false);
-        for matched in 1..length {
-            if !open[matched] {
-                continue;
-            }
-            let rest = &bytes[matched..];
+        for begun in (1..length).filter(|&begun| open[begun]) {
+            let rest = &bytes[begun..];
             let common = rest.len().min(piece.len());
             if rest[..common] == piece[..common] {
                 if common == rest.len() {
                     return true;
                 }
-                next[matched + common] = true;
+                next[begun + common] = true;
             }
-        }
-        if needle.finder.find(piece).is_some() {
-            return true;
         }
         for begun in 1..length.min(piece.len() + 1) {
-            if piece.ends_with(&bytes[..begun]) {
-                next[begun] = true;
-            }
+            next[begun] |= piece.ends_with(&bytes[..begun]);
         }
         std::mem::swap(&mut open, &mut next);
         let Some(&classes) = slots.get(at) else { break };
         // A slot holds any run of bytes of its classes, and may be empty.
-        open[0] = true;
-        for matched in 0..length {
-            if open[matched] && needle.classes[matched] & classes != 0 {
-                open[matched + 1] = true;
+        let fits = |at: usize| needle.classes[at] & classes != 0;
+        for begun in 1..length {
+            if open[begun] && fits(begun) {
+                open[begun + 1] = true;
             }
         }
         if open[length] {
             return true;
+        }
+        for begun in (0..length.saturating_sub(1)).take_while(|&begun| fits(begun)) {
+            open[begun + 1] = true;
         }
     }
     false

@@ -93,13 +93,74 @@ impl Texts {
     #[inline]
     pub(super) fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
-        self.end();
+        self.ends.push(self.bytes.len() as u32);
+    }
+}
+
+/// Bytes that are copied at once when fewer are wanted: a fixed number of bytes costs two moves, any number of
+/// them a call.
+const STRIDE_BYTES: usize = 16;
+
+/// Builds texts of many short pieces.
+pub(super) struct Builder {
+    /// Written up to `at`.
+    bytes: Vec<u8>,
+    at: usize,
+    ends: Vec<u32>,
+}
+
+impl Builder {
+    /// With room for so many values and bytes; there may be more of both.
+    pub fn new(values: usize, bytes: usize) -> Self {
+        let bytes = vec![0; bytes + STRIDE_BYTES];
+        Builder { bytes, at: 0, ends: Vec::with_capacity(values) }
     }
 
-    /// Ends the value whose bytes were appended.
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.at
+    }
+
+    /// Appends a piece of `source`.
     #[inline]
-    pub(super) fn end(&mut self) {
-        self.ends.push(self.bytes.len() as u32);
+    pub fn append(&mut self, source: &[u8], start: usize, end: usize) {
+        let length = end - start;
+        if length <= STRIDE_BYTES
+            && let Some(from) = source.get(start..start + STRIDE_BYTES)
+            && let Some(to) = self.bytes.get_mut(self.at..self.at + STRIDE_BYTES)
+        {
+            to.copy_from_slice(from);
+            self.at += length;
+        } else {
+            self.append_slowly(&source[start..end]);
+        }
+    }
+
+    fn append_slowly(&mut self, piece: &[u8]) {
+        let end = self.at + piece.len();
+        if self.bytes.len() < end + STRIDE_BYTES {
+            self.bytes.resize((end + STRIDE_BYTES).max(self.bytes.len() * 2), 0);
+        }
+        self.bytes[self.at..end].copy_from_slice(piece);
+        self.at = end;
+    }
+
+    /// Ends the value whose pieces were appended.
+    #[inline]
+    pub fn end(&mut self) {
+        self.ends.push(self.at as u32);
+    }
+
+    /// The texts. Their bytes have some to spare behind the last value, which makes copying from them fast.
+    pub fn finish(mut self) -> Texts {
+        self.bytes.truncate(self.at + STRIDE_BYTES);
+        Texts { bytes: self.bytes, ends: self.ends }
+    }
+
+    /// The texts and nothing behind them.
+    pub fn finish_exactly(mut self) -> Texts {
+        self.bytes.truncate(self.at);
+        Texts { bytes: self.bytes, ends: self.ends }
     }
 }
 

@@ -17,13 +17,13 @@ pub(super) struct Trie {
 
 impl Trie {
     /// The columns of a template's slots. Those that no template before had get the next numbers.
-    pub fn columns<T: AsRef<[u8]>>(&mut self, pieces: &[T]) -> Vec<u32> {
+    pub fn columns<'p>(&mut self, pieces: impl ExactSizeIterator<Item = &'p [u8]>) -> Vec<u32> {
+        let slots = pieces.len().saturating_sub(1);
         let mut before = None;
-        let mut columns = Vec::with_capacity(pieces.len().saturating_sub(1));
-        for piece in &pieces[..pieces.len().saturating_sub(1)] {
+        let mut columns = Vec::with_capacity(slots);
+        for piece in pieces.take(slots) {
             let next = self.parents.len() as u32;
-            let key = (before, piece.as_ref().to_vec());
-            let column = *self.columns.entry(key).or_insert(next);
+            let column = *self.columns.entry((before, piece.to_vec())).or_insert(next);
             if column == next {
                 self.parents.push(before);
             }

@@ -9,7 +9,7 @@ use super::column::{
 };
 use super::digits::DigitsView;
 use super::ints::IntsView;
-use super::texts::Texts;
+use super::texts::{Builder, Span, Texts};
 use super::trie::Trie;
 use super::wire::Reader;
 
@@ -33,6 +33,8 @@ pub(super) enum Kind<'a> {
 }
 
 pub(super) struct TemplatesView<'a> {
+    /// The pieces of all templates, one behind the other.
+    texts: Vec<u8>,
     pub templates: Vec<Template>,
     /// The template of each value.
     pub ids: Vec<u32>,
@@ -44,7 +46,8 @@ pub(super) struct TemplatesView<'a> {
 
 /// Texts that stand still, and the columns of the slots between them.
 pub(super) struct Template {
-    pub pieces: Vec<Vec<u8>>,
+    /// In the texts of all.
+    pieces: Vec<Span>,
     pub columns: Vec<u32>,
 }
 
@@ -89,59 +92,70 @@ impl<'a> View<'a> {
 
     /// All values. `budget` is what may still be decoded, bytes.
     pub fn decode(&self, budget: &mut usize) -> Result<Decoded<'a>, CodecError> {
-        let mut out = Texts { bytes: Vec::new(), ends: Vec::with_capacity(self.count) };
-        match &self.kind {
-            Kind::Same(value) => return Ok(Decoded::Same(value)),
-            Kind::Lines(bytes) => {
-                spend(budget, bytes.len())?;
-                out.bytes.reserve(bytes.len());
-                let mut from = 0;
-                for end in memchr::memchr_iter(b'\n', bytes).take(self.count) {
-                    out.push(&bytes[from..end]);
-                    from = end + 1;
-                }
-                if from != bytes.len() || out.len() != self.count {
-                    return Err(damaged("not as many values as rows"));
-                }
-            }
-            Kind::Lengths(lengths, bytes) => {
-                spend(budget, bytes.len())?;
-                let mut end = 0u64;
-                for length in lengths.decode()? {
-                    end = end.saturating_add(length);
-                    if end > bytes.len() as u64 {
-                        return Err(damaged("values longer than their text"));
-                    }
-                    out.ends.push(end as u32);
-                }
-                if end != bytes.len() as u64 {
-                    return Err(damaged("text left over"));
-                }
-                out.bytes.extend_from_slice(bytes);
-            }
-            Kind::Digits(digits) => digits.decode(&mut out, budget)?,
+        Ok(match &self.kind {
+            Kind::Same(value) => Decoded::Same(value),
+            Kind::Lines(bytes) => Decoded::Spans(bytes, self.line_spans(bytes)?),
+            Kind::Lengths(lengths, bytes) => Decoded::Spans(bytes, spans(lengths, bytes)?),
+            Kind::Digits(digits) => Decoded::Texts(digits.decode(budget)?.finish()),
             Kind::Hex { upper, chars, bytes } => {
                 spend(budget, bytes.len() * 2)?;
-                let digits = if *upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
-                out.bytes.reserve(bytes.len() * 2);
-                for &byte in *bytes {
-                    out.bytes.push(digits[usize::from(byte >> 4)]);
-                    out.bytes.push(digits[usize::from(byte & 15)]);
-                }
-                let chars = chars / 2 * 2;
-                out.ends.extend((1..=self.count).map(|at| (at * chars) as u32));
+                Decoded::Texts(self.decode_hex(*upper, *chars, bytes))
             }
             Kind::Dictionary { ids, values } => {
                 let ids = ids.decode_indexes(values.count)?;
-                return Ok(Decoded::Indexed(ids, Box::new(values.decode(budget)?)));
+                Decoded::Indexed(ids, Box::new(values.decode(budget)?))
             }
             Kind::Templates(templates) => {
                 let columns = templates.decode_columns(|_| true, budget)?;
+                let mut out = Builder::new(self.count, 0);
                 templates.render(&columns, |_, _| true, budget, &mut out)?;
+                Decoded::Texts(out.finish())
             }
-        }
-        Ok(Decoded::Texts(out))
+        })
     }
+
+    fn line_spans(&self, bytes: &[u8]) -> Result<Vec<Span>, CodecError> {
+        let mut start = 0;
+        let mut spans = Vec::with_capacity(self.count);
+        for end in memchr::memchr_iter(b'\n', bytes).take(self.count) {
+            spans.push(Span { start, end: end as u32 });
+            start = end as u32 + 1;
+        }
+        if start as usize != bytes.len() || spans.len() != self.count {
+            return Err(damaged("not as many values as rows"));
+        }
+        Ok(spans)
+    }
+
+    fn decode_hex(&self, upper: bool, chars: usize, bytes: &[u8]) -> Texts {
+        let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+        let mut texts = Texts::default();
+        texts.bytes.reserve(bytes.len() * 2);
+        for &byte in bytes {
+            let pair = [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
+            texts.bytes.extend_from_slice(&pair);
+        }
+        texts.ends.extend((1..=self.count).map(|at| (at * (chars / 2) * 2) as u32));
+        texts
+    }
+}
+
+fn spans(lengths: &IntsView<'_>, bytes: &[u8]) -> Result<Vec<Span>, CodecError> {
+    let mut start = 0u32;
+    let span = |length: u64| {
+        let end = u64::from(start).saturating_add(length);
+        if end > bytes.len() as u64 {
+            return Err(damaged("values longer than their text"));
+        }
+        let span = Span { start, end: end as u32 };
+        start = end as u32;
+        Ok(span)
+    };
+    let spans = lengths.decode()?.into_iter().map(span).collect::<Result<Vec<_>, _>>()?;
+    if start as usize != bytes.len() {
+        return Err(damaged("text left over"));
+    }
+    Ok(spans)
 }
 
 impl<'a> TemplatesView<'a> {
@@ -149,9 +163,10 @@ impl<'a> TemplatesView<'a> {
         let template_count = readers.tables.count(count)?;
         let mut trie = Trie::default();
         let mut templates = Vec::new();
+        let mut texts = Vec::new();
         for _ in 0..template_count {
-            let pieces = read_template(&mut readers.tables)?;
-            let columns = trie.columns(&pieces);
+            let pieces = read_template(&mut readers.tables, &mut texts)?;
+            let columns = trie.columns(pieces.iter().map(|piece| piece.of(&texts)));
             templates.push(Template { pieces, columns });
         }
         let ids_view = IntsView::read(&mut readers.tables, &mut readers.numbers, count)?;
@@ -171,7 +186,12 @@ impl<'a> TemplatesView<'a> {
             let classes = readers.tables.byte()?;
             columns.push((classes, View::read(readers, count, depth + 1)?));
         }
-        Ok(TemplatesView { templates, ids, ids_view, columns })
+        Ok(TemplatesView { texts, templates, ids, ids_view, columns })
+    }
+
+    /// The texts of a template that stand still.
+    pub fn pieces(&self, template: &Template) -> impl ExactSizeIterator<Item = &[u8]> {
+        template.pieces.iter().map(|piece| piece.of(&self.texts))
     }
 
     /// The columns of the templates that are wanted; others are left out.
@@ -201,7 +221,7 @@ impl<'a> TemplatesView<'a> {
         columns: &[Option<Decoded<'_>>],
         wanted: impl Fn(usize, u32) -> bool,
         budget: &mut usize,
-        out: &mut Texts,
+        out: &mut Builder,
     ) -> Result<(), CodecError> {
         let mut next = vec![0u32; columns.len()];
         for (row, &id) in self.ids.iter().enumerate() {
@@ -212,53 +232,71 @@ impl<'a> TemplatesView<'a> {
                 }
                 continue;
             }
-            let start = out.bytes.len();
-            out.bytes.extend_from_slice(&template.pieces[0]);
-            for (piece, &column) in template.pieces[1..].iter().zip(&template.columns) {
+            let start = out.len();
+            let (first, others) = template.pieces.split_first().expect("at least one piece");
+            out.append(&self.texts, first.start as usize, first.end as usize);
+            for (piece, &column) in others.iter().zip(&template.columns) {
                 let column = column as usize;
                 let decoded = columns[column].as_ref().expect("the column of a wanted row");
-                out.bytes.extend_from_slice(decoded.get(next[column] as usize));
-                out.bytes.extend_from_slice(piece);
+                let (source, span) = decoded.place(next[column] as usize);
+                out.append(source, span.start as usize, span.end as usize);
+                out.append(&self.texts, piece.start as usize, piece.end as usize);
                 next[column] += 1;
             }
-            spend(budget, out.bytes.len() - start)?;
+            spend(budget, out.len() - start)?;
             out.end();
         }
         Ok(())
     }
 }
 
-fn read_template(tables: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
-    let mut pieces = vec![Vec::new()];
+/// Appends the pieces of the next template to `texts`, and says where they are.
+fn read_template(tables: &mut Reader<'_>, texts: &mut Vec<u8>) -> Result<Vec<Span>, CodecError> {
+    let mut pieces = Vec::new();
+    let mut start = texts.len() as u32;
     loop {
-        let byte = match tables.byte()? {
-            END => return Ok(pieces),
-            SLOT => {
-                pieces.push(Vec::new());
-                continue;
+        match tables.byte()? {
+            mark @ (END | SLOT) => {
+                let end = texts.len() as u32;
+                pieces.push(Span { start, end });
+                start = end;
+                if mark == END {
+                    return Ok(pieces);
+                }
             }
-            ESCAPE => tables.byte()?,
-            byte => byte,
-        };
-        pieces.last_mut().expect("at least one").push(byte);
+            ESCAPE => texts.push(tables.byte()?),
+            byte => texts.push(byte),
+        }
     }
 }
 
 /// Values of a column, in the form that costs least.
 pub(super) enum Decoded<'a> {
     Same(&'a [u8]),
+    Spans(&'a [u8], Vec<Span>),
     Texts(Texts),
     Indexed(Vec<u32>, Box<Decoded<'a>>),
 }
 
 impl Decoded<'_> {
+    /// Where a value stands.
+    #[inline]
+    fn place(&self, at: usize) -> (&[u8], Span) {
+        match self {
+            Decoded::Same(value) => (value, Span { start: 0, end: value.len() as u32 }),
+            Decoded::Spans(bytes, spans) => (bytes, spans[at]),
+            Decoded::Texts(texts) => {
+                let start = if at == 0 { 0 } else { texts.ends[at - 1] };
+                (&texts.bytes, Span { start, end: texts.ends[at] })
+            }
+            Decoded::Indexed(ids, values) => values.place(ids[at] as usize),
+        }
+    }
+
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
-        match self {
-            Decoded::Same(value) => value,
-            Decoded::Texts(texts) => texts.get(at),
-            Decoded::Indexed(ids, values) => values.get(ids[at] as usize),
-        }
+        let (source, span) = self.place(at);
+        span.of(source)
     }
 }
 
