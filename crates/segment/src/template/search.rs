@@ -196,23 +196,9 @@ fn columns_with(
 }
 
 fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) -> Answer {
-    // Columns of one value stand still, too.
-    let mut pieces: Vec<Vec<u8>> = vec![Vec::new()];
-    let mut slots = Vec::new();
-    let mut columns = template.columns.iter();
-    for piece in view.pieces(template) {
-        let last = pieces.last_mut().expect("at least one");
-        last.extend_from_slice(piece);
-        let Some(&column) = columns.next() else { break };
-        let (classes, column) = &view.columns[column as usize];
-        if let Kind::Same(value) = column.kind {
-            last.extend_from_slice(value);
-        } else {
-            slots.push(*classes);
-            pieces.push(Vec::new());
-        }
-    }
-    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    let pieces: Vec<&[u8]> = view.pieces(template).collect();
+    let classes = |&column: &u32| view.columns[column as usize].0;
+    let slots: Vec<u8> = template.columns.iter().map(classes).collect();
     let last = pieces.len() - 1;
     let stands =
         pieces.iter().enumerate().any(|(at, piece)| stands_in(piece, at == 0, at == last, needle));

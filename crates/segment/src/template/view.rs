@@ -44,7 +44,7 @@ pub(super) struct TemplatesView<'a> {
     pub columns: Vec<(u8, View<'a>)>,
 }
 
-/// Texts that stand still, and the columns of the slots between them.
+/// Texts that stand still, columns of one value among them, and the columns of the slots between them.
 pub(super) struct Template {
     /// In the texts of all.
     pieces: Vec<Span>,
@@ -186,6 +186,7 @@ impl<'a> TemplatesView<'a> {
             let classes = readers.tables.byte()?;
             columns.push((classes, View::read(readers, count, depth + 1)?));
         }
+        let (texts, templates) = with_constants(&texts, &templates, &columns);
         Ok(TemplatesView { texts, templates, ids, ids_view, columns })
     }
 
@@ -248,6 +249,34 @@ impl<'a> TemplatesView<'a> {
         }
         Ok(())
     }
+}
+
+/// The templates with columns of one value made part of the texts that stand still.
+fn with_constants(
+    texts: &[u8],
+    templates: &[Template],
+    columns: &[(u8, View<'_>)],
+) -> (Vec<u8>, Vec<Template>) {
+    let mut merged_texts = Vec::with_capacity(texts.len());
+    let merge = |template: &Template| {
+        let mut merged = Template { pieces: Vec::new(), columns: Vec::new() };
+        let mut start = merged_texts.len() as u32;
+        for (at, piece) in template.pieces.iter().enumerate() {
+            merged_texts.extend_from_slice(piece.of(texts));
+            if let Some(&column) = template.columns.get(at) {
+                if let Kind::Same(value) = columns[column as usize].1.kind {
+                    merged_texts.extend_from_slice(value);
+                    continue;
+                }
+                merged.columns.push(column);
+            }
+            merged.pieces.push(Span { start, end: merged_texts.len() as u32 });
+            start = merged_texts.len() as u32;
+        }
+        merged
+    };
+    let templates = templates.iter().map(merge).collect();
+    (merged_texts, templates)
 }
 
 /// Appends the pieces of the next template to `texts`, and says where they are.
