@@ -28,6 +28,8 @@ pub(super) const TEMPLATES: u8 = 6;
 pub(super) const DEPTH_MAX: usize = 8;
 /// Columns with fewer values are written as they are: no other encoding would pay for its description.
 const VALUES_MIN: usize = 6;
+/// Values that another encoding makes this many times smaller are not tried as they are.
+const PLAIN_RATIO_MAX: u32 = 8;
 /// Marks in the text of templates: the next byte is meant as it is; a slot; the end.
 pub(super) const ESCAPE: u8 = 2;
 pub(super) const SLOT: u8 = 1;
@@ -71,15 +73,15 @@ impl Chooser<'_, '_> {
             let cost = 2 + first.len() as u32;
             return Choice { column: Column::Same(first.of(text).to_vec()), cost };
         }
-        let mut best = self.plain(spans);
         if spans.len() < VALUES_MIN || depth == DEPTH_MAX {
-            return best;
+            return self.plain(spans);
         }
+        let mut best: Option<Choice> = None;
         let mut offer = |choice: Option<Choice>| {
             if let Some(choice) = choice
-                && choice.cost < best.cost
+                && best.as_ref().is_none_or(|best| choice.cost < best.cost)
             {
-                best = choice;
+                best = Some(choice);
             }
         };
         let digits = Digits::encode(text, spans, self.estimator)
@@ -93,7 +95,15 @@ impl Chooser<'_, '_> {
         if depth == 0 || distinct.len() > spans.len() / 4 {
             offer(self.templates(spans, grain, depth));
         }
-        best
+        let bytes: usize = spans.iter().map(Span::len).sum();
+        match best {
+            Some(best) if best.cost < bytes as u32 / PLAIN_RATIO_MAX => best,
+            Some(best) => {
+                let plain = self.plain(spans);
+                if plain.cost <= best.cost { plain } else { best }
+            }
+            None => self.plain(spans),
+        }
     }
 
     fn plain(&mut self, spans: &[Span]) -> Choice {
