@@ -16,6 +16,7 @@ mod cursor;
 mod endpoint;
 mod error;
 mod filter;
+mod needs;
 mod newest;
 mod number;
 #[cfg(test)]

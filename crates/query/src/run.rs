@@ -18,6 +18,7 @@ use record::Batch;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, Lines, Scratch};
 use crate::filter::Selector;
+use crate::needs::Needs;
 use crate::newest::Newest;
 use crate::pipe::Processor;
 use crate::query::Query;
@@ -145,6 +146,8 @@ pub struct Outcome {
     pub rows: u64,
     /// Lines read.
     pub lines_scanned: u64,
+    /// Units that were not read because they hold none of the words asked for.
+    pub units_skipped: u64,
     /// Units that retention deleted while the query ran.
     pub units_gone: u64,
     /// The client wanted no more.
@@ -287,6 +290,7 @@ impl Run<'_> {
         progress.units_planned.store(units.len() as u64, Relaxed);
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
         let selector = Selector::new(query.filter());
+        let needs = Needs::new(query.filter());
         for unit in &units {
             self.check()?;
             progress.units_done.fetch_add(1, Relaxed);
@@ -298,6 +302,11 @@ impl Run<'_> {
             let oldest_wanted = self.oldest_wanted_ns();
             if known.is_some_and(|(_, newest)| newest < oldest_wanted) {
                 break;
+            }
+            if !needs.may_be_in(&**unit)? {
+                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+                self.outcome.units_skipped += 1;
+                continue;
             }
             let Some(batch) = unit.load()? else {
                 self.outcome.units_gone += 1;

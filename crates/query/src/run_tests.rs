@@ -112,7 +112,7 @@ fn deleted_units_are_counted() {
     let mut source = counted(&[(0, 10), (10, 20)]);
     source.units[0].1 = true;
     let (rows, outcome) = collect(&query("*"), &source, &Context::default());
-    let expected = Outcome { rows: 10, lines_scanned: 10, units_gone: 1, stopped: false };
+    let expected = Outcome { rows: 10, lines_scanned: 10, units_gone: 1, ..Outcome::default() };
     assert_eq!((rows.len(), outcome.unwrap()), (10, expected));
 }
 

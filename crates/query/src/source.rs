@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use record::{Batch, LineId};
 
+pub use crate::needs::Phrase;
+
 /// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
@@ -63,4 +65,9 @@ pub trait ScanUnit: Send + Sync {
     /// Its records; parsed on the fly when they are not in memory. None when it was deleted meanwhile by
     /// retention.
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
+    /// For each phrase whether some value of its lines may hold it; found out with less than reading it. None where
+    /// that is not known.
+    fn may_hold(&self, _phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+        Ok(None)
+    }
 }
