@@ -108,6 +108,9 @@ pub struct BlockEntry {
     pub filter: Option<Chunk>,
     /// Lines in it.
     pub lines: u32,
+    /// Of those, the ones that Loginson made itself: rows of the summary. They stand in blocks of their own, so that
+    /// charts read only those.
+    pub lines_internal: u32,
     /// Bytes of its raw lines, each with a newline.
     pub bytes_raw: u64,
     /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC.
@@ -222,6 +225,7 @@ impl Footer {
                 body.extend_from_slice(&filter.crc.to_le_bytes());
             }
             put_varint(&mut body, u64::from(block.lines));
+            put_varint(&mut body, u64::from(block.lines_internal));
             put_varint(&mut body, block.bytes_raw);
             for (min, max) in [block.time_ns, block.received_ns] {
                 put_signed(&mut body, min);
@@ -298,6 +302,7 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
         None => None,
     };
     let lines = small(cursor.varint()?)?;
+    let lines_internal = small(cursor.varint()?)?;
     let bytes_raw = cursor.varint()?;
     let mut range = || {
         let min = cursor.signed()?;
@@ -312,6 +317,7 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
         chunks,
         filter,
         lines,
+        lines_internal,
         bytes_raw,
         time_ns,
         received_ns,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile};
-use record::{Batch, FieldId, Place, Row};
+use record::{Batch, FieldId, Place, Row, Transport};
 
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::column::ByHash;
@@ -72,6 +72,8 @@ struct Group {
 
 /// Bit of a group: the event times of its lines are far from their arrival.
 const DISPLACED: u64 = 1 << 63;
+/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of their own.
+const INTERNAL: u64 = 1 << 62;
 
 impl Pending {
     #[inline]
@@ -95,7 +97,7 @@ impl Pending {
         let mut groups = Vec::new();
         let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
         for group in self.groups.drain(..) {
-            if group.bytes >= bytes_min {
+            if group.bytes >= bytes_min || group.number & INTERNAL != 0 {
                 groups.push(group);
             } else {
                 let rest = &mut rests[usize::from(group.number & DISPLACED != 0)];
@@ -175,6 +177,7 @@ impl SealedWriter {
             self.counter.add(row.time_ns(), values);
             let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS as u64;
             let group = match self.options.clustering {
+                _ if is_internal(&batch, row.origin_index()) => INTERNAL,
                 Clustering::Arrival => 1,
                 Clustering::Application => group(&[values[3], values[2]]),
                 Clustering::Stream => group(&[values[3], values[2], values[1]]),
@@ -256,6 +259,11 @@ impl SealedWriter {
             block.entry.lines_crc = self.verify(&block, batches, &rows[..taken])?;
             let EncodedBlock { bytes, mut entry } = block;
             entry.offset = self.end();
+            let internal = rows[..taken].iter().filter(|at| {
+                let batch = &batches[at.batch as usize];
+                is_internal(batch, batch.row(at.row as usize).origin_index())
+            });
+            entry.lines_internal = internal.count() as u32;
             self.stage(&bytes)?;
             self.footer.blocks.push(entry);
             rows = &rows[taken..];
@@ -366,7 +374,11 @@ fn alike(a: &Row<'_>, b: &Row<'_>, of_a: &Batch, of_b: &Batch, names: &[Option<F
         && a.places().zip(b.places()).enumerate().all(|(i, (a, b))| same_field(i, a, b))
 }
 
-/// A number for the values that lines are grouped by, without [`DISPLACED`].
+fn is_internal(batch: &Batch, origin: u16) -> bool {
+    batch.origins()[usize::from(origin)].transport == Transport::Internal
+}
+
+/// A number for the values that lines are grouped by; below [`INTERNAL`].
 fn group(values: &[&[u8]]) -> u64 {
     let mut crc = 0;
     for value in values {
