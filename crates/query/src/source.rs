@@ -1,4 +1,4 @@
-//! What a query reads: frames of records, found by time. Implemented by the server over the store, and by
+//! What a query reads: units of records, found by time. Implemented by the server over the store, and by
 //! tests over a vector of records.
 
 use std::sync::Arc;
@@ -50,11 +50,11 @@ pub trait Source: Send + Sync {
     /// with unknown range first).
     fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
 
-    /// The records of the frame that holds a line, if it is there.
+    /// The records of the unit that holds a line, if it is there. Which row it is, [`record::Row::id`] says.
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
 }
 
-/// A piece of the store that is read as a whole: today a frame.
+/// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.
 pub trait ScanUnit: Send + Sync {
     /// Earliest and latest event time, both inclusive, when known without reading.
     fn time_range_ns(&self) -> Option<(i64, i64)>;

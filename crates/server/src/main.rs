@@ -13,6 +13,7 @@ mod pipeline;
 mod server;
 mod stored;
 mod summaries;
+mod upkeep;
 
 use std::process::ExitCode;
 

@@ -4,12 +4,14 @@
 //! line → source → frame → deliver → hot segment (durable) → parse once → { cache, times, summary, tail }
 //!        └── collector ──┘ Delivery  └── store ──────────┘  └── parse stage, here ─────────────────────┘
 //!                                                            summary → rows → own intake → deliver → …
-//! question → http → queue of queries → snapshot of the store → frames, parsed once or now → rows → http
-//!                   └── query ──────┘  └── StoredFrames ──────────────────────────────┘
+//!                                     settled: parsed and counted → sealed segment → merged, encoded again
+//!                                                                   └── store, with Upkeep ────────────┘
+//! question → http → queue of queries → snapshot of the store → frames or blocks, parsed once or now → rows → http
+//!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
 //! ```
 //!
-//! Threads: one for each syslog source and each intake (collector), one writer (store), the parse stage and the
-//! summary stage (here), one for each running query (`http::select`).
+//! Threads: one for each syslog source and each intake (collector), one writer and two that seal in turn (store), the
+//! parse stage and the summary stage (here), one for each running query (`http::select`).
 //!
 //! Invariants:
 //! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query parses what it
@@ -18,7 +20,9 @@
 //!   a start the stage goes on behind the greatest such mark (see crate `summary`).
 //! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
 //!
-//! Left out: retention, which the store does by itself.
+//! - What is sealed is settled: parsed, and counted in rows that are durable. So both stages begin behind it.
+//!
+//! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -39,8 +43,9 @@ use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::delivery::Delivery;
-use crate::stored::{Parsers, StoredFrames};
+use crate::stored::{Parsers, Stored};
 use crate::summaries::{self, place, position};
+use crate::upkeep::Upkeep;
 
 /// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
 const TAIL_BATCHES_MAX: usize = 64;
@@ -99,7 +104,13 @@ pub struct TailBatch {
 impl Pipeline {
     /// Opens the store and starts every stage, in the order of a line's way backwards: whoever starts finds the next
     /// stage ready.
-    pub fn start(config: &Config, accounting: Arc<Accounting>) -> Result<Arc<Pipeline>> {
+    ///
+    /// `asked` says whether queries run.
+    pub fn start(
+        config: &Config,
+        accounting: Arc<Accounting>,
+        asked: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<Arc<Pipeline>> {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let parser = Parser::new(&ParserConfig {
             types: config.types.clone(),
@@ -140,12 +151,14 @@ impl Pipeline {
         let (observed, to_flush) = mpsc::sync_channel(1);
         let summary_config = config.summary.clone();
         let parsing = Arc::clone(&shared);
-        let at_start = shared.store.snapshot((i64::MIN, i64::MAX));
+        let at_start = shared.store.hot_frames();
         let parse_stage =
             thread("parse", move || parsing.parse_stage(summary_config, at_start, &observed))?;
         let flushing = Arc::clone(&shared);
         let summary_stage = thread("summary", move || flushing.summary_stage(&to_flush))?;
 
+        let upkeep = Upkeep::new(Arc::clone(&shared.parsers), asked);
+        shared.store.start_background(Arc::new(upkeep))?;
         let pipeline = Arc::new(Pipeline {
             http: intake(SourceKind::Http),
             recovery: report.to_string(),
@@ -214,8 +227,8 @@ impl Pipeline {
     }
 
     /// What queries read.
-    pub fn source(&self) -> StoredFrames {
-        StoredFrames::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.parsers))
+    pub fn source(&self) -> Stored {
+        Stored::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.parsers))
     }
 
     /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.
@@ -321,7 +334,7 @@ impl Shared {
         at_start: Vec<FrameHandle>,
         observed: &mpsc::SyncSender<()>,
     ) {
-        let mark = summaries::settled_through(&at_start);
+        let mark = summaries::settled_through(&self.store, &at_start);
         *lock(&self.summary) = Some(Summariser::new(config, mark));
         let first_unsummarised = mark.map_or(Position::START, position);
         let mut after = self.store.first_unparsed().min(first_unsummarised);
@@ -339,7 +352,7 @@ impl Shared {
             for committed in frames {
                 after = committed.position;
                 let lines = committed.handle.lines();
-                match self.parsers.load(&committed.handle) {
+                match self.parsers.load_frame(&committed.handle) {
                     Ok(Some(batch)) => {
                         self.store.set_times(committed.position, batch.time_range_ns());
                         self.observe(&batch, committed.position);
@@ -355,6 +368,7 @@ impl Shared {
                 // When it is full the stage has been told already.
                 let _ = observed.try_send(());
             }
+            self.tell_settled();
             if lock(&self.drain_until).is_some_and(|until| Instant::now() > until) {
                 return;
             }
@@ -366,6 +380,14 @@ impl Shared {
         let summary = summary.as_mut().expect("made before the first frame");
         if summary.observed_through() < Some(place(at)) {
             summary.observe(batch, place(at), self.clock.now_ns());
+        }
+    }
+
+    /// Tells the store up to where everything is parsed and counted, durably.
+    fn tell_settled(&self) {
+        let through = lock(&self.summary).as_ref().and_then(Summariser::durable_through);
+        if let Some(through) = through {
+            self.store.set_settled(position(through));
         }
     }
 
@@ -387,6 +409,8 @@ impl Shared {
                     Ok(()) => {
                         let mut summary = lock(&self.summary);
                         summary.as_mut().expect("it gave the rows").settled(flush.through);
+                        drop(summary);
+                        self.tell_settled();
                     }
                     // The same rows come again with the next try.
                     Err(error) => tracing::warn!("rows of the summary were not kept: {error}"),

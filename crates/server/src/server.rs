@@ -39,7 +39,9 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
         Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping.clone()));
     let serving = tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), stopping));
 
-    let opening = tokio::task::spawn_blocking(move || Pipeline::start(&config, accounting));
+    let asking = Arc::clone(&app);
+    let asked = Box::new(move || asking.is_asked());
+    let opening = tokio::task::spawn_blocking(move || Pipeline::start(&config, accounting, asked));
     let pipeline = tokio::select! {
         opened = opening => opened.context("opening the store failed")??,
         // What a crash left is brought in order again at the next start.

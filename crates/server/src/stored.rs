@@ -1,10 +1,11 @@
-//! What queries read: a snapshot of the store's frames, parsed once and kept in memory, or parsed now.
+//! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept in memory, or parsed
+//! now.
 
 use std::sync::{Arc, Mutex};
 
 use query::source::{ScanUnit, Source, SourceError, TimeRange};
 use record::{Batch, Frame, LineId, Parser};
-use store::{FrameHandle, Store};
+use store::{FrameHandle, Store, StoreError, Unit};
 
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
 const PARSERS_KEPT: usize = 8;
@@ -33,8 +34,16 @@ impl Parsers {
         batch
     }
 
-    /// The records of a stored frame: those in memory, or parsed now and kept. None when retention deleted it.
-    pub fn load(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, store::StoreError> {
+    /// The records of a unit: those in memory; or parsed or read now, and kept. None when they were deleted.
+    pub fn load(&self, unit: &Unit) -> Result<Option<Arc<Batch>>, StoreError> {
+        match unit {
+            Unit::Frame(frame) => self.load_frame(frame),
+            Unit::Block(block) => block.read(),
+        }
+    }
+
+    /// The records of a frame.
+    pub fn load_frame(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         if let Some(batch) = handle.cached() {
             return Ok(Some(batch));
         }
@@ -45,61 +54,67 @@ impl Parsers {
     }
 }
 
-/// The frames of the store as a source of records.
-pub struct StoredFrames {
+/// The store as a source of records: frames that are parsed here, and blocks that were parsed before they were sealed.
+pub struct Stored {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
 }
 
-impl StoredFrames {
-    /// The frames of `store`.
+impl Stored {
+    /// What is in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>) -> Self {
-        StoredFrames { store, parsers }
+        Stored { store, parsers }
     }
 }
 
-impl Source for StoredFrames {
+impl Source for Stored {
     fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         if range.start_ns >= range.end_ns {
             return Ok(Vec::new());
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
-        let handles = self.store.snapshot((range.start_ns, last_ns));
-        let unit = |handle| {
-            Box::new(Unit { handle, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
+        let units = self.store.snapshot((range.start_ns, last_ns)).map_err(told)?;
+        let scan = |unit| {
+            Box::new(StoredUnit { unit, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
         };
-        Ok(handles.into_iter().map(unit).collect())
+        Ok(units.into_iter().map(scan).collect())
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        match self.store.find_sequence(id.sequence) {
-            Some(handle) => {
-                self.parsers.load(&handle).map_err(|error| SourceError(error.to_string()))
+        for unit in self.store.find(id).map_err(told)? {
+            if let Some(batch) = self.parsers.load(&unit).map_err(told)?
+                && batch.rows().any(|row| row.id() == id)
+            {
+                return Ok(Some(batch));
             }
-            None => Ok(None),
         }
+        Ok(None)
     }
 }
 
-struct Unit {
-    handle: FrameHandle,
+fn told(error: StoreError) -> SourceError {
+    SourceError(error.to_string())
+}
+
+struct StoredUnit {
+    unit: Unit,
     parsers: Arc<Parsers>,
 }
 
-impl ScanUnit for Unit {
+impl ScanUnit for StoredUnit {
     fn time_range_ns(&self) -> Option<(i64, i64)> {
-        self.handle.time_range()
+        self.unit.time_range()
     }
 
     fn lines(&self) -> u64 {
-        self.handle.lines()
+        self.unit.lines()
     }
 
     fn bytes(&self) -> u64 {
-        self.handle.payload_bytes()
+        self.unit.bytes_raw()
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
-        self.parsers.load(&self.handle).map_err(|error| SourceError(error.to_string()))
+        self.parsers.load(&self.unit).map_err(told)
     }
 }

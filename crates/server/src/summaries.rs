@@ -1,7 +1,7 @@
 //! Reads the stored rows of the summary back: for charts, and to find where counting goes on after a start.
 //!
-//! Rows stand in frames of their own, few among many; the store's index says which, so that a chart of a day does
-//! not read a day of lines.
+//! Rows stand in frames of their own, and in blocks of their own once they are sealed; few among many. The store's
+//! index and the footers of sealed segments say which, so that a chart of a day does not read a day of lines.
 
 use store::{FrameHandle, Position, Store, StoreError};
 use summary::{SummaryRow, stored_rows};
@@ -17,8 +17,8 @@ pub fn read(
     settled_through: Option<u64>,
     mut each: impl FnMut(SummaryRow),
 ) -> Result<(), StoreError> {
-    for handle in store.snapshot(range_ns).iter().filter(|handle| handle.is_internal()) {
-        let Some(batch) = parsers.load(handle)? else { continue };
+    for unit in store.snapshot(range_ns)?.iter().filter(|unit| unit.is_internal()) {
+        let Some(batch) = parsers.load(unit)? else { continue };
         for row in stored_rows(&batch, settled_through) {
             if (range_ns.0..=range_ns.1).contains(&row.time_ns) {
                 each(row);
@@ -28,11 +28,10 @@ pub fn read(
     Ok(())
 }
 
-/// The greatest place that stored rows count up to: that of the newest frame of rows.
-pub fn settled_through(frames: &[FrameHandle]) -> Option<u64> {
-    let mut ours: Vec<_> = frames.iter().filter(|handle| handle.is_internal()).collect();
-    ours.sort_unstable_by_key(|handle| std::cmp::Reverse(handle.position()));
-    ours.into_iter().find_map(|handle| match handle.read_frame() {
+/// The greatest place that stored rows count up to: that of the newest hot frame of rows, or of all that is sealed.
+pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
+    let newest = hot.iter().rev().filter(|handle| handle.is_internal());
+    let mut marks = newest.filter_map(|handle| match handle.read_frame() {
         Ok(frame) => {
             frame?.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
         }
@@ -40,7 +39,8 @@ pub fn settled_through(frames: &[FrameHandle]) -> Option<u64> {
             tracing::error!("looking for the end of the summary: {error}");
             None
         }
-    })
+    });
+    marks.next().max(store.summarised_through())
 }
 
 /// A position as one number that grows alike: what the summary calls a place. Segments hold far fewer frames than

@@ -1,8 +1,9 @@
-//! Frames and their parsed batches in memory.
+//! Frames, their parsed batches, and blocks of sealed segments in memory.
 //!
 //! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the frame. Three
-//! quarters of the budget keep what arrived last, by place in the store: live questions never read the disk,
-//! whatever else is asked. The last quarter keeps what questions read back from disk. Once that is full, only one in
+//! quarters of the budget may keep what arrived last, by place in the store: live questions never read the disk,
+//! whatever else is asked, and blocks of sealed segments never push a hot frame out. The rest, a quarter at least and
+//! all that hot frames leave, keeps what questions read back from disk. Once that is full, only one in
 //! [`NEWCOMER_CHANCE`] comes in, for another chosen by chance: a scan over more than fits finds a part of it again the
 //! next time (going by last use it would find nothing), and what is asked for again and again gets in. What is larger
 //! than its part of the budget is not kept.
@@ -34,7 +35,7 @@ struct Slots {
     /// The highest positions; the lowest of them goes first.
     recent: BTreeMap<Position, Slot>,
     recent_bytes: usize,
-    /// Positions below, read back by questions.
+    /// Positions below and blocks of sealed segments, read back by questions.
     visited: HashMap<Position, Slot>,
     visited_bytes: usize,
     /// The keys of `visited`, to choose one by chance.
@@ -43,15 +44,14 @@ struct Slots {
 
 pub(crate) struct Cache {
     recent_bytes_max: usize,
-    visited_bytes_max: usize,
+    bytes_max: usize,
     slots: Mutex<Slots>,
 }
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let visited_bytes_max = bytes_max / 4;
-        let recent_bytes_max = bytes_max - visited_bytes_max;
-        Cache { recent_bytes_max, visited_bytes_max, slots: Mutex::default() }
+        let recent_bytes_max = bytes_max - bytes_max / 4;
+        Cache { recent_bytes_max, bytes_max, slots: Mutex::default() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -91,6 +91,14 @@ impl Cache {
         gone.into_iter().for_each(|position| slots.remove(position));
     }
 
+    /// Keeps a block of a sealed segment.
+    pub(crate) fn put_block(&self, position: Position, batch: Arc<Batch>) {
+        let bytes = batch.memory_bytes();
+        let mut slots = lock(&self.slots);
+        slots.remove(position);
+        slots.visit(position, Slot { kept: Kept::Batch(batch), bytes }, self.bytes_max);
+    }
+
     fn put(&self, position: Position, slot: Slot) {
         let mut slots = lock(&self.slots);
         slots.remove(position);
@@ -102,23 +110,36 @@ impl Cache {
                 let (_, lowest) = slots.recent.pop_first().expect("bytes are held by slots");
                 slots.recent_bytes -= lowest.bytes;
             }
-        } else if slots.visited_bytes + slot.bytes <= self.visited_bytes_max
-            || (slot.bytes <= self.visited_bytes_max && fastrand::usize(..NEWCOMER_CHANCE) == 0)
-        {
-            while slots.visited_bytes + slot.bytes > self.visited_bytes_max {
-                let any = fastrand::usize(..slots.visited_positions.len());
-                let position = slots.visited_positions.swap_remove(any);
-                let gone = slots.visited.remove(&position).expect("what is listed is there");
-                slots.visited_bytes -= gone.bytes;
-            }
-            slots.visited_bytes += slot.bytes;
-            slots.visited_positions.push(position);
-            slots.visited.insert(position, slot);
+            slots.make_room(self.bytes_max);
+        } else {
+            slots.visit(position, slot, self.bytes_max);
         }
     }
 }
 
 impl Slots {
+    /// Keeps what a question read: if there is room, or for others by chance.
+    fn visit(&mut self, position: Position, slot: Slot, bytes_max: usize) {
+        let room = bytes_max - self.recent_bytes;
+        let fits = self.visited_bytes + slot.bytes <= room;
+        if fits || (slot.bytes <= room && fastrand::usize(..NEWCOMER_CHANCE) == 0) {
+            self.make_room(bytes_max - slot.bytes);
+            self.visited_bytes += slot.bytes;
+            self.visited_positions.push(position);
+            self.visited.insert(position, slot);
+        }
+    }
+
+    /// Drops visited ones by chance until all together are within `bytes_max`.
+    fn make_room(&mut self, bytes_max: usize) {
+        while self.visited_bytes > 0 && self.recent_bytes + self.visited_bytes > bytes_max {
+            let any = fastrand::usize(..self.visited_positions.len());
+            let position = self.visited_positions.swap_remove(any);
+            let gone = self.visited.remove(&position).expect("what is listed is there");
+            self.visited_bytes -= gone.bytes;
+        }
+    }
+
     fn get(&self, position: Position) -> Option<Kept> {
         let slot = self.recent.get(&position).or_else(|| self.visited.get(&position))?;
         Some(slot.kept.clone())

@@ -29,6 +29,29 @@ pub(crate) const OPEN_FILES_MAX: usize = 64;
 /// How often limits on age are enforced, and what failed is tried again, when nothing else happens.
 pub(crate) const MAINTENANCE_INTERVAL_MS: u64 = 5_000;
 
+/// A segment is closed by age when it holds at least this part of a full one; a smaller one waits
+/// [`SEGMENT_AGES_MAX`] times as long. A quiet system then makes one file a day, which are merged later.
+pub(crate) const SEGMENT_AGE_PARTS: u64 = 16;
+/// See [`SEGMENT_AGE_PARTS`].
+pub(crate) const SEGMENT_AGES_MAX: i64 = 24;
+/// Room for sealing: writing stops while this part of the largest unsealed segment is free besides the reserve of the
+/// disk, and sealing, which gives space back, may use it.
+pub(crate) const SEAL_RESERVE_PARTS: u64 = 4;
+/// While the disk is full, rows of the summary may use the reserve down to this part of it, and sealing down to
+/// [`SEAL_RESERVE_PARTS`].
+pub(crate) const RESERVE_INTERNAL_PARTS: u64 = 2;
+/// Sealing does not give way any more when less than a segment, or this part of the disk, could be written.
+pub(crate) const LOW_DISK_PARTS: u64 = 16;
+
+/// Lines that are deleted earlier than others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetentionRule {
+    /// Which lines; a text that [`Host::filter`](crate::Host::filter) takes.
+    pub filter: String,
+    /// They are deleted when they arrived longer ago than this, nanoseconds.
+    pub age_ns: i64,
+}
+
 /// How a store is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -58,10 +81,22 @@ pub struct StoreConfig {
     /// limit. The catalog (a few hundred bytes a segment) is not counted. A single frame above an eighth of this
     /// (lines of many megabytes) makes a segment of its own size.
     pub bytes_max: Option<u64>,
+    /// Lines that are deleted earlier than `age_ns` says, from sealed segments, where they make up enough of a segment
+    /// to be worth writing it anew.
+    pub rules: Vec<RetentionRule>,
+    /// A segment is closed, and then sealed, when its first line arrived longer ago than this, nanoseconds, and it
+    /// holds a sixteenth of a full one; or when it is 24 times as old.
+    pub segment_age_ns: i64,
+    /// Bytes of segments that are closed and not sealed. Beyond it, sealing does not give way to ingest and queries
+    /// any more.
+    pub backlog_bytes_max: u64,
+    /// Whether sealed segments are encoded again, with all effort, when the machine has nothing else to do.
+    pub reencode: bool,
 }
 
 impl StoreConfig {
-    /// The defaults: segments of 1 GiB, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no deletion.
+    /// The defaults: segments of 1 GiB or an hour, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no
+    /// deletion, sealing at normal priority beyond 4 GiB, and encoding again when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
@@ -74,6 +109,10 @@ impl StoreConfig {
             unacknowledged_ms_max: 10_000,
             age_ns: None,
             bytes_max: None,
+            rules: Vec::new(),
+            segment_age_ns: 3_600_000_000_000,
+            backlog_bytes_max: 4 << 30,
+            reencode: true,
         }
     }
 
@@ -87,6 +126,10 @@ impl StoreConfig {
         }
         if self.age_ns.is_some_and(|age| age <= 0) {
             return Err(StoreError::Config("the retention age must be above zero".to_owned()));
+        }
+        if self.rules.iter().any(|rule| rule.age_ns <= 0) {
+            let text = "the age of a retention rule must be above zero";
+            return Err(StoreError::Config(text.to_owned()));
         }
         Ok(())
     }

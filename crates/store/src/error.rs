@@ -58,6 +58,9 @@ pub enum StoreError {
         /// The version found.
         found: i64,
     },
+    /// What was asked for is not done; the text says why.
+    #[error("{0}")]
+    Refused(String),
     /// The store was closed with frames that could not be written.
     #[error("{lines} lines that had arrived could not be written: {reason}")]
     Unwritten {

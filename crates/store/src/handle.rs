@@ -7,14 +7,15 @@ use record::{Batch, Frame};
 use segment::{FrameEntry, read_frame};
 
 use crate::error::StoreError;
-use crate::segments::{Position, Segment};
+use crate::segments::{HotSegment, Position};
 use crate::shared::Shared;
 
-/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted by retention.
+/// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can be read on when its
+/// segment is sealed meanwhile.
 #[derive(Clone)]
 pub struct FrameHandle {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) segment: Arc<Segment>,
+    pub(crate) segment: Arc<HotSegment>,
     pub(crate) frame: u32,
     pub(crate) entry: FrameEntry,
 }
@@ -69,17 +70,20 @@ impl FrameHandle {
 
     /// The parsed frame, if it is in memory.
     pub fn cached(&self) -> Option<Arc<Batch>> {
-        if self.segment.is_deleted() {
+        if self.segment.fate.is_deleted() {
             return None;
         }
         self.shared.cache.batch(self.position())
     }
 
-    /// Keeps the parsed frame in memory, as long as there is room.
+    /// Keeps the parsed frame in memory, as long as there is room and the segment is not sealed.
     pub fn put(&self, batch: Arc<Batch>) {
+        if !self.segment.fate.is_listed() {
+            return;
+        }
         self.shared.cache.put_batch(self.position(), batch);
-        // Retention may have cleared the cache just before.
-        if self.segment.is_deleted() {
+        // It may have been deleted or replaced just now, and the cache cleared before.
+        if !self.segment.fate.is_listed() {
             self.shared.cache.remove_segment(self.segment.id);
         }
     }
@@ -89,7 +93,7 @@ impl FrameHandle {
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read_frame(&self) -> Result<Option<Arc<Frame>>, StoreError> {
-        if self.segment.is_deleted() {
+        if self.segment.fate.is_deleted() {
             return Ok(None);
         }
         if let Some(frame) = self.shared.cache.frame(self.position()) {
@@ -99,7 +103,7 @@ impl FrameHandle {
         let frame = file.and_then(|file| read_frame(&*file, &self.segment.path, &self.entry));
         match frame {
             Ok(frame) => Ok(Some(Arc::new(frame))),
-            Err(_) if self.segment.is_deleted() => Ok(None),
+            Err(_) if self.segment.fate.is_deleted() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -16,25 +16,43 @@
 //! Left out: compression and columns (sealed segments), replication, and knowledge of what is in a line: event
 //! times come from the parse stage by [`Store::set_times`].
 
+mod background;
 mod cache;
 mod catalog;
 mod config;
+mod deletions;
+mod directory;
 mod error;
 mod handle;
+mod host;
+mod info;
+mod plan;
+mod pruning;
 mod queue;
 mod recovery;
 mod retention;
+mod rewrite;
+mod sealed;
 mod segments;
 mod shared;
+mod snapshot;
 mod stats;
 mod store;
+mod unit;
 mod writer;
 
-pub use config::StoreConfig;
+pub use background::Step;
+pub use config::{RetentionRule, StoreConfig};
+pub use deletions::{
+    DELETIONS_KEPT, DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX,
+};
 pub use error::{AppendError, StoreError};
 pub use handle::{CommittedFrame, FrameHandle};
+pub use host::{Host, LineFilter, Selects};
+pub use info::{SegmentInfo, SegmentState};
 pub use queue::OnDurable;
 pub use recovery::{Dropped, RecoveryReport};
 pub use segments::Position;
-pub use stats::{StoreState, StoreStats};
+pub use stats::{SealingStats, StoreState, StoreStats};
 pub use store::Store;
+pub use unit::{BlockHandle, Unit};

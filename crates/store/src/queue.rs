@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use record::Frame;
+use record::frame::FRAME_INTERNAL;
 
 use crate::error::AppendError;
 use crate::shared::lock;
@@ -92,6 +93,17 @@ impl Queue {
             sum <= bytes || sum == pending.frame.bytes().len()
         };
         waiting.frames.iter().take_while(fits).map(|p| p.frame.clone()).collect()
+    }
+
+    /// Moves the frames that Loginson made itself before the others, and gives them.
+    pub(crate) fn internal_first(&self) -> Vec<Arc<Frame>> {
+        let mut waiting = self.lock();
+        let frames = std::mem::take(&mut waiting.frames);
+        let (internal, others): (Vec<Pending>, Vec<Pending>) =
+            frames.into_iter().partition(|p| p.frame.header().flags & FRAME_INTERNAL != 0);
+        let found = internal.iter().map(|p| p.frame.clone()).collect();
+        waiting.frames = internal.into_iter().chain(others).collect();
+        found
     }
 
     /// Takes the first `frames` away.

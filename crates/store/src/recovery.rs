@@ -1,14 +1,13 @@
-//! Opening a store: which segments are there, and what a crash left of them.
+//! Opening a store: what a crash left of hot segments. Which files are there is brought in order before, by
+//! [`Directory`].
 //!
 //! | found | done |
 //! |---|---|
-//! | row marked for deletion | its file is removed, then the row |
-//! | row without file | the row is removed, with a warning |
 //! | file without row | it is read and listed |
 //! | file that ends in a good index | the index is believed |
 //! | other file | every frame is read and checked; damaged ones are left out |
 //! | torn bytes behind the last good frame | cut off: they were never acknowledged |
-//! | whole frames behind a damaged header | the file is kept as it is and closed, with a warning |
+//! | whole frames behind a damaged header | the file is kept as it is, `damaged`, and never sealed, with a warning |
 //! | file without a frame | removed, except the newest: it says which sequence numbers were given |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
@@ -22,8 +21,11 @@ use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHead
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::StoreConfig;
+use crate::directory::{Directory, Files, thousands};
 use crate::error::StoreError;
-use crate::segments::{Index, Segment, file_name, segment_of};
+use crate::sealed::SealedSegment;
+use crate::segments::{AnySegment, HotSegment, Index, Segments, file_name};
+use crate::shared::Beginning;
 
 /// What opening a store found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,28 +84,14 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// What a store begins with.
+/// What a store begins with, and what its writer goes on with.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
-    pub(crate) node: u32,
-    pub(crate) sequence_next: u64,
     pub(crate) segment_next: u64,
-    pub(crate) segments: Vec<Arc<Segment>>,
-    /// The segment to go on with, its last one.
+    /// The hot segment to go on with, the last one.
     pub(crate) active: Option<HotWriter>,
+    pub(crate) beginning: Beginning,
 }
 
 /// Reads the data directory, which is locked, and puts it in order.
@@ -117,30 +105,43 @@ pub(crate) fn recover(
     let mut report = RecoveryReport::default();
     let rows: BTreeMap<u64, SegmentRow> =
         catalog.rows()?.into_iter().map(|row| (row.id, row)).collect();
+    let dir = Directory { dir: config.segments_dir(), disk, catalog: &catalog, rows: &rows };
+    let Files { hot, sealed, id_max } = dir.put_in_order(&mut report)?;
     let mut found = Vec::new();
-    for id in files_to_read(config, disk, &catalog, &rows, &mut report)? {
-        let kept = rows.get(&id).filter(|row| row.state == RowState::Kept);
+    for id in hot {
+        let row = rows.get(&id);
+        let kept = row.map(|row| row.state).filter(|state| is_kept(*state));
         let path = config.segments_dir().join(file_name(id));
-        let limit = kept.map(|row| row.data_end);
+        let limit = row.filter(|_| kept.is_some()).map(|row| row.data_end);
         let contents = read_segment(disk, &path, id, limit)?;
-        found.push(Found { id, path, kept: kept.is_some(), contents });
+        found.push(Found { id, path, kept, contents });
     }
     drop_repeated(&mut found);
 
-    let node_known = catalog.node()?.or_else(|| {
-        found.iter().rev().find_map(|f| f.contents.header.as_ref().ok().map(|h| h.node))
-    });
+    let own_header = |f: &Found| f.contents.header.as_ref().ok().map(|h| h.node);
+    let node_known = catalog.node()?.or_else(|| found.iter().rev().find_map(own_header));
+    let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
     catalog.set_node(node)?;
 
+    let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
+    let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
+    let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
+    report.segments += sealed.len() as u64;
+    report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
+    let beginning = Beginning {
+        node,
+        sequence_next: sequence_next(&found, node).max(sequence_sealed),
+        segments: Segments { hot: Vec::new(), sealed },
+        deletions: catalog.deletions()?,
+        summarised_through: catalog.summarised_through()?.max(marks),
+    };
     let mut recovered = Recovered {
         report: RecoveryReport::default(),
         catalog,
-        node,
-        sequence_next: sequence_next(&found, node),
-        segment_next: rows.keys().chain(found.iter().map(|f| &f.id)).max().map_or(1, |id| id + 1),
-        segments: Vec::new(),
+        segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
         active: None,
+        beginning,
     };
     let last = found.last().map(|f| f.id);
     for segment in found {
@@ -152,49 +153,18 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// A segment file as it was found.
+/// Whether the catalog says that only a part of the file counts.
+fn is_kept(state: RowState) -> bool {
+    matches!(state, RowState::Kept | RowState::Damaged)
+}
+
+/// A hot segment's file as it was found.
 struct Found {
     id: u64,
     path: PathBuf,
-    /// Whether the catalog says that only a part of it counts.
-    kept: bool,
+    /// The state, if the catalog says that only a part of the file counts.
+    kept: Option<RowState>,
     contents: Contents,
-}
-
-/// Brings catalog and directory to the same list of files; returns it.
-fn files_to_read(
-    config: &StoreConfig,
-    disk: &dyn Disk,
-    catalog: &Catalog,
-    rows: &BTreeMap<u64, SegmentRow>,
-    report: &mut RecoveryReport,
-) -> Result<Vec<u64>, StoreError> {
-    let dir = config.segments_dir();
-    let names = disk.list(&dir).map_err(StoreError::io(&dir, "list"))?;
-    let mut ids: Vec<u64> = names.iter().filter_map(|name| segment_of(name)).collect();
-    ids.sort_unstable();
-    for row in rows.values() {
-        let there = ids.binary_search(&row.id).is_ok();
-        if row.state == RowState::Deleting {
-            if there {
-                let path = dir.join(file_name(row.id));
-                disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
-                ids.retain(|&id| id != row.id);
-            }
-        } else if !there {
-            report.warnings.push(format!(
-                "segment {} with {} lines is missing: {} is not there",
-                row.id,
-                thousands(row.lines),
-                dir.join(&row.file).display(),
-            ));
-        } else {
-            continue;
-        }
-        disk.sync_dir(&dir).map_err(StoreError::io(&dir, "sync"))?;
-        catalog.remove(row.id)?;
-    }
-    Ok(ids)
 }
 
 /// Leaves out frames of files that could not be closed when a later file has them.
@@ -250,7 +220,7 @@ impl Recovered {
                 warn_damage(report, &scan.damages, "what is behind it is kept but not read");
             }
         }
-        let wanted = kept || whole_tail || (is_last && header.is_ok());
+        let wanted = kept.is_some() || whole_tail || (is_last && header.is_ok());
         if frames.is_empty() && !wanted {
             disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
             let dir = config.segments_dir();
@@ -258,12 +228,14 @@ impl Recovered {
             self.catalog.remove(id)?;
             return Ok(());
         }
-        let SegmentHeader { node, created_ns, .. } = header.unwrap_or_else(|error| {
+        let header = header.unwrap_or_else(|error| {
             report.warnings.push(error.to_string());
-            SegmentHeader { node: self.node, segment: id, created_ns: 0, sequence_next: 0 }
+            let node = self.beginning.node;
+            SegmentHeader { node, segment: id, created_ns: 0, sequence_next: 0 }
         });
         let (state, file_bytes) = match origin {
-            _ if kept || whole_tail => (RowState::Kept, file_bytes),
+            _ if whole_tail => (RowState::Damaged, file_bytes),
+            _ if kept.is_some() => (kept.unwrap_or(RowState::Kept), file_bytes),
             Origin::Index => (RowState::Rolled, file_bytes),
             Origin::Scan(_) => {
                 if tail_bytes > 0 {
@@ -282,9 +254,9 @@ impl Recovered {
         report.frames += frames.len() as u64;
         report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
         let index = Index::new(state, frames, data_end, file_bytes);
-        let segment = Arc::new(Segment::new(id, path, node, created_ns, index));
+        let segment = Arc::new(HotSegment::new(path, &header, index));
         self.catalog.put(&segment.row())?;
-        self.segments.push(segment);
+        self.beginning.segments.hot.push(segment);
         Ok(())
     }
 }

@@ -1,15 +1,12 @@
 //! Deletes whole segments, the oldest first, when they are too old or too much.
 //!
 //! A row is marked before its file is removed and removed after it, so that a crash in between leaves a mark to
-//! finish by, never lines that come back. There is always a file left: its header says which sequence numbers were
-//! given, so that none is given again after everything else is deleted.
-
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+//! finish by, never lines that come back. There is always a file left that says which sequence numbers were given,
+//! so that none is given again after everything else is deleted.
 
 use crate::catalog::RowState;
 use crate::config::RETENTION_PARTS;
-use crate::segments::Segment;
+use crate::segments::{AnySegment, Fate};
 use crate::shared::{read, write};
 use crate::stats::add;
 use crate::writer::Writer;
@@ -18,17 +15,16 @@ impl Writer {
     /// Deletes what is beyond the limits on age and bytes at `now_ns`, nanoseconds since 1970 UTC.
     pub(crate) fn retain(&mut self, now_ns: i64) {
         if let Some(age_ns) = self.shared.config.age_ns {
-            self.roll_aged(now_ns, age_ns);
+            self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
             self.delete_aged(now_ns.saturating_sub(age_ns));
         }
         self.make_room(0);
     }
 
-    /// Closes the active segment when its first line is an eighth of the age old: lines leave by segments.
-    fn roll_aged(&mut self, now_ns: i64, age_ns: i64) {
+    /// Closes the active segment when its first line is older than `span_ns`.
+    pub(crate) fn roll_aged(&mut self, now_ns: i64, span_ns: i64) {
         let Some(active) = &self.active else { return };
         let received = read(&active.segment.index).totals.received_ns;
-        let span_ns = age_ns / RETENTION_PARTS as i64;
         if received.is_some_and(|(first, _)| first < now_ns.saturating_sub(span_ns)) {
             self.roll();
         }
@@ -36,12 +32,12 @@ impl Writer {
 
     /// Deletes closed segments whose newest arrival was before `oldest_ns`, from the oldest on.
     fn delete_aged(&mut self, oldest_ns: i64) {
-        for segment in self.shared.list() {
-            let newest = read(&segment.index).totals.received_ns.map_or(i64::MIN, |r| r.1);
-            if !segment.is_rolled() || newest >= oldest_ns {
+        for segment in self.shared.list().by_age() {
+            let newest = segment.received_ns().map_or(i64::MIN, |r| r.1);
+            if !segment.is_closed() || newest >= oldest_ns {
                 continue;
             }
-            if self.is_newest(&segment)
+            if self.is_last_witness(&segment)
                 && let Err(error) = self.create(0)
             {
                 tracing::warn!("the last segment stays: {error}");
@@ -56,14 +52,16 @@ impl Writer {
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
         let Some(bytes_max) = self.shared.config.bytes_max else { return };
-        let segments = self.shared.list();
-        let mut sum: u64 = segments.iter().map(|s| read(&s.index).file_bytes).sum();
+        let segments = self.shared.list().by_age();
+        let leaving: u64 = self.removing.iter().map(|file| file.bytes).sum();
+        let listed: u64 = segments.iter().map(AnySegment::file_bytes).sum();
+        let mut sum = listed + leaving + self.reserved_bytes;
         for segment in segments {
             if sum + bytes <= bytes_max {
                 return;
             }
-            let file_bytes = read(&segment.index).file_bytes;
-            if segment.is_rolled() && !self.is_newest(&segment) {
+            if segment.is_closed() && !self.is_last_witness(&segment) {
+                let file_bytes = segment.file_bytes();
                 if !self.delete(&segment) {
                     return;
                 }
@@ -72,40 +70,44 @@ impl Writer {
         }
     }
 
-    /// Whether a segment is the newest, so that another must be there before it may go.
-    fn is_newest(&self, segment: &Segment) -> bool {
-        read(&self.shared.segments).last().is_some_and(|last| last.id == segment.id)
+    /// Whether no other file says that the sequence numbers up to this segment's were given, so that another must be
+    /// there before it may go.
+    pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
+        let node = self.shared.node;
+        let known = segment.sequence_known(node);
+        let segments = self.shared.list().by_age();
+        !segments.iter().any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
     }
 
-    /// Deletes a segment that is not the newest; false when the disk refused, to be tried again later.
-    pub(crate) fn delete(&mut self, segment: &Arc<Segment>) -> bool {
-        let shared = self.shared.clone();
-        let before = std::mem::replace(&mut write(&segment.index).state, RowState::Deleting);
-        self.save_row(segment);
-        match shared.disk.remove(&segment.path) {
+    /// Deletes a segment that is not the last witness; false when the disk refused, to be tried again later.
+    pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
+        let mut row = segment.row();
+        let before = std::mem::replace(&mut row.state, RowState::Deleting);
+        if let Err(error) = self.catalog.put(&row) {
+            tracing::warn!("{error}");
+            self.catalog_stale = true;
+        }
+        match self.shared.disk.remove(segment.path()) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!("{}: cannot delete: {error}", segment.path.display());
-                write(&segment.index).state = before;
+                tracing::warn!("{}: cannot delete: {error}", segment.path().display());
+                row.state = before;
+                self.save(&row);
                 return false;
             }
         }
-        let dir = shared.config.segments_dir();
-        if let Err(error) = shared.disk.sync_dir(&dir) {
-            tracing::warn!("{}: cannot sync: {error}", dir.display());
-        }
-        segment.deleted.store(true, Ordering::Release);
-        write(&shared.segments).retain(|s| s.id != segment.id);
-        shared.forget(segment);
-        if let Err(error) = self.catalog.remove(segment.id) {
+        self.sync_segments_dir();
+        let shared = self.shared.clone();
+        write(&shared.segments).remove(segment.id());
+        shared.forget(segment, Fate::Deleted);
+        if let Err(error) = self.catalog.remove(segment.id()) {
             // The mark stays, and the next start finishes.
             tracing::warn!("{error}");
         }
-        let index = read(&segment.index);
-        if index.totals.lines > 0 {
-            add(&shared.counters.lines_expired, index.totals.lines);
-            add(&shared.counters.bytes_expired, index.file_bytes);
+        if segment.lines() > 0 {
+            add(&shared.counters.lines_expired, segment.lines());
+            add(&shared.counters.bytes_expired, segment.file_bytes());
         }
         true
     }

@@ -1,14 +1,171 @@
-//! The segments in memory: which frames are in each, and what is known of them.
+//! The segments in memory: hot ones with all that is known of their frames, sealed ones with their row.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use platform::{Access, Disk, DiskFile};
-use segment::{FrameEntry, SegmentError};
+use segment::{FrameEntry, SegmentError, SegmentHeader};
 
 use crate::catalog::{RowState, SegmentRow};
+use crate::sealed::SealedSegment;
 use crate::shared::{lock, read};
+
+/// Which segments there are: one list for both kinds, so that one lock lets a sealed segment take the place of its
+/// sources at once.
+#[derive(Clone, Default)]
+pub(crate) struct Segments {
+    /// By id, which is the order of their frames.
+    pub(crate) hot: Vec<Arc<HotSegment>>,
+    /// By id, which says nothing about the order of their lines.
+    pub(crate) sealed: Vec<Arc<SealedSegment>>,
+}
+
+impl Segments {
+    /// All of them, the oldest lines first.
+    pub(crate) fn by_age(&self) -> Vec<AnySegment> {
+        let hot = self.hot.iter().cloned().map(AnySegment::Hot);
+        let mut all: Vec<AnySegment> =
+            self.sealed.iter().cloned().map(AnySegment::Sealed).chain(hot).collect();
+        all.sort_by_cached_key(|segment| {
+            let newest_ns = segment.received_ns().map_or(i64::MIN, |(_, newest)| newest);
+            (newest_ns, segment.sequence(), segment.id())
+        });
+        all
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) {
+        self.hot.retain(|s| s.id != id);
+        self.sealed.retain(|s| s.id != id);
+    }
+
+    pub(crate) fn add_sealed(&mut self, segment: Arc<SealedSegment>) {
+        let place = self.sealed.partition_point(|s| s.id < segment.id);
+        self.sealed.insert(place, segment);
+    }
+}
+
+/// A segment of either kind.
+#[derive(Clone)]
+pub(crate) enum AnySegment {
+    Hot(Arc<HotSegment>),
+    Sealed(Arc<SealedSegment>),
+}
+
+impl AnySegment {
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            AnySegment::Hot(hot) => hot.id,
+            AnySegment::Sealed(sealed) => sealed.id,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            AnySegment::Hot(hot) => &hot.path,
+            AnySegment::Sealed(sealed) => &sealed.path,
+        }
+    }
+
+    pub(crate) fn row(&self) -> SegmentRow {
+        match self {
+            AnySegment::Hot(hot) => hot.row(),
+            AnySegment::Sealed(sealed) => sealed.row(),
+        }
+    }
+
+    /// Earliest and latest arrival.
+    pub(crate) fn received_ns(&self) -> Option<(i64, i64)> {
+        match self {
+            AnySegment::Hot(hot) => read(&hot.index).totals.received_ns,
+            AnySegment::Sealed(sealed) => sealed.received_ns,
+        }
+    }
+
+    /// Least and greatest sequence number.
+    pub(crate) fn sequence(&self) -> Option<(u64, u64)> {
+        match self {
+            AnySegment::Hot(hot) => read(&hot.index).totals.sequence,
+            AnySegment::Sealed(sealed) => sealed.sequence,
+        }
+    }
+
+    pub(crate) fn file_bytes(&self) -> u64 {
+        match self {
+            AnySegment::Hot(hot) => read(&hot.index).file_bytes,
+            AnySegment::Sealed(sealed) => sealed.bytes_disk,
+        }
+    }
+
+    pub(crate) fn lines(&self) -> u64 {
+        match self {
+            AnySegment::Hot(hot) => read(&hot.index).totals.lines,
+            AnySegment::Sealed(sealed) => sealed.lines,
+        }
+    }
+
+    /// Whether nothing is written to it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            AnySegment::Hot(hot) => hot.is_rolled(),
+            AnySegment::Sealed(_) => true,
+        }
+    }
+
+    /// A sequence number below which all may have been given, as far as this file tells.
+    pub(crate) fn sequence_known(&self, node: u32) -> u64 {
+        let (of, next) = match self {
+            AnySegment::Hot(hot) => (hot.node, hot.sequence_next),
+            AnySegment::Sealed(sealed) => (sealed.node, sealed.sequence_next),
+        };
+        let sequence = self.sequence();
+        let own = sequence.filter(|_| of == node).map_or(0, |(_, last)| last.saturating_add(1));
+        next.max(own)
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        match self {
+            AnySegment::Hot(hot) => hot.fate.is_listed(),
+            AnySegment::Sealed(sealed) => sealed.fate.is_listed(),
+        }
+    }
+
+    pub(crate) fn mark(&self, fate: Fate) {
+        match self {
+            AnySegment::Hot(hot) => hot.fate.set(fate),
+            AnySegment::Sealed(sealed) => sealed.fate.set(fate),
+        }
+    }
+}
+
+/// What became of a segment that handles may still refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is there.
+    Listed = 0,
+    /// Its lines stand in another segment now. Handles go on reading the old file, which is kept open for them.
+    Replaced = 1,
+    /// Its lines were deleted. Handles find nothing.
+    Deleted = 2,
+}
+
+/// A [`Fate`] that is set once.
+#[derive(Debug, Default)]
+pub(crate) struct FateCell(AtomicU8);
+
+impl FateCell {
+    pub(crate) fn set(&self, fate: Fate) {
+        self.0.store(fate as u8, Ordering::Release);
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Fate::Deleted as u8
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Fate::Listed as u8
+    }
+}
 
 /// Names a frame in this store: its segment, and its place there. Positions grow in the order in which frames
 /// became durable.
@@ -77,32 +234,31 @@ pub(crate) struct Index {
     pub(crate) unsaved: bool,
 }
 
-/// One segment of the store.
-pub(crate) struct Segment {
+/// One hot segment of the store.
+pub(crate) struct HotSegment {
     pub(crate) id: u64,
     pub(crate) path: PathBuf,
     pub(crate) node: u32,
     pub(crate) created_ns: i64,
-    pub(crate) deleted: AtomicBool,
+    /// As its header says.
+    pub(crate) sequence_next: u64,
+    pub(crate) fate: FateCell,
     pub(crate) index: RwLock<Index>,
     file: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
-impl Segment {
-    pub(crate) fn new(id: u64, path: PathBuf, node: u32, created_ns: i64, index: Index) -> Self {
-        Segment {
-            id,
+impl HotSegment {
+    pub(crate) fn new(path: PathBuf, header: &SegmentHeader, index: Index) -> Self {
+        HotSegment {
+            id: header.segment,
             path,
-            node,
-            created_ns,
-            deleted: AtomicBool::new(false),
+            node: header.node,
+            created_ns: header.created_ns,
+            sequence_next: header.sequence_next,
+            fate: FateCell::default(),
             index: RwLock::new(index),
             file: Mutex::new(None),
         }
-    }
-
-    pub(crate) fn is_deleted(&self) -> bool {
-        self.deleted.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_rolled(&self) -> bool {
@@ -135,13 +291,19 @@ impl Segment {
             node: self.node,
             created_ns: self.created_ns,
             frames: index.frames.len() as u64,
+            blocks: 0,
             lines: index.totals.lines,
             bytes_raw: index.totals.bytes_raw,
             bytes_disk: index.file_bytes,
             data_end: index.data_end,
             sequence: index.totals.sequence,
+            sequence_next: self.sequence_next,
             received_ns: index.totals.received_ns,
             time_ns: index.totals.time_ns,
+            effort: None,
+            summarised_through: None,
+            deletions_through: 0,
+            rules: 0,
         }
     }
 }
@@ -179,13 +341,64 @@ impl Index {
     }
 }
 
-/// Name of a segment's file.
+/// Name of a hot segment's file.
 pub(crate) fn file_name(id: u64) -> String {
     format!("{id}.hot")
 }
 
-/// The segment that a file name belongs to.
-pub(crate) fn segment_of(file_name: &str) -> Option<u64> {
-    let id = file_name.strip_suffix(".hot")?.parse().ok()?;
-    (id > 0 && self::file_name(id) == file_name).then_some(id)
+/// Name of a sealed segment's file.
+pub(crate) fn sealed_name(id: u64) -> String {
+    format!("{id}.sealed")
+}
+
+/// Name of a sealed segment's file while it is written.
+pub(crate) fn sealing_name(id: u64) -> String {
+    format!("{id}.sealing")
+}
+
+/// Files of the directory of segments, by kind and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileKind {
+    Hot,
+    Sealed,
+    /// A sealed segment that was not finished.
+    Sealing,
+}
+
+/// What a file is by its name; None: none of ours.
+pub(crate) fn file_kind(name: &str) -> Option<(FileKind, u64)> {
+    let (id, extension) = name.split_once('.')?;
+    let kind = match extension {
+        "hot" => FileKind::Hot,
+        "sealed" => FileKind::Sealed,
+        "sealing" => FileKind::Sealing,
+        _ => return None,
+    };
+    let number: u64 = id.parse().ok()?;
+    (number > 0 && number.to_string() == id).then_some((kind, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_we_give_are_ours() {
+        for (name, expected) in [
+            ("1.hot", Some((FileKind::Hot, 1))),
+            ("12.sealed", Some((FileKind::Sealed, 12))),
+            ("12.sealing", Some((FileKind::Sealing, 12))),
+            ("0.hot", None),
+            ("01.hot", None),
+            ("+1.hot", None),
+            ("1.hot.bak", None),
+            ("1.cold", None),
+            ("hot", None),
+        ] {
+            assert_eq!(file_kind(name), expected, "{name}");
+        }
+        assert_eq!(file_kind(&sealed_name(7)), Some((FileKind::Sealed, 7)));
+        assert_eq!(file_kind(&sealing_name(7)), Some((FileKind::Sealing, 7)));
+        assert_eq!(file_kind(&file_name(7)), Some((FileKind::Hot, 7)));
+    }
 }

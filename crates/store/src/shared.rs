@@ -6,13 +6,16 @@ use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
-use platform::{Clock, Disk, DiskFile};
+use platform::{Clock, Disk, DiskFile, DiskSpace};
 use segment::SegmentError;
+use segment::sealed::SealedFile;
 
 use crate::cache::Cache;
 use crate::config::{OPEN_FILES_MAX, StoreConfig};
+use crate::deletions::Deletion;
 use crate::queue::Queue;
-use crate::segments::Segment;
+use crate::sealed::{SealedFiles, SealedSegment};
+use crate::segments::{AnySegment, Fate, HotSegment, Position, Segments};
 use crate::stats::{Counters, StoreState};
 
 pub(crate) struct Shared {
@@ -21,8 +24,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) node: u32,
     pub(crate) sequence_next: AtomicU64,
-    /// By id.
-    pub(crate) segments: RwLock<Vec<Arc<Segment>>>,
+    pub(crate) segments: RwLock<Segments>,
     pub(crate) queue: Queue,
     pub(crate) cache: Cache,
     pub(crate) state: Mutex<StoreState>,
@@ -30,8 +32,63 @@ pub(crate) struct Shared {
     /// Groups committed since the start; waited on by the parse stage.
     pub(crate) groups: Mutex<u64>,
     pub(crate) grown: Condvar,
-    /// Segments with an open file, in the order of opening.
-    open_files: Mutex<VecDeque<Arc<Segment>>>,
+    /// Up to where frames are parsed and counted in the summary, durably: what may be sealed.
+    pub(crate) settled: Mutex<Position>,
+    /// Deletions of lines, those that run and some that ended, by id.
+    pub(crate) deletions: Mutex<Vec<Deletion>>,
+    /// The greatest mark of the summary that ever was sealed.
+    pub(crate) summarised_through: Mutex<Option<u64>>,
+    pub(crate) background: Signal,
+    /// Hot segments with an open file, in the order of opening.
+    open_files: Mutex<VecDeque<Arc<HotSegment>>>,
+    sealed_files: SealedFiles,
+}
+
+/// How the background is woken, and told what the store needs of it.
+#[derive(Default)]
+pub(crate) struct Signal {
+    pub(crate) state: Mutex<SignalState>,
+    pub(crate) changed: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct SignalState {
+    /// Something may have become due.
+    pub(crate) woken: bool,
+    /// The disk is nearly full: sealing frees space.
+    pub(crate) low_disk: bool,
+    /// Whether segments are sealed at all: a background is there.
+    pub(crate) attached: bool,
+    pub(crate) stopped: bool,
+}
+
+impl Signal {
+    pub(crate) fn wake(&self) {
+        lock(&self.state).woken = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        lock(&self.state).attached
+    }
+
+    pub(crate) fn set_low_disk(&self, low: bool) {
+        let mut state = lock(&self.state);
+        if state.low_disk != low {
+            state.low_disk = low;
+            state.woken = true;
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// What a store begins with.
+pub(crate) struct Beginning {
+    pub(crate) node: u32,
+    pub(crate) sequence_next: u64,
+    pub(crate) segments: Segments,
+    pub(crate) deletions: Vec<Deletion>,
+    pub(crate) summarised_through: Option<u64>,
 }
 
 impl Shared {
@@ -39,51 +96,69 @@ impl Shared {
         config: StoreConfig,
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
-        node: u32,
-        sequence_next: u64,
-        segments: Vec<Arc<Segment>>,
+        beginning: Beginning,
     ) -> Self {
         let cache = Cache::new(config.cache_bytes_max);
         Shared {
             config,
             disk,
             clock,
-            node,
-            sequence_next: AtomicU64::new(sequence_next),
-            segments: RwLock::new(segments),
+            node: beginning.node,
+            sequence_next: AtomicU64::new(beginning.sequence_next),
+            segments: RwLock::new(beginning.segments),
             queue: Queue::default(),
             cache,
             state: Mutex::default(),
             counters: Counters::default(),
             groups: Mutex::new(0),
             grown: Condvar::new(),
+            settled: Mutex::new(Position::START),
+            deletions: Mutex::new(beginning.deletions),
+            summarised_through: Mutex::new(beginning.summarised_through),
+            background: Signal::default(),
             open_files: Mutex::default(),
+            sealed_files: SealedFiles::default(),
         }
     }
 
-    /// The segments there are now, by id.
-    pub(crate) fn list(&self) -> Vec<Arc<Segment>> {
+    /// The segments there are now.
+    pub(crate) fn list(&self) -> Segments {
         read(&self.segments).clone()
     }
 
-    pub(crate) fn segment(&self, id: u64) -> Option<Arc<Segment>> {
+    /// The hot segments there are now, by id.
+    pub(crate) fn hot(&self) -> Vec<Arc<HotSegment>> {
+        read(&self.segments).hot.clone()
+    }
+
+    pub(crate) fn hot_segment(&self, id: u64) -> Option<Arc<HotSegment>> {
         let segments = read(&self.segments);
-        let place = segments.binary_search_by_key(&id, |s| s.id).ok()?;
-        Some(segments[place].clone())
+        let place = segments.hot.binary_search_by_key(&id, |s| s.id).ok()?;
+        Some(segments.hot[place].clone())
+    }
+
+    /// Room on the file system.
+    pub(crate) fn space(&self) -> Result<DiskSpace, SegmentError> {
+        let dir = self.config.segments_dir();
+        self.disk.space(&dir).map_err(SegmentError::io(&dir, "get free space"))
     }
 
     pub(crate) fn state(&self) -> StoreState {
         lock(&self.state).clone()
     }
 
-    /// A segment's file for reading; closes another one when too many are open.
-    pub(crate) fn open(&self, segment: &Arc<Segment>) -> Result<Arc<dyn DiskFile>, SegmentError> {
+    /// A hot segment's file for reading; closes another one when too many are open.
+    pub(crate) fn open(
+        &self,
+        segment: &Arc<HotSegment>,
+    ) -> Result<Arc<dyn DiskFile>, SegmentError> {
         let (file, fresh) = segment.open(&*self.disk)?;
         if fresh {
             let mut open = lock(&self.open_files);
             open.push_back(segment.clone());
             if open.len() > OPEN_FILES_MAX
                 && let Some(oldest) = open.pop_front()
+                && oldest.fate.is_listed()
             {
                 oldest.forget_file();
             }
@@ -91,11 +166,28 @@ impl Shared {
         Ok(file)
     }
 
-    /// Drops what is kept of a deleted segment.
-    pub(crate) fn forget(&self, segment: &Segment) {
-        lock(&self.open_files).retain(|open| open.id != segment.id);
-        segment.forget_file();
-        self.cache.remove_segment(segment.id);
+    /// A sealed segment's file with its footer.
+    pub(crate) fn open_sealed(
+        &self,
+        segment: &SealedSegment,
+    ) -> Result<Arc<SealedFile>, SegmentError> {
+        self.sealed_files.get(segment, &*self.disk)
+    }
+
+    /// Drops what is kept in memory of a segment that left the list. The file of a replaced one stays open for its
+    /// handles.
+    pub(crate) fn forget(&self, segment: &AnySegment, fate: Fate) {
+        segment.mark(fate);
+        match segment {
+            AnySegment::Hot(hot) => {
+                lock(&self.open_files).retain(|open| open.id != hot.id);
+                if fate == Fate::Deleted {
+                    hot.forget_file();
+                }
+            }
+            AnySegment::Sealed(sealed) => self.sealed_files.forget(sealed.id),
+        }
+        self.cache.remove_segment(segment.id());
     }
 }
 

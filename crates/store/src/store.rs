@@ -8,21 +8,23 @@ use std::time::Duration;
 use platform::{Clock, Disk, DiskLock, DiskSpace, LockError};
 use record::Frame;
 
-use crate::config::{COMMITTED_FRAMES_MAX, StoreConfig};
+use crate::background::Background;
+use crate::config::StoreConfig;
 use crate::error::{AppendError, StoreError};
-use crate::handle::{CommittedFrame, FrameHandle};
 use crate::queue::{OnDurable, Pending};
 use crate::recovery::{Recovered, RecoveryReport, recover};
-use crate::segments::{Position, Segment, span};
-use crate::shared::{Shared, lock, read, write};
-use crate::stats::{StoreState, StoreStats, get};
+use crate::segments::Position;
+use crate::shared::{Shared, lock, write};
+use crate::stats::StoreState;
 use crate::writer::{self, Active, Writer, ms, refusal};
 
 /// Keeps the frames of one node. All methods may be called from several threads at once.
 pub struct Store {
-    shared: Arc<Shared>,
-    writer: Arc<Mutex<Writer>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writer: Arc<Mutex<Writer>>,
+    pub(crate) background: Arc<Mutex<Background>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) background_threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
@@ -47,15 +49,23 @@ impl Store {
             LockError::Io(source) => StoreError::Io { path: lock_file, action: "lock", source },
         })?;
         let recovered = recover(&config, &*disk, &*clock)?;
-        let Recovered { report, catalog, node, sequence_next, segment_next, segments, active } =
-            recovered;
+        let Recovered { report, catalog, segment_next, active, beginning } = recovered;
         let active = active.map(|file| {
-            let segment = segments.last().expect("the file is that of a segment").clone();
+            let newest = beginning.segments.hot.last();
+            let segment = newest.expect("the file is that of a segment").clone();
             Active { file, segment }
         });
-        let shared = Arc::new(Shared::new(config, disk, clock, node, sequence_next, segments));
-        let writer =
-            Writer { shared: shared.clone(), catalog, catalog_stale: false, active, segment_next };
+        let shared = Arc::new(Shared::new(config, disk, clock, beginning));
+        let writer = Writer {
+            shared: shared.clone(),
+            catalog,
+            catalog_stale: false,
+            active,
+            segment_next,
+            removing: Vec::new(),
+            reserved_bytes: 0,
+            in_reserve: false,
+        };
         let writer = Arc::new(Mutex::new(writer));
         let thread = {
             let (shared, writer) = (shared.clone(), writer.clone());
@@ -64,10 +74,13 @@ impl Store {
                 .spawn(move || writer::run(&shared, &writer))
                 .map_err(StoreError::io(&dir, "start the writer for"))?
         };
+        let background = Arc::new(Mutex::new(Background::new(shared.clone(), writer.clone())));
         let store = Store {
             shared,
             writer,
+            background,
             thread: Mutex::new(Some(thread)),
+            background_threads: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         };
         Ok((Arc::new(store), report))
@@ -148,96 +161,30 @@ impl Store {
         refusal(&self.shared.state())
     }
 
-    /// The frames that may hold event times from the first to the second instant, both inclusive, nanoseconds
-    /// since 1970 UTC. Newest first by their latest event time; those whose times are not known come before.
-    pub fn snapshot(&self, range_ns: (i64, i64)) -> Vec<FrameHandle> {
-        let mut handles = Vec::new();
-        for segment in self.shared.list() {
-            let index = read(&segment.index);
-            if index.times_unknown == 0 && !overlaps(index.totals.time_ns, range_ns) {
-                continue;
-            }
-            let frames = index.frames.iter().enumerate();
-            let inside = frames.filter(|(_, entry)| {
-                let times = entry.time_range_ns();
-                times.is_none() || overlaps(times, range_ns)
-            });
-            handles.extend(inside.map(|(place, entry)| FrameHandle {
-                shared: self.shared.clone(),
-                segment: segment.clone(),
-                frame: place as u32,
-                entry: *entry,
-            }));
-        }
-        handles.sort_unstable_by_key(|handle| {
-            let newest = handle.time_range().map_or(i64::MAX, |(_, max)| max);
-            std::cmp::Reverse((handle.time_range().is_none(), newest, handle.position()))
-        });
-        handles
-    }
-
-    /// The frame of this node with that sequence number.
-    pub fn find_sequence(&self, sequence: u64) -> Option<FrameHandle> {
-        let segments = self.shared.list();
-        segments.iter().rev().find_map(|segment| {
-            let index = read(&segment.index);
-            let (first, last) = index.totals.sequence?;
-            if sequence < first || last < sequence {
-                return None;
-            }
-            let place = index
-                .frames
-                .iter()
-                .position(|entry| (entry.node, entry.sequence) == (self.shared.node, sequence))?;
-            Some(self.handle(segment, place, index.frames[place]))
-        })
-    }
-
-    /// The cursor just before the first frame whose event times are not known: where the parse stage begins.
-    pub fn first_unparsed(&self) -> Position {
-        let segments = self.shared.list();
-        let mut end = Position::START;
-        for segment in &segments {
-            let index = read(&segment.index);
-            if index.times_unknown > 0 {
-                let unknown = index.frames.iter().position(|e| e.time_range_ns().is_none());
-                let frame = unknown.expect("it was counted") as u32;
-                return Position { segment: segment.id, frame }.before();
-            }
-            if let Some(last) = index.frames.len().checked_sub(1) {
-                end = Position { segment: segment.id, frame: last as u32 };
-            }
-        }
-        end
-    }
-
-    /// The first frames behind a cursor, in the order in which they became durable, at most 64. Waits for one up
-    /// to `timeout`; empty when none came, or at once when the store is closed and none is left.
-    pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
-        let deadline = std::time::Instant::now() + timeout;
-        let mut groups = lock(&self.shared.groups);
-        loop {
-            let seen = *groups;
-            drop(groups);
-            let frames = self.committed(after);
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
-            if !frames.is_empty() || left.is_zero() || self.shared.state() == StoreState::Closed {
-                return frames;
-            }
-            groups = lock(&self.shared.groups);
-            if *groups == seen {
-                let waited = self.shared.grown.wait_timeout(groups, left);
-                groups = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-            }
-        }
-    }
-
     /// Tells the event times of a frame, earliest and latest, both inclusive, nanoseconds since 1970 UTC. Nothing
     /// happens if the frame was deleted meanwhile.
     pub fn set_times(&self, position: Position, range_ns: (i64, i64)) {
-        if let Some(segment) = self.shared.segment(position.segment) {
+        if let Some(segment) = self.shared.hot_segment(position.segment) {
             write(&segment.index).set_times(position.frame, range_ns);
         }
+    }
+
+    /// Tells that all frames up to this one are parsed, and their lines counted in the summary, durably: their segment
+    /// may be sealed once it is closed.
+    pub fn set_settled(&self, position: Position) {
+        let mut settled = lock(&self.shared.settled);
+        let segment_changed = position.segment > settled.segment;
+        *settled = position.max(*settled);
+        drop(settled);
+        if segment_changed {
+            self.shared.background.wake();
+        }
+    }
+
+    /// The greatest mark of the summary ([`Hints::summarised_through`](record::Hints)) in sealed segments, deleted
+    /// ones included: lines up to there are counted.
+    pub fn summarised_through(&self) -> Option<u64> {
+        *lock(&self.shared.summarised_through)
     }
 
     /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by itself every few
@@ -249,6 +196,7 @@ impl Store {
     /// Closes the segment being written, as when it is full.
     pub fn roll(&self) {
         lock(&self.writer).roll();
+        self.shared.background.wake();
     }
 
     /// Room on the file system of the data directory.
@@ -257,40 +205,12 @@ impl Store {
         self.shared.disk.space(dir).map_err(StoreError::io(dir, "get free space"))
     }
 
-    /// Numbers at this moment.
-    pub fn stats(&self) -> StoreStats {
-        let shared = &self.shared;
-        let mut stats = StoreStats {
-            state: shared.state(),
-            lines_expired: get(&shared.counters.lines_expired),
-            bytes_expired: get(&shared.counters.bytes_expired),
-            frames_committed: get(&shared.counters.frames_committed),
-            groups_committed: get(&shared.counters.groups_committed),
-            commit_latency_ns_sum: get(&shared.counters.commit_latency_ns_sum),
-            commit_latency_ns_max: get(&shared.counters.commit_latency_ns_max),
-            queue_bytes: shared.queue.bytes() as u64,
-            cache_bytes: shared.cache.bytes() as u64,
-            ..StoreStats::default()
-        };
-        for segment in shared.list() {
-            let index = read(&segment.index);
-            stats.segments += 1;
-            stats.frames += index.frames.len() as u64;
-            stats.frames_unparsed += index.times_unknown as u64;
-            stats.lines += index.totals.lines;
-            stats.bytes_raw += index.totals.bytes_raw;
-            stats.bytes_disk += index.file_bytes;
-            stats.time_ns = span(stats.time_ns, index.totals.time_ns);
-            stats.received_ns = span(stats.received_ns, index.totals.received_ns);
-        }
-        stats
-    }
-
-    /// Takes nothing more, makes durable what waits, and ends the writer. What is there can still be read. A
+    /// Ends the background, takes nothing more, makes durable what waits, and ends the writer. What is there can still be read. A
     /// second call does nothing. Dropping the store does the same.
     ///
     /// Errors: frames that waited could not be written; those with `on_durable` were told so.
     pub fn close(&self) -> Result<(), StoreError> {
+        self.stop_background();
         self.shared.queue.close();
         let Some(thread) = lock(&self.thread).take() else { return Ok(()) };
         let panicked = thread.join().is_err();
@@ -314,41 +234,6 @@ impl Store {
         }
         closed
     }
-
-    fn committed(&self, after: Position) -> Vec<CommittedFrame> {
-        let segments = self.shared.list();
-        let mut frames = Vec::new();
-        for segment in segments.iter().filter(|s| s.id >= after.segment) {
-            let index = read(&segment.index);
-            let from = match segment.id == after.segment {
-                true => (after.frame as usize).saturating_add(1),
-                false => 0,
-            };
-            for place in from..index.frames.len() {
-                let handle = self.handle(segment, place, index.frames[place]);
-                let (position, sequence) = (handle.position(), handle.sequence());
-                frames.push(CommittedFrame { position, sequence, handle });
-                if frames.len() == COMMITTED_FRAMES_MAX {
-                    return frames;
-                }
-            }
-        }
-        frames
-    }
-
-    fn handle(
-        &self,
-        segment: &Arc<Segment>,
-        place: usize,
-        entry: segment::FrameEntry,
-    ) -> FrameHandle {
-        FrameHandle {
-            shared: self.shared.clone(),
-            segment: segment.clone(),
-            frame: place as u32,
-            entry,
-        }
-    }
 }
 
 impl Drop for Store {
@@ -357,8 +242,4 @@ impl Drop for Store {
             tracing::error!("closing the store: {error}");
         }
     }
-}
-
-fn overlaps(times: Option<(i64, i64)>, range: (i64, i64)) -> bool {
-    times.is_some_and(|(min, max)| min <= range.1 && range.0 <= max)
 }

@@ -4,22 +4,24 @@
 //! full it takes back what was half written and waits; when writing fails otherwise, the segment is left as it is
 //! (nothing is known of its last writes) and the frames go to a new one.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use platform::BLOCK_BYTES;
+use platform::{BLOCK_BYTES, DiskSpace};
 use record::Frame;
 use segment::{
     FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, index_bytes, write_index,
 };
 
-use crate::catalog::{Catalog, RowState};
+use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{
-    GROUP_BYTES_FULL, GROUP_BYTES_MAX, MAINTENANCE_INTERVAL_MS, PREALLOCATE_BYTES, PROBE_BYTES,
+    GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, MAINTENANCE_INTERVAL_MS, PREALLOCATE_BYTES,
+    PROBE_BYTES, RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX,
 };
 use crate::error::{AppendError, StoreError};
-use crate::segments::{Index, Position, Segment, file_name};
+use crate::segments::{AnySegment, HotSegment, Index, Position, file_name};
 use crate::shared::{Shared, lock, read, write};
 use crate::stats::{StoreState, add};
 
@@ -30,12 +32,25 @@ pub(crate) struct Writer {
     pub(crate) catalog_stale: bool,
     pub(crate) active: Option<Active>,
     pub(crate) segment_next: u64,
+    /// Files of segments that left the list and could not be removed yet.
+    pub(crate) removing: Vec<Removing>,
+    /// Bytes that a rewrite under way may take; counted for the limit on bytes.
+    pub(crate) reserved_bytes: u64,
+    /// Whether what is to stay free may be used at present.
+    pub(crate) in_reserve: bool,
+}
+
+/// A file to be removed.
+pub(crate) struct Removing {
+    pub(crate) id: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
 }
 
 /// The segment being written.
 pub(crate) struct Active {
     pub(crate) file: HotWriter,
-    pub(crate) segment: Arc<Segment>,
+    pub(crate) segment: Arc<HotSegment>,
 }
 
 /// Runs until the queue is closed and empty, or closed and the disk does not take what is left.
@@ -49,6 +64,11 @@ pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>) {
         pace.commit_ns = now_ns + ms(shared.config.commit_interval_ms);
         if let Err(error) = committed {
             report(shared, &error);
+            if error.is_disk_full() {
+                let mut writer = lock(writer);
+                writer.seal_for_room();
+                writer.commit_internal();
+            }
             give_up_overdue(shared);
             pace.commit_ns = now_ns + ms(shared.config.retry_ms);
             if closed {
@@ -218,6 +238,11 @@ impl Writer {
         }
         index.file_bytes = active.file.allocated_bytes();
         drop(index);
+        let counters = &self.shared.counters;
+        let bytes: usize = frames.iter().map(|frame| frame.bytes().len()).sum();
+        let raw: u64 = frames.iter().map(|frame| u64::from(frame.header().payload_bytes)).sum();
+        add(&counters.hot_bytes_written, bytes as u64);
+        add(&counters.bytes_raw_committed, raw);
         *lock(&self.shared.groups) += 1;
         self.shared.grown.notify_all();
     }
@@ -256,17 +281,17 @@ impl Writer {
             let _ = shared.disk.remove(&path);
         })?;
         let index = Index::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
-        let segment = Arc::new(Segment::new(id, path, shared.node, header.created_ns, index));
-        write(&shared.segments).push(segment.clone());
+        let segment = Arc::new(HotSegment::new(path, &header, index));
+        write(&shared.segments).hot.push(segment.clone());
         self.save_row(&segment);
         self.active = Some(Active { file, segment });
         // Left from failed writes; now they are not the newest any more, which says where numbers go on.
-        for segment in self.shared.list() {
+        for segment in self.shared.hot() {
             let index = read(&segment.index);
             let is_useless = index.state == RowState::Kept && index.frames.is_empty();
             drop(index);
             if is_useless {
-                self.delete(&segment);
+                self.delete(&AnySegment::Hot(segment));
             }
         }
         Ok(())
@@ -319,16 +344,76 @@ impl Writer {
         Ok(())
     }
 
-    /// Fails as a full disk does when taking `bytes` would leave less free than is to be.
+    /// Fails as a full disk does when taking `bytes` would leave less free than is to be, and room for sealing.
     fn check_free(&self, bytes: u64) -> Result<(), SegmentError> {
-        let dir = self.shared.config.segments_dir();
-        let free =
-            self.shared.disk.space(&dir).map_err(SegmentError::io(&dir, "get free space"))?;
-        if free.free_bytes < bytes.saturating_add(self.shared.config.disk_free_bytes_min) {
+        let shared = &self.shared;
+        let free_min = self.free_min();
+        let space = shared.space()?;
+        if !self.in_reserve {
+            self.note_free(space, bytes);
+        }
+        if space.free_bytes < bytes.saturating_add(free_min) {
             let source = std::io::ErrorKind::StorageFull.into();
-            return Err(SegmentError::Io { path: dir, action: "extend", source });
+            let path = shared.config.segments_dir();
+            return Err(SegmentError::Io { path, action: "extend", source });
         }
         Ok(())
+    }
+
+    /// Bytes that writing leaves free: what is to be, and room to seal the largest segment that is not sealed.
+    fn free_min(&self) -> u64 {
+        let shared = &self.shared;
+        let wanted = shared.config.disk_free_bytes_min;
+        if self.in_reserve {
+            return wanted / RESERVE_INTERNAL_PARTS;
+        }
+        if !shared.background.is_attached() {
+            return wanted;
+        }
+        let bytes = |hot: &Arc<HotSegment>| read(&hot.index).data_end;
+        let largest = shared.hot().iter().map(bytes).max().unwrap_or(0);
+        wanted.saturating_add(largest / SEAL_RESERVE_PARTS)
+    }
+
+    /// Tells the background whether another segment would not find room.
+    fn note_free(&self, space: DiskSpace, bytes: u64) {
+        let wanted = self.segment_bytes().min(space.total_bytes / LOW_DISK_PARTS);
+        let wanted = self.free_min().saturating_add(wanted);
+        let free_bytes = space.free_bytes.saturating_sub(bytes);
+        self.shared.background.set_low_disk(free_bytes < wanted);
+    }
+
+    /// Makes rows of the summary durable that wait behind other frames while the disk is full, from what is left free:
+    /// without them nothing more is settled, nothing is sealed, and the disk stays full.
+    fn commit_internal(&mut self) {
+        if !self.shared.background.is_attached() {
+            return;
+        }
+        let frames = self.shared.queue.internal_first();
+        if frames.is_empty() {
+            return;
+        }
+        self.in_reserve = true;
+        let committed = self.commit_some(&frames);
+        self.in_reserve = false;
+        match committed {
+            Ok(frames) => self.acknowledge(frames),
+            Err(error) => tracing::warn!("rows of the summary find no room: {error}"),
+        }
+    }
+
+    /// The disk is full: lets the background seal what is closed, and closes the active segment when there is nothing
+    /// else to seal.
+    fn seal_for_room(&mut self) {
+        let shared = self.shared.clone();
+        shared.background.set_low_disk(true);
+        let waiting =
+            shared.hot().iter().any(|s| s.is_rolled() && !read(&s.index).frames.is_empty());
+        let has_frames =
+            self.active.as_ref().is_some_and(|a| !read(&a.segment.index).frames.is_empty());
+        if shared.background.is_attached() && !waiting && has_frames {
+            self.roll();
+        }
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -348,6 +433,7 @@ impl Writer {
             index.frames.clone()
         };
         let rolled = active.file.roll(&entries);
+        add(&self.shared.counters.hot_bytes_written, index_bytes(frames));
         {
             let mut index = write(&active.segment.index);
             index.state = RowState::Rolled;
@@ -360,6 +446,7 @@ impl Writer {
             }
         }
         self.save_row(&active.segment);
+        self.shared.background.wake();
     }
 
     /// Leaves the active segment as it is.
@@ -370,30 +457,87 @@ impl Writer {
     }
 
     /// Writes a segment's row; if that fails, later.
-    pub(crate) fn save_row(&mut self, segment: &Segment) {
-        if let Err(error) = self.catalog.put(&segment.row()) {
+    pub(crate) fn save_row(&mut self, segment: &HotSegment) {
+        self.save(&segment.row());
+    }
+
+    /// Writes a row; if that fails, all are written later.
+    pub(crate) fn save(&mut self, row: &SegmentRow) {
+        if let Err(error) = self.catalog.put(row) {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
     }
 
-    /// Does what is due every few seconds: retention, and what could not be written before.
+    /// Does what is due every few seconds: retention, closing by age, and what could not be done before.
     pub(crate) fn maintain(&mut self, now_ns: i64) {
         self.retain(now_ns);
-        for segment in self.shared.list() {
+        self.roll_old(now_ns);
+        self.remove_files();
+        if let Ok(space) = self.shared.space() {
+            self.note_free(space, 0);
+        }
+        for segment in self.shared.hot() {
             let parsed = read(&segment.index).times_unknown == 0;
             self.save_index(&segment, parsed);
         }
         if self.catalog_stale {
-            self.catalog_stale = false;
-            for segment in self.shared.list() {
-                self.save_row(&segment);
+            let rows: Vec<SegmentRow> =
+                self.shared.list().by_age().iter().map(AnySegment::row).collect();
+            match self.catalog.put_all(&rows) {
+                Ok(()) => self.catalog_stale = false,
+                Err(error) => tracing::warn!("{error}"),
             }
         }
     }
 
+    /// Closes the active segment when it is old enough to be sealed.
+    fn roll_old(&mut self, now_ns: i64) {
+        if !self.shared.background.is_attached() {
+            return;
+        }
+        let age_ns = self.shared.config.segment_age_ns;
+        let end = self.active.as_ref().map_or(0, |active| active.file.end());
+        let is_large = end >= self.segment_bytes() / SEGMENT_AGE_PARTS;
+        let ages = if is_large { 1 } else { SEGMENT_AGES_MAX };
+        self.roll_aged(now_ns, age_ns.saturating_mul(ages));
+    }
+
+    /// Removes files of segments that left the list, then their rows. What the disk refuses is tried again later.
+    pub(crate) fn remove_files(&mut self) {
+        if self.removing.is_empty() {
+            return;
+        }
+        let mut removed = Vec::new();
+        let disk = self.shared.disk.clone();
+        self.removing.retain(|file| match disk.remove(&file.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!("{}: cannot delete: {error}", file.path.display());
+                true
+            }
+            _ => {
+                removed.push(file.id);
+                false
+            }
+        });
+        self.sync_segments_dir();
+        for id in removed {
+            if let Err(error) = self.catalog.remove(id) {
+                // The mark stays, and the next start finishes.
+                tracing::warn!("{error}");
+            }
+        }
+    }
+
+    pub(crate) fn sync_segments_dir(&self) {
+        let dir = self.shared.config.segments_dir();
+        if let Err(error) = self.shared.disk.sync_dir(&dir) {
+            tracing::warn!("{}: cannot sync: {error}", dir.display());
+        }
+    }
+
     /// Brings the index in a rolled segment's file up to date.
-    fn save_index(&mut self, segment: &Arc<Segment>, parsed: bool) {
+    fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
         let (data_end, entries) = {
             let mut index = write(&segment.index);
             if index.state != RowState::Rolled || !index.unsaved || !parsed {
@@ -422,7 +566,8 @@ impl Writer {
                 Err(error) => result = Err(error.into()),
             }
         }
-        for segment in self.shared.list() {
+        self.remove_files();
+        for segment in self.shared.hot() {
             self.save_index(&segment, true);
             self.save_row(&segment);
         }

@@ -313,7 +313,7 @@ impl Life {
             .collect();
         assert_eq!(found, expected);
         let store = self.store();
-        assert_eq!(store.snapshot((i64::MIN, i64::MAX)).len(), expected.len());
+        assert_eq!(store.snapshot((i64::MIN, i64::MAX)).unwrap().len(), expected.len());
         if let Some(bytes_max) = self.config.bytes_max {
             let bytes = store.stats().bytes_disk;
             assert!(

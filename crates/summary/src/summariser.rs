@@ -242,6 +242,13 @@ impl Summariser {
         self.observed_through
     }
 
+    /// Position up to which every line is counted in rows that are durable, or is not counted at all: what need not be
+    /// observed again after a crash.
+    pub fn durable_through(&self) -> Option<u64> {
+        let nothing_open = self.buckets.is_empty() && self.pending.is_none();
+        if nothing_open { self.observed_through } else { self.settled_through }
+    }
+
     /// Width of the buckets, seconds.
     pub fn bucket_s(&self) -> u64 {
         self.config.bucket_s

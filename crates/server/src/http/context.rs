@@ -75,10 +75,7 @@ fn around(
     check: &mut dyn FnMut() -> Result<(), RunError>,
 ) -> Result<Option<Value>, RunError> {
     let Some(batch) = source.find(id)? else { return Ok(None) };
-    if id.line as usize >= batch.len() {
-        return Ok(None);
-    }
-    let target = batch.row(id.line as usize);
+    let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
     let stream = Stream::of(&target);
     let at = key(&target);
 
@@ -123,7 +120,7 @@ fn around(
 
     let mut show = Show::new();
     let mut rows: Vec<Value> = earlier.lines.values().map(|line| show.row(line)).collect();
-    let mut row = show.row(&(Arc::clone(&batch), id.line));
+    let mut row = show.row(&(Arc::clone(&batch), target.index()));
     row["_is_target"] = "true".into();
     rows.push(row);
     rows.extend(later.lines.values().map(|line| show.row(line)));

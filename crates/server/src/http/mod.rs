@@ -104,6 +104,14 @@ impl App {
         self.queue.close();
     }
 
+    /// Whether queries run; tails, which wait for lines most of the time, are not counted.
+    pub fn is_asked(&self) -> bool {
+        let runs = |info: &query::QueryInfo| {
+            info.state == query::State::Running && info.kind != query::TAIL
+        };
+        self.queue.list().iter().any(runs)
+    }
+
     /// The pipeline, for new work.
     fn pipeline(&self) -> ApiResult<Arc<Pipeline>> {
         match &*self.phase.read().expect("nothing panics with it") {

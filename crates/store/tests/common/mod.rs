@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use platform::{Clock, Disk};
-use record::{Format, Frame, FrameBuilder, Origin, Transport};
-use store::{AppendError, FrameHandle, Position, Store, StoreConfig};
+use record::{Batch, Format, Frame, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
+use store::{AppendError, FrameHandle, Host, LineFilter, Position, Step, Store, StoreConfig, Unit};
 
 /// A frame of `lines` lines that say their sequence and place, each padded to `line_bytes`.
 pub fn frame_at(id: (u32, u64), lines: u32, line_bytes: usize, received_ns: i64) -> Frame {
@@ -68,4 +68,87 @@ pub fn all(store: &Store) -> Vec<FrameHandle> {
 
 pub fn sequences(store: &Store) -> Vec<u64> {
     all(store).iter().map(FrameHandle::sequence).collect()
+}
+
+/// A host whose filters select the lines that contain their text; the empty one is not understood.
+pub struct TestHost {
+    parser: std::sync::Mutex<Parser>,
+    pub idle: std::sync::atomic::AtomicBool,
+}
+
+impl TestHost {
+    pub fn new() -> Self {
+        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
+        let parser = Parser::new(&config).expect("no rules");
+        TestHost { parser: std::sync::Mutex::new(parser), idle: false.into() }
+    }
+}
+
+impl Host for TestHost {
+    fn parse(&self, frame: Arc<Frame>) -> Batch {
+        self.parser.lock().unwrap().parse(frame)
+    }
+
+    fn filter(&self, text: &str, _now_ns: i64) -> Result<LineFilter, String> {
+        if text.is_empty() {
+            return Err("the filter is empty".to_owned());
+        }
+        let text = text.as_bytes().to_vec();
+        let selects = move |batch: &Arc<Batch>| -> Vec<bool> {
+            let has = |raw: &[u8]| raw.windows(text.len()).any(|w| w == text);
+            batch.rows().map(|row| has(row.raw())).collect()
+        };
+        Ok(LineFilter { range_ns: (i64::MIN, i64::MAX), selects: Box::new(selects) })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.idle.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// Parses all frames that are not parsed, and says that all are counted.
+pub fn parse_all(store: &Store, host: &TestHost) {
+    for frame in all(store) {
+        let batch = host.parse(frame.read_frame().expect("reads").expect("is there"));
+        store.set_times(frame.position(), batch.time_range_ns());
+        store.set_settled(frame.position());
+    }
+}
+
+/// Works until nothing is to be done; returns the steps it took.
+pub fn work(store: &Store, host: &TestHost) -> usize {
+    let mut steps = 0;
+    while store.background_step(host) == Step::Worked {
+        steps += 1;
+        assert!(steps < 100_000, "it does not end");
+    }
+    steps
+}
+
+/// All lines of units: name, event time, arrival, raw bytes; by name. Each is asserted to be there once.
+pub fn lines_of(units: &[Unit], host: &TestHost) -> Vec<(LineId, i64, i64, Vec<u8>)> {
+    let mut lines = Vec::new();
+    for unit in units {
+        let batch = match unit {
+            Unit::Frame(frame) => {
+                frame.read_frame().expect("reads").map(|frame| Arc::new(host.parse(frame)))
+            }
+            Unit::Block(block) => block.read().expect("reads"),
+        };
+        let Some(batch) = batch else { continue };
+        assert_eq!(batch.len() as u64, unit.lines());
+        assert_eq!(unit.time_range().unwrap_or(batch.time_range_ns()), batch.time_range_ns());
+        lines.extend(
+            batch
+                .rows()
+                .map(|row| (row.id(), row.time_ns(), row.received_ns(), row.raw().to_vec())),
+        );
+    }
+    lines.sort();
+    assert!(lines.windows(2).all(|w| w[0].0 != w[1].0), "no line twice");
+    lines
+}
+
+pub fn lines(store: &Store, host: &TestHost) -> Vec<(LineId, i64, i64, Vec<u8>)> {
+    lines_of(&store.snapshot((i64::MIN, i64::MAX)).expect("reads"), host)
 }

@@ -1,0 +1,153 @@
+//! What the store asks of the server for its work in the background: parsing, filters of lines, and whether the machine
+//! is idle.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use query::{Query, Scratch};
+use record::{Batch, Frame};
+use store::{Host, LineFilter};
+
+use crate::stored::Parsers;
+
+/// The machine counts as idle when it was for this long.
+const IDLE_TIME: Duration = Duration::from_secs(5);
+/// And when less than this part of the time of all processors was used, by whomever, in that time.
+const BUSY_SHARE_MAX: f64 = 0.25;
+
+/// Answers the store.
+pub struct Upkeep {
+    parsers: Arc<Parsers>,
+    /// Whether queries run.
+    asked: Box<dyn Fn() -> bool + Send + Sync>,
+    load: Mutex<Load>,
+}
+
+/// How busy the machine was lately.
+struct Load {
+    since: Instant,
+    processor: Option<Ticks>,
+    is_idle: bool,
+}
+
+impl Upkeep {
+    /// `asked` says whether queries run.
+    pub fn new(parsers: Arc<Parsers>, asked: Box<dyn Fn() -> bool + Send + Sync>) -> Self {
+        let load = Load { since: Instant::now(), processor: ticks(), is_idle: false };
+        Upkeep { parsers, asked, load: Mutex::new(load) }
+    }
+}
+
+impl Host for Upkeep {
+    fn parse(&self, frame: Arc<Frame>) -> Batch {
+        self.parsers.parse(frame)
+    }
+
+    fn filter(&self, text: &str, now_ns: i64) -> Result<LineFilter, String> {
+        line_filter(text, now_ns)
+    }
+
+    /// No query runs, and for some seconds most of the processors' time went to nobody but to work that gives way (like
+    /// encoding again itself, which is counted as `nice`).
+    fn is_idle(&self) -> bool {
+        if (self.asked)() {
+            return false;
+        }
+        let mut load = self.load.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if load.since.elapsed() >= IDLE_TIME {
+            let now = ticks();
+            let share = now.zip(load.processor).map(|(now, before)| now.busy_share(&before));
+            *load = Load {
+                since: Instant::now(),
+                processor: now,
+                is_idle: share.is_some_and(|share| share < BUSY_SHARE_MAX),
+            };
+        }
+        load.is_idle
+    }
+}
+
+/// A filter of lines in LogsQL, without pipes. The error says at which byte what was expected.
+pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
+    let query = Query::parse(text, now_ns).map_err(|error| error.to_string())?;
+    if !query.pipes().is_empty() {
+        return Err("a filter of lines has no pipes".to_owned());
+    }
+    let range = query.filter().time_range();
+    let tail = query.tail(&[]).map_err(|error| error.to_string())?;
+    let selects = move |batch: &Arc<Batch>| {
+        let mut selected = vec![false; batch.len()];
+        let rows = tail.rows(batch, &mut Scratch::default());
+        for index in 0..rows.len() {
+            let (_, place) = rows.line(index).expect("a filter makes no rows");
+            selected[place as usize] = true;
+        }
+        selected
+    };
+    Ok(LineFilter { range_ns: (range.start_ns, range.end_ns), selects: Box::new(selects) })
+}
+
+/// Time of all processors since the machine was started, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn busy_share(&self, before: &Ticks) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        let busy = self.busy.saturating_sub(before.busy);
+        if all == 0 { 1.0 } else { busy as f64 / all as f64 }
+    }
+}
+
+fn ticks() -> Option<Ticks> {
+    parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The first line of `/proc/stat` (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal.
+fn parse_ticks(stat: &str) -> Option<Ticks> {
+    let mut words = stat.lines().next()?.split_ascii_whitespace();
+    if words.next()? != "cpu" {
+        return None;
+    }
+    let counts: Vec<u64> = words.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [user, _nice, system, _idle, _iowait, irq, softirq, steal] = counts[..] else {
+        return None;
+    };
+    Some(Ticks { busy: user + system + irq + softirq + steal, all: counts.iter().sum() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_read() {
+        let stat = "cpu  10 1000 20 300 40 1 2 3 7 7\ncpu0 1 2 3\n";
+        assert_eq!(parse_ticks(stat), Some(Ticks { busy: 36, all: 1376 }));
+        assert_eq!(parse_ticks("cpu 1 2\n"), None);
+        assert_eq!(parse_ticks(""), None);
+        let (before, now) = (Ticks { busy: 10, all: 100 }, Ticks { busy: 20, all: 200 });
+        assert!((now.busy_share(&before) - 0.1).abs() < 1e-9);
+        assert!((now.busy_share(&now) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_filter_selects_rows_and_refuses_pipes() {
+        let filter = line_filter("error", 0).unwrap();
+        let parsers =
+            Parsers::new(record::Parser::new(&record::ParserConfig::default()).expect("no rules"));
+        let mut frame = record::FrameBuilder::new();
+        let origin =
+            record::Origin::new(record::Transport::SyslogTcp, record::Format::Syslog, None);
+        for line in ["an error", "fine", "error again"] {
+            frame.push_line(&origin, 1, line.as_bytes(), false);
+        }
+        let batch = Arc::new(parsers.parse(Arc::new(frame.finish(1, 1).unwrap())));
+        assert_eq!((filter.selects)(&batch), [true, false, true]);
+        assert!(line_filter("error | limit 1", 0).is_err_and(|text| text.contains("pipes")));
+        assert!(line_filter("(", 0).is_err());
+    }
+}

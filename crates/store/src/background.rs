@@ -1,0 +1,400 @@
+//! The work in the background: two threads, of which one works at a time.
+//!
+//! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave. A thread cannot
+//! raise its priority again without privileges, so when sealing must not wait any more (too much is unsealed, or the
+//! disk is nearly full) `store-seal-now` takes over, at normal priority, in the middle of the work if need be. Both
+//! take the same steps, of a frame or a block each.
+//!
+//! Between steps the work waits while frames wait for the disk, unless it must not wait. Nothing is remembered that is
+//! not in files and catalog, so a restart goes on where it was, except for the rewrite under way, which is begun again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use segment::SegmentError;
+use segment::sealed::{Effort, SealedFile};
+
+use crate::catalog::RowState;
+use crate::config::SEAL_RESERVE_PARTS;
+use crate::deletions::DeletionState;
+use crate::error::StoreError;
+use crate::host::Host;
+use crate::plan::{self, Circumstances, Plan};
+use crate::pruning::{Findings, Pruning};
+use crate::rewrite::{Purpose, Rewrite, RewriteError};
+use crate::sealed::SealedSegment;
+use crate::segments::AnySegment;
+use crate::shared::{Shared, lock, write};
+use crate::stats::add;
+use crate::store::Store;
+use crate::writer::{Writer, ms};
+
+/// How long a segment that could not be rewritten is left alone, milliseconds.
+const REST_MS: u64 = 60_000;
+/// How often it is looked whether something is due, when nobody wakes the background.
+const TICK: Duration = Duration::from_millis(500);
+/// The niceness of `store-seal`: the lowest priority.
+const NICE: i32 = 19;
+/// While more than this part of the queue is full, the disk is left to ingest.
+const QUEUE_PARTS: usize = 4;
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is nothing to do at present.
+    Idle,
+    /// Some work was done, and there may be more.
+    Worked,
+}
+
+/// The work in the background and how far it is.
+pub(crate) struct Background {
+    shared: Arc<Shared>,
+    writer: Arc<Mutex<Writer>>,
+    work: Option<Work>,
+    /// Segments that are left alone, until a monotonic time in nanoseconds.
+    resting: HashMap<u64, u64>,
+    was_urgent: bool,
+}
+
+enum Work {
+    Search(Search),
+    Rewrite(Box<Rewrite>),
+}
+
+/// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are any.
+struct Search {
+    segment: Arc<SealedSegment>,
+    file: Arc<SealedFile>,
+    next: usize,
+    pruning: Pruning,
+    findings: Findings,
+}
+
+impl Background {
+    pub(crate) fn new(shared: Arc<Shared>, writer: Arc<Mutex<Writer>>) -> Self {
+        Background { shared, writer, work: None, resting: HashMap::new(), was_urgent: false }
+    }
+
+    /// Does a little of what is due.
+    pub(crate) fn step(&mut self, host: &dyn Host) -> Step {
+        let urgent = self.note_urgency();
+        if self.work.is_none() {
+            self.end_deletions();
+            match self.begin(host) {
+                Some(work) => self.work = Some(work),
+                None => return Step::Idle,
+            }
+        }
+        if self.gives_way(host, urgent) {
+            return Step::Idle;
+        }
+        match self.work.take() {
+            Some(Work::Search(search)) => self.search(search, host),
+            Some(Work::Rewrite(rewrite)) => self.rewrite(rewrite, host),
+            None => {}
+        }
+        Step::Worked
+    }
+
+    fn note_urgency(&mut self) -> bool {
+        let urgent = is_urgent(&self.shared);
+        if urgent && !self.was_urgent {
+            add(&self.shared.counters.urgent, 1);
+            tracing::info!(
+                "sealing does not give way to ingest and queries now: {} MiB are not sealed",
+                plan::backlog_bytes(&self.shared) >> 20
+            );
+        }
+        self.was_urgent = urgent;
+        urgent
+    }
+
+    fn begin(&mut self, host: &dyn Host) -> Option<Work> {
+        let monotonic_ns = self.shared.clock.monotonic_ns();
+        self.resting.retain(|_, until_ns| *until_ns > monotonic_ns);
+        let now_ns = self.shared.clock.now_ns();
+        let idle = host.is_idle();
+        let now = Circumstances { now_ns, resting: &self.resting, idle };
+        let plan = plan::next(&self.shared, &now)?;
+        let reserve = self.shared.config.disk_free_bytes_min;
+        let (purpose, sources, effort, spare) = match plan {
+            Plan::Search(segment) => return self.begin_search(segment, host),
+            // Sealing gives space back, so it may use what is to stay free, but for a rest for the catalog.
+            Plan::Seal(hot) => {
+                let rest = reserve / SEAL_RESERVE_PARTS;
+                (Purpose::Seal, vec![AnySegment::Hot(hot)], Effort::Fast, rest)
+            }
+            Plan::Merge(segments, effort) => {
+                let sources = segments.into_iter().map(AnySegment::Sealed).collect();
+                (Purpose::Merge, sources, effort, reserve)
+            }
+            Plan::Reencode(segment) => {
+                (Purpose::Reencode, vec![AnySegment::Sealed(segment)], Effort::Best, reserve)
+            }
+        };
+        self.begin_rewrite(host, purpose, sources, effort, spare)
+    }
+
+    fn begin_rewrite(
+        &mut self,
+        host: &dyn Host,
+        purpose: Purpose,
+        sources: Vec<AnySegment>,
+        effort: Effort,
+        spare: u64,
+    ) -> Option<Work> {
+        let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
+        let (shared, writer) = (&self.shared, &self.writer);
+        match Rewrite::begin(shared, writer, host, purpose, sources, effort, spare) {
+            Ok(rewrite) => Some(Work::Rewrite(Box::new(rewrite))),
+            Err(error) => {
+                self.failed(&ids, error);
+                None
+            }
+        }
+    }
+
+    fn begin_search(&mut self, segment: Arc<SealedSegment>, host: &dyn Host) -> Option<Work> {
+        let sources = [AnySegment::Sealed(segment.clone())];
+        let now_ns = self.shared.clock.now_ns();
+        let pruning = Pruning::of(&self.shared, &self.writer, host, &sources, now_ns);
+        match self.shared.open_sealed(&segment) {
+            Ok(file) => {
+                let findings = Findings::default();
+                Some(Work::Search(Search { segment, file, next: 0, pruning, findings }))
+            }
+            Err(error) => {
+                self.failed(&[segment.id], RewriteError::Source { segment: segment.id, error });
+                None
+            }
+        }
+    }
+
+    /// Whether the work is to pause, because the machine is not idle any more; drops it when other work must not wait
+    /// for it.
+    fn gives_way(&mut self, host: &dyn Host, urgent: bool) -> bool {
+        let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
+        let sealable = || plan::sealable(&self.shared, &self.resting).is_some();
+        let now_ns = self.shared.clock.now_ns();
+        let waits = match rewrite.purpose {
+            Purpose::Seal | Purpose::Prune => false,
+            Purpose::Merge => urgent,
+            Purpose::Reencode => sealable() || plan::is_any_to_be_searched(&self.shared, now_ns),
+        };
+        if waits {
+            rewrite.abandon(&self.writer);
+            self.work = None;
+            return false;
+        }
+        rewrite.purpose == Purpose::Reencode && !host.is_idle()
+    }
+
+    /// Searches the next block; behind the last one, begins to rewrite what is worth it.
+    fn search(&mut self, mut search: Search, host: &dyn Host) {
+        if !search.segment.fate.is_listed() {
+            return;
+        }
+        let blocks = &search.file.footer().blocks;
+        while blocks.get(search.next).is_some_and(|b| !search.pruning.may_name(b.time_ns)) {
+            search.next += 1;
+        }
+        if search.next < blocks.len() {
+            match search.file.read_block(search.next) {
+                Ok(batch) => {
+                    search.pruning.select(&Arc::new(batch), &mut search.findings);
+                    search.next += 1;
+                    self.work = Some(Work::Search(search));
+                }
+                Err(error) => {
+                    let segment = search.segment.id;
+                    self.failed(&[segment], RewriteError::Source { segment, error });
+                }
+            }
+        } else if search.findings.are_worth(search.segment.bytes_raw) {
+            let spare = self.shared.config.disk_free_bytes_min;
+            let effort = search.segment.effort;
+            let sources = vec![AnySegment::Sealed(search.segment)];
+            self.work = self.begin_rewrite(host, Purpose::Prune, sources, effort, spare);
+        } else {
+            self.note_searched(&search.segment, &search.pruning);
+        }
+    }
+
+    fn note_searched(&self, segment: &SealedSegment, pruning: &Pruning) {
+        use std::sync::atomic::Ordering::Release;
+        let mut writer = lock(&self.writer);
+        segment.deletions_through.store(pruning.deletions_through, Release);
+        segment.rules.store(pruning.rules, Release);
+        writer.save(&segment.row());
+    }
+
+    /// Writes the next frame or block.
+    fn rewrite(&mut self, mut rewrite: Box<Rewrite>, host: &dyn Host) {
+        let ids = rewrite.source_ids();
+        let result = match rewrite.step(host) {
+            Ok(false) => {
+                self.work = Some(Work::Rewrite(rewrite));
+                return;
+            }
+            Ok(true) => rewrite.finish(&self.writer),
+            Err(error) => {
+                rewrite.abandon(&self.writer);
+                Err(error)
+            }
+        };
+        if let Err(error) = result {
+            self.failed(&ids, error);
+        }
+    }
+
+    fn failed(&mut self, segments: &[u64], error: RewriteError) {
+        let until_ns = self.shared.clock.monotonic_ns().saturating_add(ms(REST_MS));
+        match error {
+            RewriteError::Overtaken => return,
+            RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
+                tracing::warn!("segment {segment} cannot be read, will try again: {error}");
+            }
+            RewriteError::Source { segment, error } => self.note_damage(segment, &error),
+            RewriteError::Target(error) => {
+                tracing::warn!("a segment cannot be sealed, will try again: {error}");
+            }
+        }
+        add(&self.shared.counters.failures, 1);
+        self.resting.extend(segments.iter().map(|id| (*id, until_ns)));
+    }
+
+    /// A segment is damaged: it stays as it is, for what can be read of it.
+    fn note_damage(&mut self, segment: u64, error: &SegmentError) {
+        tracing::error!("segment {segment} is left as it is: {error}");
+        let mut writer = lock(&self.writer);
+        if let Some(hot) = self.shared.hot_segment(segment) {
+            write(&hot.index).state = RowState::Damaged;
+            writer.save_row(&hot);
+        } else if let Some(sealed) =
+            self.shared.list().sealed.iter().find(|sealed| sealed.id == segment)
+        {
+            let any = AnySegment::Sealed(sealed.clone());
+            for deletion in lock(&self.shared.deletions).iter_mut() {
+                if deletion.state == DeletionState::Running && deletion.concerns(&any) {
+                    deletion.note = Some(format!("segment {segment} was not searched: {error}"));
+                }
+            }
+            let last = self.shared.deletion_last();
+            sealed.deletions_through.store(last, std::sync::atomic::Ordering::Release);
+            writer.save(&sealed.row());
+        }
+    }
+
+    /// Ends the deletions that have no segment left to search.
+    fn end_deletions(&self) {
+        let running = self.shared.running_deletions();
+        if running.is_empty() {
+            return;
+        }
+        let segments = self.shared.list().by_age();
+        for deletion in running {
+            let mut note = deletion.note.clone();
+            let is_left = |segment: &&AnySegment| deletion.concerns(segment);
+            let (damaged, left): (Vec<&AnySegment>, Vec<_>) =
+                segments.iter().filter(is_left).partition(|s| s.row().state == RowState::Damaged);
+            if !left.is_empty() {
+                continue;
+            }
+            if let Some(segment) = damaged.first() {
+                let text = format!("segment {} is damaged and was not searched", segment.id());
+                note = Some(note.map_or(text.clone(), |note| format!("{note}; {text}")));
+            }
+            let ended = lock(&self.writer).end_deletion(deletion.id, DeletionState::Done, note);
+            if let Err(error) = ended {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+
+    /// Drops what is under way.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(Work::Rewrite(mut rewrite)) = self.work.take() {
+            rewrite.abandon(&self.writer);
+        }
+    }
+}
+
+fn is_urgent(shared: &Shared) -> bool {
+    let low_disk = lock(&shared.background.state).low_disk;
+    let too_much = plan::backlog_bytes(shared) > shared.config.backlog_bytes_max;
+    (low_disk || too_much) && plan::sealable(shared, &HashMap::new()).is_some()
+}
+
+/// Works until the store is closed, while sealing is as urgent as this thread is for.
+fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
+    if !for_urgent && let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::warn!("cannot lower the priority of sealing: {error}");
+    }
+    loop {
+        let mine = is_urgent(shared) == for_urgent;
+        let ingest_waits = shared.queue.bytes() > shared.config.queue_bytes_max / QUEUE_PARTS;
+        let step = match mine && (for_urgent || !ingest_waits) {
+            true => lock(background).step(host),
+            false => Step::Idle,
+        };
+        let signal = &shared.background;
+        let mut state = lock(&signal.state);
+        if state.stopped {
+            return;
+        }
+        if step == Step::Idle {
+            if !state.woken {
+                let waited = signal.changed.wait_timeout(state, TICK);
+                state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            }
+            // Of the two threads the one that it concerns sees to it, at the latest with the next tick.
+            state.woken = false;
+        }
+    }
+}
+
+impl Store {
+    /// Begins to seal segments, merge them, delete lines and encode again, in the background, until the store is
+    /// closed. To be called once.
+    ///
+    /// Errors: no thread can be started.
+    pub fn start_background(&self, host: Arc<dyn Host>) -> Result<(), StoreError> {
+        self.attach_background();
+        let mut threads = lock(&self.background_threads);
+        for (name, for_urgent) in [("store-seal", false), ("store-seal-now", true)] {
+            let (shared, background) = (self.shared.clone(), self.background.clone());
+            let host = host.clone();
+            let thread = std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || run(&shared, &background, &*host, for_urgent))
+                .map_err(StoreError::io(&self.shared.config.data_dir, "start sealing for"))?;
+            threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// Does one step of the work in the background, in this thread: for tests and simulations, instead of
+    /// [`start_background`](Self::start_background).
+    pub fn background_step(&self, host: &dyn Host) -> Step {
+        self.attach_background();
+        lock(&self.background).step(host)
+    }
+
+    fn attach_background(&self) {
+        lock(&self.shared.background.state).attached = true;
+    }
+
+    /// Ends the threads in the background. What is under way is dropped, and begun again after the next start.
+    pub(crate) fn stop_background(&self) {
+        lock(&self.shared.background.state).stopped = true;
+        self.shared.background.changed.notify_all();
+        for thread in std::mem::take(&mut *lock(&self.background_threads)) {
+            if thread.join().is_err() {
+                tracing::error!("sealing panicked; the next start goes on with it");
+            }
+        }
+        lock(&self.background).abandon();
+    }
+}

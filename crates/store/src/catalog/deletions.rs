@@ -1,0 +1,103 @@
+//! Rows of the table of deletions.
+
+use rusqlite::{Row, params};
+
+use super::Catalog;
+use crate::deletions::{Deletion, DeletionState, Scope};
+use crate::error::StoreError;
+
+impl Catalog {
+    /// All deletions, the oldest first.
+    pub(crate) fn deletions(&self) -> Result<Vec<Deletion>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare("SELECT * FROM deletions ORDER BY id")?;
+            let rows = statement.query_map([], read_row)?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        self.wrap(read())
+    }
+
+    /// Adds a deletion and gives it its id, which no other ever had.
+    pub(crate) fn add_deletion(&self, deletion: &mut Deletion) -> Result<(), StoreError> {
+        let sql = "INSERT INTO deletions (filter, state, created_ns, finished_ns, sequence_before, hot_through, \
+            lines, note) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let values = params![
+            deletion.filter,
+            deletion.state.name(),
+            deletion.created_ns,
+            deletion.finished_ns,
+            deletion.scope.sequence_before as i64,
+            deletion.scope.hot_through as i64,
+            deletion.lines as i64,
+            deletion.note,
+        ];
+        self.wrap(self.connection.execute(sql, values))?;
+        deletion.id = self.connection.last_insert_rowid() as u64;
+        Ok(())
+    }
+
+    /// Writes how far a deletion is.
+    pub(crate) fn save_deletion(&self, deletion: &Deletion) -> Result<(), StoreError> {
+        let sql = "UPDATE deletions SET state = ?2, finished_ns = ?3, lines = ?4, note = ?5 WHERE id = ?1";
+        let values = params![
+            deletion.id as i64,
+            deletion.state.name(),
+            deletion.finished_ns,
+            deletion.lines as i64,
+            deletion.note,
+        ];
+        self.wrap(self.connection.execute(sql, values)).map(|_| ())
+    }
+
+    /// Forgets a deletion that has ended.
+    pub(crate) fn remove_deletion(&self, id: u64) -> Result<(), StoreError> {
+        let sql = "DELETE FROM deletions WHERE id = ?1";
+        self.wrap(self.connection.execute(sql, [id as i64])).map(|_| ())
+    }
+}
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<Deletion> {
+    let u64_of = |name: &str| row.get::<_, i64>(name).map(|v| v as u64);
+    let state: String = row.get("state")?;
+    let state = DeletionState::ALL.into_iter().find(|s| s.name() == state);
+    Ok(Deletion {
+        id: u64_of("id")?,
+        filter: row.get("filter")?,
+        state: state.expect("the table allows no other"),
+        created_ns: row.get("created_ns")?,
+        finished_ns: row.get("finished_ns")?,
+        lines: u64_of("lines")?,
+        note: row.get("note")?,
+        scope: Scope {
+            sequence_before: u64_of("sequence_before")?,
+            hot_through: u64_of("hot_through")?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_survive_and_ids_are_given_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Some(dir.path().join("catalog.sqlite"));
+        let catalog = Catalog::open(path.clone()).unwrap();
+        let scope = Scope { sequence_before: 7, hot_through: 3 };
+        let mut first = Deletion::new("app_name:\"x\"", 5, scope);
+        let mut second = Deletion::new("y", 6, scope);
+        catalog.add_deletion(&mut first).unwrap();
+        catalog.add_deletion(&mut second).unwrap();
+        first.state = DeletionState::Done;
+        (first.finished_ns, first.lines, first.note) = (Some(9), 4, Some("n".to_owned()));
+        catalog.save_deletion(&first).unwrap();
+        drop(catalog);
+        let catalog = Catalog::open(path).unwrap();
+        assert_eq!(catalog.deletions().unwrap(), [first, second.clone()]);
+        catalog.remove_deletion(second.id).unwrap();
+        let mut third = Deletion::new("z", 7, scope);
+        catalog.add_deletion(&mut third).unwrap();
+        assert_eq!(third.id, 3);
+    }
+}

@@ -1,0 +1,304 @@
+//! Rows of the table of segments.
+
+use rusqlite::{Connection, Row, params};
+use segment::sealed::Effort;
+
+use super::Catalog;
+use crate::error::StoreError;
+
+/// Where a segment is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowState {
+    /// Being written.
+    Hot,
+    /// Closed.
+    Rolled,
+    /// Closed as it was, because writing to it failed; never written again.
+    Kept,
+    /// Closed as it was, because more is in it than can be read; neither written nor sealed.
+    Damaged,
+    /// Parsed into columns, compressed, immutable.
+    Sealed,
+    /// Being removed.
+    Deleting,
+}
+
+impl RowState {
+    pub(crate) const ALL: [RowState; 6] = [
+        RowState::Hot,
+        RowState::Rolled,
+        RowState::Kept,
+        RowState::Damaged,
+        RowState::Sealed,
+        RowState::Deleting,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RowState::Hot => "hot",
+            RowState::Rolled => "rolled",
+            RowState::Kept => "kept",
+            RowState::Damaged => "damaged",
+            RowState::Sealed => "sealed",
+            RowState::Deleting => "deleting",
+        }
+    }
+}
+
+/// A row of the table of segments. Ranges are from first to last, both inclusive; none when not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentRow {
+    pub(crate) id: u64,
+    pub(crate) file: String,
+    pub(crate) state: RowState,
+    pub(crate) node: u32,
+    pub(crate) created_ns: i64,
+    /// Of a hot segment.
+    pub(crate) frames: u64,
+    /// Of a sealed segment.
+    pub(crate) blocks: u64,
+    pub(crate) lines: u64,
+    pub(crate) bytes_raw: u64,
+    pub(crate) bytes_disk: u64,
+    pub(crate) data_end: u64,
+    pub(crate) sequence: Option<(u64, u64)>,
+    /// All smaller numbers may have been given when the file was made; 0 in rows of version 1.
+    pub(crate) sequence_next: u64,
+    pub(crate) received_ns: Option<(i64, i64)>,
+    pub(crate) time_ns: Option<(i64, i64)>,
+    /// How a sealed segment was encoded.
+    pub(crate) effort: Option<Effort>,
+    /// The greatest mark of the summary in a sealed segment.
+    pub(crate) summarised_through: Option<u64>,
+    /// The last deletion that a sealed segment has behind it.
+    pub(crate) deletions_through: u64,
+    /// Which rules of retention a sealed segment has behind it: a hash of them, 0 for none.
+    pub(crate) rules: u64,
+}
+
+const PUT: &str = "INSERT OR REPLACE INTO segments (id, file, state, node, created_ns, frames, blocks, lines, \
+    bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, received_min_ns, \
+    received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, deletions_through, rules) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+
+impl Catalog {
+    /// All rows, by id.
+    pub(crate) fn rows(&self) -> Result<Vec<SegmentRow>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare("SELECT * FROM segments ORDER BY id")?;
+            let rows = statement.query_map([], read_row)?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        self.wrap(read())
+    }
+
+    /// Writes a row, replacing the one of that id.
+    pub(crate) fn put(&self, row: &SegmentRow) -> Result<(), StoreError> {
+        self.wrap(put(&self.connection, row))
+    }
+
+    /// Writes many rows in one transaction.
+    pub(crate) fn put_all(&mut self, rows: &[SegmentRow]) -> Result<(), StoreError> {
+        self.transact(|connection| rows.iter().try_for_each(|row| put(connection, row)))
+    }
+
+    /// The step that makes a rewritten segment take the place of its sources: the row of the new one, if lines were
+    /// left, and the sources marked for removal, in one transaction.
+    pub(crate) fn replace(
+        &mut self,
+        new: Option<&SegmentRow>,
+        sources: &[u64],
+    ) -> Result<(), StoreError> {
+        self.transact(|connection| {
+            new.map_or(Ok(()), |row| put(connection, row))?;
+            let sql = "UPDATE segments SET state = 'deleting' WHERE id = ?1";
+            sources.iter().try_for_each(|id| connection.execute(sql, [*id as i64]).map(|_| ()))?;
+            let marks = "INSERT INTO meta (key, value) VALUES ('summarised_through', ?1) \
+                ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)";
+            match new.and_then(|row| row.summarised_through) {
+                Some(through) => connection.execute(marks, [through as i64]).map(|_| ()),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// The greatest mark of the summary that ever was in a sealed segment, deleted ones included.
+    pub(crate) fn summarised_through(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.meta::<i64>("summarised_through")?.map(|through| through as u64))
+    }
+
+    /// Removes a row, if it is there.
+    pub(crate) fn remove(&self, id: u64) -> Result<(), StoreError> {
+        let sql = "DELETE FROM segments WHERE id = ?1";
+        self.wrap(self.connection.execute(sql, [id as i64])).map(|_| ())
+    }
+
+    pub(super) fn transact(
+        &mut self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        let run = || {
+            let transaction = self.connection.transaction()?;
+            change(&transaction)?;
+            transaction.commit()
+        };
+        let result = run();
+        self.wrap(result)
+    }
+}
+
+fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
+    let values = params![
+        row.id as i64,
+        row.file,
+        row.state.name(),
+        row.node,
+        row.created_ns,
+        row.frames as i64,
+        row.blocks as i64,
+        row.lines as i64,
+        row.bytes_raw as i64,
+        row.bytes_disk as i64,
+        row.data_end as i64,
+        row.sequence.map(|s| s.0 as i64),
+        row.sequence.map(|s| s.1 as i64),
+        row.sequence_next as i64,
+        row.received_ns.map(|r| r.0),
+        row.received_ns.map(|r| r.1),
+        row.time_ns.map(|t| t.0),
+        row.time_ns.map(|t| t.1),
+        row.effort.map(effort_name),
+        row.summarised_through.map(|through| through as i64),
+        row.deletions_through as i64,
+        row.rules as i64,
+    ];
+    connection.execute(PUT, values).map(|_| ())
+}
+
+fn effort_name(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Fast => "fast",
+        Effort::Best => "best",
+    }
+}
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
+    let u64_of = |name: &str| row.get::<_, i64>(name).map(|v| v as u64);
+    let range = |first: &str, last: &str| -> rusqlite::Result<Option<(i64, i64)>> {
+        Ok(row.get::<_, Option<i64>>(first)?.zip(row.get::<_, Option<i64>>(last)?))
+    };
+    let state: String = row.get("state")?;
+    let state = RowState::ALL.into_iter().find(|s| s.name() == state);
+    let effort = match row.get::<_, Option<String>>("effort")?.as_deref() {
+        Some("fast") => Some(Effort::Fast),
+        Some(_) => Some(Effort::Best),
+        None => None,
+    };
+    Ok(SegmentRow {
+        id: u64_of("id")?,
+        file: row.get("file")?,
+        state: state.expect("the table allows no other"),
+        node: row.get("node")?,
+        created_ns: row.get("created_ns")?,
+        frames: u64_of("frames")?,
+        blocks: u64_of("blocks")?,
+        lines: u64_of("lines")?,
+        bytes_raw: u64_of("bytes_raw")?,
+        bytes_disk: u64_of("bytes_disk")?,
+        data_end: u64_of("data_end")?,
+        sequence: range("sequence_first", "sequence_last")?.map(|s| (s.0 as u64, s.1 as u64)),
+        sequence_next: u64_of("sequence_next")?,
+        received_ns: range("received_min_ns", "received_max_ns")?,
+        time_ns: range("time_min_ns", "time_max_ns")?,
+        effort,
+        summarised_through: row
+            .get::<_, Option<i64>>("summarised_through")?
+            .map(|through| through as u64),
+        deletions_through: u64_of("deletions_through")?,
+        rules: u64_of("rules")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: u64) -> SegmentRow {
+        SegmentRow {
+            id,
+            file: format!("{id}.hot"),
+            state: RowState::Kept,
+            node: u32::MAX,
+            created_ns: -1,
+            frames: 2,
+            blocks: 1,
+            lines: 3,
+            bytes_raw: 4,
+            bytes_disk: 5,
+            data_end: 6,
+            sequence: Some((7, u64::MAX)),
+            sequence_next: u64::MAX,
+            received_ns: Some((i64::MIN, i64::MAX)),
+            time_ns: None,
+            effort: Some(Effort::Best),
+            summarised_through: Some(u64::MAX),
+            deletions_through: 8,
+            rules: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn rows_come_back_and_survive_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Some(dir.path().join("catalog.sqlite"));
+        let mut catalog = Catalog::open(path.clone()).unwrap();
+        assert_eq!(catalog.node().unwrap(), None);
+        catalog.set_node(u32::MAX).unwrap();
+        catalog.put(&row(2)).unwrap();
+        catalog.put(&row(1)).unwrap();
+        catalog.put(&SegmentRow { lines: 9, ..row(1) }).unwrap();
+        catalog.put(&row(3)).unwrap();
+        catalog.remove(3).unwrap();
+        let sealed = SegmentRow { state: RowState::Sealed, summarised_through: Some(70), ..row(4) };
+        catalog.replace(Some(&sealed), &[2]).unwrap();
+        let earlier = SegmentRow { summarised_through: Some(50), ..sealed.clone() };
+        catalog.replace(Some(&earlier), &[]).unwrap();
+        drop(catalog);
+        let catalog = Catalog::open(path).unwrap();
+        assert_eq!(catalog.node().unwrap(), Some(u32::MAX));
+        assert_eq!(catalog.summarised_through().unwrap(), Some(70), "the greatest stays");
+        let replaced = SegmentRow { state: RowState::Deleting, ..row(2) };
+        let expected = [SegmentRow { lines: 9, ..row(1) }, replaced, earlier];
+        assert_eq!(catalog.rows().unwrap(), expected);
+    }
+
+    /// A catalog of version 1 as the first release wrote it is read, and brought up.
+    #[test]
+    fn version_1_becomes_version_2() {
+        let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/catalog-v1.sqlite");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.sqlite");
+        std::fs::copy(fixture, &path).unwrap();
+        let old = SegmentRow {
+            blocks: 0,
+            sequence_next: 0,
+            effort: None,
+            summarised_through: None,
+            deletions_through: 0,
+            rules: 0,
+            ..row(1)
+        };
+        for _ in 0..2 {
+            let catalog = Catalog::open(Some(path.clone())).unwrap();
+            assert_eq!(catalog.node().unwrap(), Some(u32::MAX));
+            let deleting = SegmentRow {
+                state: RowState::Deleting,
+                id: 2,
+                file: "2.hot".into(),
+                ..old.clone()
+            };
+            assert_eq!(catalog.rows().unwrap(), [old.clone(), deleting]);
+            assert_eq!(catalog.deletions().unwrap(), []);
+        }
+    }
+}

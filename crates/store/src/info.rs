@@ -1,0 +1,107 @@
+//! Which segments there are, for those who copy, check and show them.
+
+use std::path::PathBuf;
+
+use crate::catalog::RowState;
+use crate::segments::AnySegment;
+use crate::shared::lock;
+use crate::store::Store;
+
+/// Where a segment is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Being written.
+    Hot,
+    /// Closed with an index; waits to be sealed.
+    Rolled,
+    /// Closed without an index after a failed write; only bytes up to `data_end` count. Waits to be sealed.
+    Kept,
+    /// Damaged; what can be read of it can be read, and it is not sealed.
+    Damaged,
+    /// Sealed.
+    Sealed,
+}
+
+impl SegmentState {
+    /// Its name in the catalog and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            SegmentState::Hot => "hot",
+            SegmentState::Rolled => "rolled",
+            SegmentState::Kept => "kept",
+            SegmentState::Damaged => "damaged",
+            SegmentState::Sealed => "sealed",
+        }
+    }
+
+    pub(crate) fn of(state: RowState) -> Option<SegmentState> {
+        match state {
+            RowState::Hot => Some(SegmentState::Hot),
+            RowState::Rolled => Some(SegmentState::Rolled),
+            RowState::Kept => Some(SegmentState::Kept),
+            RowState::Damaged => Some(SegmentState::Damaged),
+            RowState::Sealed => Some(SegmentState::Sealed),
+            RowState::Deleting => None,
+        }
+    }
+}
+
+/// A segment as it is at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its number; its file is named by it.
+    pub id: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Where it is in its life.
+    pub state: SegmentState,
+    /// Lines in it.
+    pub lines: u64,
+    /// Bytes of the lines with their newlines.
+    pub bytes_raw: u64,
+    /// Length of the file, with what is preallocated.
+    pub bytes_disk: u64,
+    /// How much of the file counts: of a hot segment, up to behind its last durable frame; of others all.
+    pub data_end: u64,
+    /// Least and greatest sequence number.
+    pub sequence: Option<(u64, u64)>,
+    /// Earliest and latest arrival, nanoseconds since 1970 UTC.
+    pub received_ns: Option<(i64, i64)>,
+    /// Earliest and latest event time, as far as known, nanoseconds since 1970 UTC.
+    pub time_ns: Option<(i64, i64)>,
+}
+
+impl SegmentInfo {
+    fn of(segment: &AnySegment) -> Option<SegmentInfo> {
+        let row = segment.row();
+        let state = SegmentState::of(row.state)?;
+        let whole = matches!(state, SegmentState::Rolled | SegmentState::Sealed);
+        Some(SegmentInfo {
+            id: row.id,
+            path: segment.path().to_owned(),
+            state,
+            lines: row.lines,
+            bytes_raw: row.bytes_raw,
+            bytes_disk: row.bytes_disk,
+            data_end: if whole { row.bytes_disk } else { row.data_end },
+            sequence: row.sequence,
+            received_ns: row.received_ns,
+            time_ns: row.time_ns,
+        })
+    }
+}
+
+impl Store {
+    /// The segments there are, the oldest lines first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.shared.list().by_age().iter().filter_map(SegmentInfo::of).collect()
+    }
+
+    /// As [`segments`](Self::segments), and while `work` runs no file is written, replaced or removed: for taking
+    /// second names of the files (hard links), which are a consistent copy then. Senders wait meanwhile, so this is
+    /// for milliseconds. The file of a hot segment goes on growing afterwards; of it, only `data_end` bytes count.
+    pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
+        let _writer = lock(&self.writer);
+        work(&self.segments())
+    }
+}

@@ -1,0 +1,152 @@
+//! Which rows a rewrite leaves out: those that running deletions and due rules of retention name.
+
+use std::sync::Arc;
+
+use record::Batch;
+
+use crate::deletions::DeletionState;
+use crate::host::{Host, LineFilter};
+use crate::plan::{due_rules, rules_stamp};
+use crate::segments::AnySegment;
+use crate::shared::{Shared, lock};
+use crate::writer::Writer;
+
+/// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines stay until the
+/// segment goes as a whole. For what must go there are deletions.
+const WORTH_PARTS: u64 = 8;
+
+/// Filters of lines that are to go, understood, and how many lines each has named.
+pub(crate) struct Pruning {
+    filters: Vec<Doomed>,
+    /// What the segment has behind it once it is rewritten or searched.
+    pub(crate) deletions_through: u64,
+    pub(crate) rules: u64,
+}
+
+struct Doomed {
+    filter: LineFilter,
+    why: Why,
+    lines: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Why {
+    /// Lines of frames below this number.
+    Deletion {
+        id: u64,
+        sequence_before: u64,
+    },
+    Rule,
+}
+
+/// What was found in a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Findings {
+    /// Lines that a deletion names.
+    pub(crate) deleted: u64,
+    /// Bytes of the lines that a rule names.
+    pub(crate) ruled_bytes: u64,
+}
+
+impl Findings {
+    /// Whether a segment of so many bytes is to be written anew.
+    pub(crate) fn are_worth(&self, bytes_raw: u64) -> bool {
+        self.deleted > 0 || (self.ruled_bytes > 0 && self.ruled_bytes >= bytes_raw / WORTH_PARTS)
+    }
+}
+
+impl Pruning {
+    /// The filters that concern a rewrite of `sources`. A deletion whose filter is not understood has failed; a rule's
+    /// is reported, and left out.
+    pub(crate) fn of(
+        shared: &Shared,
+        writer: &std::sync::Mutex<Writer>,
+        host: &dyn Host,
+        sources: &[AnySegment],
+        now_ns: i64,
+    ) -> Pruning {
+        let mut filters = Vec::new();
+        let deletions_through = shared.deletion_last();
+        for deletion in shared.running_deletions() {
+            if !sources.iter().any(|source| deletion.concerns(source)) {
+                continue;
+            }
+            match host.filter(&deletion.filter, deletion.created_ns) {
+                Ok(filter) => {
+                    let sequence_before = deletion.scope.sequence_before;
+                    let why = Why::Deletion { id: deletion.id, sequence_before };
+                    filters.push(Doomed { filter, why, lines: 0 });
+                }
+                Err(error) => {
+                    let ended =
+                        lock(writer).end_deletion(deletion.id, DeletionState::Failed, Some(error));
+                    if let Err(error) = ended {
+                        tracing::warn!("{error}");
+                    }
+                }
+            }
+        }
+        let received = |source: &AnySegment| source.received_ns();
+        let newest =
+            sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let rules = due_rules(&shared.config.rules, newest, now_ns);
+        for rule in &rules {
+            match host.filter(&rule.filter, now_ns) {
+                Ok(filter) => filters.push(Doomed { filter, why: Why::Rule, lines: 0 }),
+                Err(error) => tracing::warn!("retention rule '{}': {error}", rule.filter),
+            }
+        }
+        Pruning { filters, deletions_through, rules: rules_stamp(&rules) }
+    }
+
+    /// Whether any filter may select lines of these event times.
+    pub(crate) fn may_name(&self, time_ns: (i64, i64)) -> bool {
+        let overlaps =
+            |d: &Doomed| d.filter.range_ns.0 <= time_ns.1 && time_ns.0 <= d.filter.range_ns.1;
+        self.filters.iter().any(overlaps)
+    }
+
+    /// For each row whether it goes; None: none does. Each is counted for the first filter that names it.
+    pub(crate) fn select(
+        &mut self,
+        batch: &Arc<Batch>,
+        findings: &mut Findings,
+    ) -> Option<Vec<bool>> {
+        let mut goes: Option<Vec<bool>> = None;
+        for doomed in &mut self.filters {
+            let selected = (doomed.filter.selects)(batch);
+            assert_eq!(selected.len(), batch.len(), "one answer for each row");
+            for row in batch.rows().filter(|row| selected[row.index() as usize]) {
+                let named = match doomed.why {
+                    Why::Deletion { sequence_before, .. } => row.id().sequence < sequence_before,
+                    Why::Rule => true,
+                };
+                let goes = goes.get_or_insert_with(|| vec![false; batch.len()]);
+                let goes = &mut goes[row.index() as usize];
+                if named && !*goes {
+                    *goes = true;
+                    doomed.lines += 1;
+                    match doomed.why {
+                        Why::Deletion { .. } => findings.deleted += 1,
+                        Why::Rule => findings.ruled_bytes += row.raw().len() as u64 + 1,
+                    }
+                }
+            }
+        }
+        goes
+    }
+
+    /// Takes down what was deleted.
+    pub(crate) fn count(&self, writer: &mut Writer) {
+        for doomed in self.filters.iter().filter(|doomed| doomed.lines > 0) {
+            if let Why::Deletion { id, .. } = doomed.why {
+                writer.count_deleted(id, doomed.lines);
+            }
+        }
+    }
+
+    /// Lines that go, so far.
+    pub(crate) fn lines(&self) -> u64 {
+        self.filters.iter().map(|doomed| doomed.lines).sum()
+    }
+}

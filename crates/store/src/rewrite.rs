@@ -1,0 +1,353 @@
+//! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
+//!
+//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of one frame or block, so that
+//! whoever drives it can stop between any two:
+//!
+//! ```text
+//! N.sealing written → synced → N.sealed → directory synced → one transaction: row of N, sources `deleting`
+//!     → one lock: N in the list, sources out → files of the sources removed → their rows removed
+//! ```
+//!
+//! A crash before the transaction leaves the sources, and perhaps a `.sealed` that names them, which counts then; a
+//! crash behind it leaves marks to finish by. A source is not rewritten again, and no other rewrite begins, while a
+//! file that was replaced cannot be removed: a file names only its own sources. Snapshots see the sources or the new segment, never both; those taken
+//! before read on from the open files of the sources.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use record::Batch;
+use segment::sealed::{Effort, Footer, SealOptions, SealedFile, SealedHeader, SealedWriter};
+use segment::{SegmentError, read_frame};
+
+use crate::error::StoreError;
+use crate::host::Host;
+use crate::pruning::{Findings, Pruning};
+use crate::sealed::{SealedSegment, row_of};
+use crate::segments::{AnySegment, Fate, HotSegment, Position, sealed_name, sealing_name};
+use crate::shared::{Shared, lock, read, write};
+use crate::stats::add;
+use crate::writer::{Removing, Writer};
+
+/// A sealed segment is assumed to take at most this part of the raw bytes when room for it is looked for. Logs take a
+/// tenth; where lines cannot be compressed, the disk says so and the rewrite is tried again later.
+const ROOM_PARTS: u64 = 4;
+/// And this much for what is not lines.
+const ROOM_BYTES: u64 = 64 << 10;
+
+/// Why segments are rewritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Seal,
+    Merge,
+    Prune,
+    Reencode,
+}
+
+/// A rewrite under way.
+pub(crate) struct Rewrite {
+    shared: Arc<Shared>,
+    pub(crate) purpose: Purpose,
+    sources: Vec<Source>,
+    /// Source and place in it of the next unit.
+    next: (usize, usize),
+    id: u64,
+    path: PathBuf,
+    /// None once it is finished.
+    writer: Option<SealedWriter>,
+    pruning: Pruning,
+    lines_kept: u64,
+}
+
+enum Source {
+    Hot(Arc<HotSegment>),
+    Sealed(Arc<SealedSegment>, Arc<SealedFile>),
+}
+
+impl Source {
+    fn segment(&self) -> AnySegment {
+        match self {
+            Source::Hot(hot) => AnySegment::Hot(hot.clone()),
+            Source::Sealed(sealed, _) => AnySegment::Sealed(sealed.clone()),
+        }
+    }
+
+    fn units(&self) -> usize {
+        match self {
+            Source::Hot(hot) => read(&hot.index).frames.len(),
+            Source::Sealed(_, file) => file.footer().blocks.len(),
+        }
+    }
+}
+
+/// Why a rewrite ended early.
+#[derive(Debug)]
+pub(crate) enum RewriteError {
+    /// A source cannot be read.
+    Source { segment: u64, error: SegmentError },
+    /// The new file cannot be written.
+    Target(StoreError),
+    /// A source was deleted meanwhile, so there is nothing to do.
+    Overtaken,
+}
+
+impl Rewrite {
+    /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment may take.
+    pub(crate) fn begin(
+        shared: &Arc<Shared>,
+        writer: &Mutex<Writer>,
+        host: &dyn Host,
+        purpose: Purpose,
+        sources: Vec<AnySegment>,
+        effort: Effort,
+        spare: u64,
+    ) -> Result<Rewrite, RewriteError> {
+        let now_ns = shared.clock.now_ns();
+        let pruning = Pruning::of(shared, writer, host, &sources, now_ns);
+        let bytes = room_bytes(&sources);
+        let free_bytes = shared.space().map_err(target)?.free_bytes;
+        if free_bytes < bytes.saturating_add(spare) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            let path = shared.config.segments_dir();
+            return Err(target(SegmentError::Io { path, action: "find room to seal in", source }));
+        }
+        let open = |segment: AnySegment| match segment {
+            AnySegment::Hot(hot) => Ok(Source::Hot(hot)),
+            AnySegment::Sealed(sealed) => match shared.open_sealed(&sealed) {
+                Ok(file) => Ok(Source::Sealed(sealed, file)),
+                Err(error) => Err(RewriteError::Source { segment: sealed.id, error }),
+            },
+        };
+        let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let id = {
+            let mut writer = lock(writer);
+            writer.remove_files();
+            if !writer.removing.is_empty() {
+                let text = "files that were replaced cannot be removed yet";
+                return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
+            }
+            writer.reserved_bytes = bytes;
+            writer.make_room(0);
+            let id = writer.segment_next;
+            // Also when it fails: the file may be there and refuse to go.
+            writer.segment_next += 1;
+            id
+        };
+        let path = shared.config.segments_dir().join(sealing_name(id));
+        let header = SealedHeader {
+            node: shared.node,
+            segment: id,
+            created_ns: now_ns,
+            sequence_next: shared.sequence_next.load(Ordering::Acquire),
+        };
+        let replaces: Vec<u64> = sources.iter().map(|s| s.segment().id()).collect();
+        let options = SealOptions::new(effort);
+        let mut rewrite = Rewrite {
+            shared: shared.clone(),
+            purpose,
+            sources,
+            next: (0, 0),
+            id,
+            path,
+            writer: None,
+            pruning,
+            lines_kept: 0,
+        };
+        let disk = &*shared.disk;
+        match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
+            Ok(file) => rewrite.writer = Some(file),
+            Err(error) => {
+                rewrite.abandon(writer);
+                return Err(target(error));
+            }
+        }
+        Ok(rewrite)
+    }
+
+    /// Writes the next frame or block; true when none is left, so that it is to be [finished](Self::finish).
+    pub(crate) fn step(&mut self, host: &dyn Host) -> Result<bool, RewriteError> {
+        while self.sources.get(self.next.0).is_some_and(|s| self.next.1 == s.units()) {
+            self.next = (self.next.0 + 1, 0);
+        }
+        let Some(source) = self.sources.get(self.next.0) else { return Ok(true) };
+        if !source.segment().is_listed() {
+            return Err(RewriteError::Overtaken);
+        }
+        let batch = match source {
+            Source::Hot(hot) => self.frame(hot, self.next.1, host),
+            Source::Sealed(_, file) => file.read_block(self.next.1).map(Arc::new),
+        };
+        let batch = batch.map_err(|error| {
+            let segment = source.segment().id();
+            RewriteError::Source { segment, error }
+        })?;
+        self.next.1 += 1;
+        let mut goes = None;
+        if self.pruning.may_name(batch.time_range_ns()) {
+            goes = self.pruning.select(&batch, &mut Findings::default());
+        }
+        let gone = goes.iter().flatten().filter(|goes| **goes).count();
+        self.lines_kept += (batch.len() - gone) as u64;
+        let writer = self.writer.as_mut().expect("not finished");
+        let pushed = match &goes {
+            None => writer.push(batch, None),
+            Some(goes) => writer.push(batch, Some(&|row| !goes[row.index() as usize])),
+        };
+        pushed.map_err(target)?;
+        Ok(false)
+    }
+
+    fn frame(
+        &self,
+        hot: &Arc<HotSegment>,
+        place: usize,
+        host: &dyn Host,
+    ) -> Result<Arc<Batch>, SegmentError> {
+        let position = Position { segment: hot.id, frame: place as u32 };
+        if let Some(batch) = self.shared.cache.batch(position) {
+            return Ok(batch);
+        }
+        if let Some(frame) = self.shared.cache.frame(position) {
+            return Ok(Arc::new(host.parse(frame)));
+        }
+        let entry = read(&hot.index).frames[place];
+        let file = self.shared.open(hot)?;
+        Ok(Arc::new(host.parse(Arc::new(read_frame(&*file, &hot.path, &entry)?))))
+    }
+
+    /// Completes the new file and puts it in the place of its sources.
+    pub(crate) fn finish(mut self, writer: &Mutex<Writer>) -> Result<(), RewriteError> {
+        let file = self.writer.take().expect("not finished");
+        let result = match self.lines_kept {
+            0 => {
+                drop(file);
+                let _ = self.shared.disk.remove(&self.path);
+                self.publish(writer, None)
+            }
+            _ => file.finish().map_err(target).and_then(|footer| {
+                add(&self.shared.counters.sealed_bytes_written, footer.bytes_disk);
+                self.publish(writer, Some(&footer))
+            }),
+        };
+        if result.is_err() {
+            self.abandon(writer);
+        } else {
+            lock(writer).reserved_bytes = 0;
+            self.count();
+        }
+        result
+    }
+
+    fn publish(&self, writer: &Mutex<Writer>, new: Option<&Footer>) -> Result<(), RewriteError> {
+        let shared = &self.shared;
+        let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
+        let lines: u64 = sources.iter().map(AnySegment::lines).sum();
+        let kept = new.map_or(0, Footer::lines);
+        assert_eq!(kept + self.pruning.lines(), lines, "each line is kept or deleted");
+        let mut writer = lock(writer);
+        if !sources.iter().all(AnySegment::is_listed) {
+            return Err(RewriteError::Overtaken);
+        }
+        let mut segment = None;
+        if let Some(footer) = new {
+            let dir = shared.config.segments_dir();
+            let path = dir.join(sealed_name(self.id));
+            let io = |action| {
+                let path = path.clone();
+                move |source| RewriteError::Target(StoreError::Io { path, action, source })
+            };
+            shared.disk.rename(&self.path, &path).map_err(io("rename to"))?;
+            shared.disk.sync_dir(&dir).map_err(io("sync the directory of"))?;
+            let mut row = row_of(footer);
+            row.deletions_through = self.pruning.deletions_through;
+            row.rules = self.pruning.rules;
+            // Its rows may have been deleted; what they said holds.
+            let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
+            row.summarised_through = row.summarised_through.max(marks);
+            segment = Some((SealedSegment::from_row(&row, &dir), row));
+        } else if sources.iter().any(|s| writer.is_last_witness(s)) {
+            writer.create(0).map_err(target)?;
+        }
+        let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
+        if let Err(error) = writer.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
+            // The files say the same: the new one names those it replaces. The rows follow later.
+            tracing::warn!("{error}");
+            writer.catalog_stale = true;
+        }
+        for source in &self.sources {
+            match source {
+                Source::Hot(hot) => drop(shared.open(hot)),
+                Source::Sealed(sealed, file) => sealed.keep_open(file.clone()),
+            }
+        }
+        {
+            let mut segments = write(&shared.segments);
+            ids.iter().for_each(|id| segments.remove(*id));
+            if let Some((segment, _)) = segment {
+                let mut marks = lock(&shared.summarised_through);
+                *marks = (*marks).max(segment.summarised_through);
+                segments.add_sealed(Arc::new(segment));
+            }
+        }
+        for source in &sources {
+            shared.forget(source, Fate::Replaced);
+            writer.removing.push(Removing {
+                id: source.id(),
+                path: source.path().to_owned(),
+                bytes: source.file_bytes(),
+            });
+        }
+        self.pruning.count(&mut writer);
+        writer.remove_files();
+        Ok(())
+    }
+
+    /// Leaves things as they were before.
+    pub(crate) fn abandon(&mut self, writer: &Mutex<Writer>) {
+        self.writer = None;
+        let mut writer = lock(writer);
+        let published = self.shared.config.segments_dir().join(sealed_name(self.id));
+        for path in [&self.path, &published] {
+            writer.removing.push(Removing { id: self.id, path: path.clone(), bytes: 0 });
+        }
+        writer.remove_files();
+        writer.reserved_bytes = 0;
+    }
+
+    fn count(&self) {
+        let counters = &self.shared.counters;
+        match self.purpose {
+            Purpose::Seal => {
+                let raw: u64 = self.sources.iter().map(|s| s.segment().row().bytes_raw).sum();
+                add(&counters.sealed_segments, 1);
+                add(&counters.sealed_bytes_raw, raw);
+            }
+            Purpose::Merge => add(&counters.merges, 1),
+            Purpose::Prune => {}
+            Purpose::Reencode => add(&counters.reencoded_segments, 1),
+        }
+        if self.pruning.lines() > 0 {
+            add(&counters.deleted_from_segments, 1);
+            add(&counters.lines_deleted, self.pruning.lines());
+        }
+    }
+
+    /// The segments that are rewritten.
+    pub(crate) fn source_ids(&self) -> Vec<u64> {
+        self.sources.iter().map(|s| s.segment().id()).collect()
+    }
+}
+
+fn target(error: SegmentError) -> RewriteError {
+    RewriteError::Target(error.into())
+}
+
+/// Room to be looked for before a rewrite.
+pub(crate) fn room_bytes(sources: &[AnySegment]) -> u64 {
+    let bytes = |source: &AnySegment| match source {
+        AnySegment::Hot(hot) => read(&hot.index).totals.bytes_raw / ROOM_PARTS,
+        AnySegment::Sealed(sealed) => sealed.bytes_disk,
+    };
+    sources.iter().map(bytes).sum::<u64>() + ROOM_BYTES
+}

@@ -1,0 +1,189 @@
+//! What is in the store at one moment: for questions, and for the parse stage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::LineId;
+
+use crate::config::COMMITTED_FRAMES_MAX;
+use crate::error::StoreError;
+use crate::handle::{CommittedFrame, FrameHandle};
+use crate::sealed::{SealedSegment, may_hold};
+use crate::segments::{HotSegment, Position};
+use crate::shared::{lock, read};
+use crate::stats::StoreState;
+use crate::store::Store;
+use crate::unit::{BlockHandle, Unit};
+
+impl Store {
+    /// The units that may hold event times from the first to the second instant, both inclusive, nanoseconds since
+    /// 1970 UTC. Newest first by their latest event time; those whose times are not known come before. Each line is in
+    /// one of them, also while segments are being sealed or merged.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn snapshot(&self, range_ns: (i64, i64)) -> Result<Vec<Unit>, StoreError> {
+        let segments = self.shared.list();
+        let mut units = Vec::new();
+        for segment in &segments.hot {
+            self.frames_of(segment, range_ns, &mut units);
+        }
+        let inside = |s: &&Arc<SealedSegment>| overlaps(s.time_ns, range_ns);
+        for segment in segments.sealed.iter().filter(inside) {
+            let blocks =
+                self.blocks_of(segment, |block| overlaps(Some(block.time_ns), range_ns))?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        units.sort_by_cached_key(|unit| {
+            let newest = unit.time_range().map_or(i64::MAX, |(_, max)| max);
+            std::cmp::Reverse((unit.time_range().is_none(), newest, unit.position()))
+        });
+        Ok(units)
+    }
+
+    /// The units that may hold a line; at most one of them does.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn find(&self, id: LineId) -> Result<Vec<Unit>, StoreError> {
+        let segments = self.shared.list();
+        let hot = segments.hot.iter().rev();
+        if let Some(frame) = hot.filter_map(|s| self.frame_of(s, id.sequence)).next() {
+            return Ok(vec![Unit::Frame(frame)]);
+        }
+        let mut units = Vec::new();
+        let node = self.shared.node;
+        for segment in segments.sealed.iter().filter(|s| s.node == node) {
+            let (first, last) = segment.sequence.unwrap_or((u64::MAX, 0));
+            if (first..=last).contains(&id.sequence) {
+                let blocks = self.blocks_of(segment, |block| may_hold(block, id.sequence))?;
+                units.extend(blocks.into_iter().map(Unit::Block));
+            }
+        }
+        Ok(units)
+    }
+
+    /// The cursor just before the first frame of a hot segment whose event times are not known: where the parse stage
+    /// begins. What is sealed is parsed.
+    pub fn first_unparsed(&self) -> Position {
+        let mut end = Position::START;
+        for segment in &self.shared.hot() {
+            let index = read(&segment.index);
+            if index.times_unknown > 0 {
+                let unknown = index.frames.iter().position(|e| e.time_range_ns().is_none());
+                let frame = unknown.expect("it was counted") as u32;
+                return Position { segment: segment.id, frame }.before();
+            }
+            if let Some(last) = index.frames.len().checked_sub(1) {
+                end = Position { segment: segment.id, frame: last as u32 };
+            }
+        }
+        end
+    }
+
+    /// The frames of hot segments, in the order in which they became durable.
+    pub fn hot_frames(&self) -> Vec<FrameHandle> {
+        let mut frames = Vec::new();
+        for segment in &self.shared.hot() {
+            let index = read(&segment.index);
+            let places = 0..index.frames.len();
+            frames.extend(places.map(|place| self.handle(segment, place, index.frames[place])));
+        }
+        frames
+    }
+
+    /// The first frames behind a cursor, in the order in which they became durable, at most 64; those of segments that
+    /// are sealed already are left out. Waits for one up to `timeout`; empty when none came, or at once when the store
+    /// is closed and none is left.
+    pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
+        let deadline = std::time::Instant::now() + timeout;
+        let mut groups = lock(&self.shared.groups);
+        loop {
+            let seen = *groups;
+            drop(groups);
+            let frames = self.committed(after);
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if !frames.is_empty() || left.is_zero() || self.shared.state() == StoreState::Closed {
+                return frames;
+            }
+            groups = lock(&self.shared.groups);
+            if *groups == seen {
+                let waited = self.shared.grown.wait_timeout(groups, left);
+                groups = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    fn committed(&self, after: Position) -> Vec<CommittedFrame> {
+        let mut frames = Vec::new();
+        for segment in self.shared.hot().iter().filter(|s| s.id >= after.segment) {
+            let index = read(&segment.index);
+            let from = match segment.id == after.segment {
+                true => (after.frame as usize).saturating_add(1),
+                false => 0,
+            };
+            for place in from..index.frames.len() {
+                let handle = self.handle(segment, place, index.frames[place]);
+                let (position, sequence) = (handle.position(), handle.sequence());
+                frames.push(CommittedFrame { position, sequence, handle });
+                if frames.len() == COMMITTED_FRAMES_MAX {
+                    return frames;
+                }
+            }
+        }
+        frames
+    }
+
+    fn frames_of(&self, segment: &Arc<HotSegment>, range_ns: (i64, i64), units: &mut Vec<Unit>) {
+        let index = read(&segment.index);
+        if index.times_unknown == 0 && !overlaps(index.totals.time_ns, range_ns) {
+            return;
+        }
+        let frames = index.frames.iter().enumerate();
+        let inside = frames.filter(|(_, entry)| {
+            let times = entry.time_range_ns();
+            times.is_none() || overlaps(times, range_ns)
+        });
+        units.extend(inside.map(|(place, entry)| Unit::Frame(self.handle(segment, place, *entry))));
+    }
+
+    fn frame_of(&self, segment: &Arc<HotSegment>, sequence: u64) -> Option<FrameHandle> {
+        let index = read(&segment.index);
+        let (first, last) = index.totals.sequence?;
+        if sequence < first || last < sequence {
+            return None;
+        }
+        let own = (self.shared.node, sequence);
+        let place = index.frames.iter().position(|entry| (entry.node, entry.sequence) == own)?;
+        Some(self.handle(segment, place, index.frames[place]))
+    }
+
+    /// Blocks of a sealed segment; none when it was deleted meanwhile.
+    fn blocks_of(
+        &self,
+        segment: &Arc<SealedSegment>,
+        wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
+    ) -> Result<Vec<BlockHandle>, StoreError> {
+        match self.shared.open_sealed(segment) {
+            Ok(file) => Ok(BlockHandle::of_segment(&self.shared, segment, &file, wanted)),
+            Err(_) if segment.fate.is_deleted() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn handle(
+        &self,
+        segment: &Arc<HotSegment>,
+        place: usize,
+        entry: segment::FrameEntry,
+    ) -> FrameHandle {
+        FrameHandle {
+            shared: self.shared.clone(),
+            segment: segment.clone(),
+            frame: place as u32,
+            entry,
+        }
+    }
+}
+
+fn overlaps(times: Option<(i64, i64)>, range: (i64, i64)) -> bool {
+    times.is_some_and(|(min, max)| min <= range.1 && range.0 <= max)
+}

@@ -1,0 +1,155 @@
+//! What a question reads: a frame of a hot segment, or a block of a sealed one.
+
+use std::sync::Arc;
+
+use record::Batch;
+use segment::sealed::SealedFile;
+
+use crate::error::StoreError;
+use crate::handle::FrameHandle;
+use crate::sealed::SealedSegment;
+use crate::segments::Position;
+use crate::shared::Shared;
+
+/// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever is sealed, merged
+/// or rewritten while it is in use: a unit reads what was there when the snapshot was taken, unless that was deleted.
+#[derive(Clone)]
+pub enum Unit {
+    /// A frame of a hot segment; whoever reads it parses it.
+    Frame(FrameHandle),
+    /// A block of a sealed segment.
+    Block(BlockHandle),
+}
+
+impl Unit {
+    /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC; none before parsing.
+    pub fn time_range(&self) -> Option<(i64, i64)> {
+        match self {
+            Unit::Frame(frame) => frame.time_range(),
+            Unit::Block(block) => Some(block.time_ns),
+        }
+    }
+
+    /// Lines in it.
+    pub fn lines(&self) -> u64 {
+        match self {
+            Unit::Frame(frame) => frame.lines(),
+            Unit::Block(block) => block.lines,
+        }
+    }
+
+    /// Bytes of its lines with their newlines.
+    pub fn bytes_raw(&self) -> u64 {
+        match self {
+            Unit::Frame(frame) => frame.payload_bytes(),
+            Unit::Block(block) => block.bytes_raw,
+        }
+    }
+
+    /// Whether all its lines were made by Loginson itself: rows of the summary are in such units only.
+    pub fn is_internal(&self) -> bool {
+        match self {
+            Unit::Frame(frame) => frame.is_internal(),
+            Unit::Block(block) => block.is_internal,
+        }
+    }
+
+    /// Segment, and place there of the frame or block. Says nothing about the order of lines when segments of both
+    /// kinds are compared.
+    pub fn position(&self) -> Position {
+        match self {
+            Unit::Frame(frame) => frame.position(),
+            Unit::Block(block) => block.position(),
+        }
+    }
+
+    /// Its records, if they are in memory.
+    pub fn cached(&self) -> Option<Arc<Batch>> {
+        match self {
+            Unit::Frame(frame) => frame.cached(),
+            Unit::Block(block) => block.cached(),
+        }
+    }
+}
+
+/// Refers to a block of a sealed segment. Cheap to clone; does not keep its lines from being deleted, but can be
+/// read on when the segment is rewritten meanwhile.
+#[derive(Clone)]
+pub struct BlockHandle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) segment: Arc<SealedSegment>,
+    pub(crate) block: u32,
+    pub(crate) lines: u64,
+    pub(crate) bytes_raw: u64,
+    pub(crate) time_ns: (i64, i64),
+    pub(crate) is_internal: bool,
+}
+
+impl BlockHandle {
+    /// All blocks of a segment for which `wanted` holds.
+    pub(crate) fn of_segment(
+        shared: &Arc<Shared>,
+        segment: &Arc<SealedSegment>,
+        file: &SealedFile,
+        wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
+    ) -> Vec<BlockHandle> {
+        let blocks = file.footer().blocks.iter().enumerate().filter(|(_, entry)| wanted(entry));
+        let handle = |(place, entry): (usize, &segment::sealed::BlockEntry)| BlockHandle {
+            shared: shared.clone(),
+            segment: segment.clone(),
+            block: place as u32,
+            lines: u64::from(entry.lines),
+            bytes_raw: entry.bytes_raw,
+            time_ns: entry.time_ns,
+            is_internal: entry.lines_internal == entry.lines,
+        };
+        blocks.map(handle).collect()
+    }
+
+    /// Segment, and place of the block there.
+    pub fn position(&self) -> Position {
+        Position { segment: self.segment.id, frame: self.block }
+    }
+
+    /// The segment's file, to look into its footer. None when it was deleted meanwhile.
+    ///
+    /// Errors: the file cannot be read or is damaged; the text names file and byte.
+    pub fn file(&self) -> Result<Option<Arc<SealedFile>>, StoreError> {
+        if self.segment.fate.is_deleted() {
+            return Ok(None);
+        }
+        match self.shared.open_sealed(&self.segment) {
+            Ok(file) => Ok(Some(file)),
+            Err(_) if self.segment.fate.is_deleted() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Its records, if they are in memory.
+    pub fn cached(&self) -> Option<Arc<Batch>> {
+        if self.segment.fate.is_deleted() {
+            return None;
+        }
+        self.shared.cache.batch(self.position())
+    }
+
+    /// Its records, from memory or from disk; kept in memory as long as there is room. None when they were deleted
+    /// meanwhile.
+    ///
+    /// Errors: the file cannot be read or is damaged; the text names file and byte.
+    pub fn read(&self) -> Result<Option<Arc<Batch>>, StoreError> {
+        if let Some(batch) = self.cached() {
+            return Ok(Some(batch));
+        }
+        let Some(file) = self.file()? else { return Ok(None) };
+        let batch = Arc::new(file.read_block(self.block as usize)?);
+        if self.segment.fate.is_listed() {
+            self.shared.cache.put_block(self.position(), batch.clone());
+            // It may have been deleted or replaced just now, and the cache cleared before.
+            if !self.segment.fate.is_listed() {
+                self.shared.cache.remove_segment(self.segment.id);
+            }
+        }
+        Ok(Some(batch))
+    }
+}

@@ -1,0 +1,325 @@
+//! The life of a segment: sealed, merged, searched, rewritten; nothing lost, nothing twice, also across restarts.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
+use platform::{Clock, Disk, ManualClock, SimDisk};
+use record::LineId;
+use store::{DeletionState, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
+
+struct Bench {
+    dir: tempfile::TempDir,
+    disk: SimDisk,
+    clock: Arc<ManualClock>,
+    config: StoreConfig,
+    host: TestHost,
+    store: Arc<Store>,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut StoreConfig)) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SimDisk::new(1).with_os_dir(dir.path().to_owned());
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000));
+        let mut config = config("/data");
+        change(&mut config);
+        let store = Self::store(&config, &disk, &clock);
+        Bench { dir, disk, clock, config, host: TestHost::new(), store }
+    }
+
+    fn store(config: &StoreConfig, disk: &SimDisk, clock: &Arc<ManualClock>) -> Arc<Store> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let clock: Arc<dyn Clock> = clock.clone();
+        open(config, &disk, &clock)
+    }
+
+    /// A segment of `lines` lines of 100 bytes, closed, parsed and counted.
+    fn segment(&self, lines: u32) {
+        self.clock.advance_ns(1_000);
+        let now_ns = self.clock.now_ns();
+        let frames = (0..2).map(|_| frame_at(self.store.next_sequence(), lines / 2, 100, now_ns));
+        assert!(append(&self.store, frames.collect()).iter().all(Result::is_ok));
+        self.store.roll();
+        parse_all(&self.store, &self.host);
+    }
+
+    fn states(&self) -> Vec<SegmentState> {
+        self.store.segments().iter().map(|s| s.state).collect()
+    }
+
+    /// Closes and opens; or cuts the power.
+    fn restart(&mut self, orderly: bool) {
+        if orderly {
+            self.store.close().unwrap();
+        } else {
+            self.disk.crash();
+            let _ = self.store.close();
+            self.disk.restart();
+        }
+        self.store = Self::store(&self.config, &self.disk, &self.clock);
+    }
+
+    fn files(&self) -> Vec<String> {
+        self.disk.list(Path::new("/data/segments")).unwrap()
+    }
+}
+
+#[test]
+fn a_closed_segment_is_sealed_and_reads_as_before() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(1_000);
+    bench.segment(500);
+    let before = lines(&bench.store, &bench.host);
+    let old = bench.store.snapshot((i64::MIN, i64::MAX)).unwrap();
+    assert!(work(&bench.store, &bench.host) > 0);
+    assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
+    assert_eq!(lines(&bench.store, &bench.host), before);
+    assert_eq!(lines_of(&old, &bench.host), before, "an old snapshot reads on");
+    let stats = bench.store.stats();
+    assert_eq!((stats.lines, stats.segments_sealed, stats.sealing.sealed_segments), (1_500, 2, 2));
+    assert_eq!(stats.sealing.lag_segments, 0);
+    assert!(stats.bytes_disk < stats.bytes_raw);
+    assert_eq!(bench.files(), ["3.sealed", "4.sealed"]);
+    for orderly in [true, false] {
+        drop(bench.store.snapshot((i64::MIN, i64::MAX)).unwrap());
+        bench.restart(orderly);
+        assert_eq!(lines(&bench.store, &bench.host), before);
+        assert_eq!(bench.store.stats().lines, 1_500);
+        assert_eq!(work(&bench.store, &bench.host), 0);
+        assert!(bench.store.next_sequence().1 > 4);
+    }
+    bench.segment(100);
+    assert_eq!(lines(&bench.store, &bench.host).len(), 1_600);
+    assert!(bench.dir.path().join("catalog.sqlite").exists());
+}
+
+#[test]
+fn only_what_is_closed_parsed_and_counted_is_sealed() {
+    let bench = Bench::new(|_| {});
+    let now_ns = bench.clock.now_ns();
+    let frames = vec![frame_at(bench.store.next_sequence(), 10, 100, now_ns)];
+    assert!(append(&bench.store, frames)[0].is_ok());
+    parse_all(&bench.store, &bench.host);
+    assert_eq!(bench.store.background_step(&bench.host), Step::Idle, "it is being written");
+    bench.store.roll();
+    let frames = vec![frame_at(bench.store.next_sequence(), 10, 100, now_ns)];
+    assert!(append(&bench.store, frames)[0].is_ok());
+    bench.store.roll();
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Sealed, SegmentState::Rolled], "not parsed");
+    parse_all(&bench.store, &bench.host);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
+}
+
+#[test]
+fn lines_are_found_by_name_in_both_kinds() {
+    let bench = Bench::new(|_| {});
+    bench.segment(1_000);
+    work(&bench.store, &bench.host);
+    bench.segment(1_000);
+    for sequence in 1..=4 {
+        let id = LineId { sequence, line: 499 };
+        let units = bench.store.find(id).unwrap();
+        assert_eq!(matches!(units[0], Unit::Block(_)), sequence <= 2);
+        let found = lines_of(&units, &bench.host);
+        assert_eq!(found.iter().filter(|line| line.0 == id).count(), 1);
+    }
+    assert!(bench.store.find(LineId { sequence: 9, line: 0 }).unwrap().is_empty());
+}
+
+#[test]
+fn small_neighbours_are_merged() {
+    let mut bench = Bench::new(|_| {});
+    for _ in 0..8 {
+        bench.segment(200);
+        work(&bench.store, &bench.host);
+    }
+    let before = lines(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Sealed], "eight of a size make one");
+    assert_eq!(before.len(), 1_600);
+    assert_eq!(bench.store.stats().sealing.merges, 1);
+    bench.restart(false);
+    assert_eq!(lines(&bench.store, &bench.host), before);
+    assert_eq!(bench.files().len(), 1);
+}
+
+#[test]
+fn segments_are_encoded_again_once_when_idle() {
+    let bench = Bench::new(|_| {});
+    bench.segment(2_000);
+    bench.host.idle.store(true, Ordering::Relaxed);
+    let before = lines(&bench.store, &bench.host);
+    work(&bench.store, &bench.host);
+    let stats = bench.store.stats().sealing;
+    assert_eq!((stats.sealed_segments, stats.reencoded_segments), (1, 1));
+    assert_eq!(lines(&bench.store, &bench.host), before);
+    assert_eq!(work(&bench.store, &bench.host), 0);
+}
+
+#[test]
+fn lines_are_deleted_by_filter_wherever_they_are_and_across_restarts() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(1_000);
+    work(&bench.store, &bench.host);
+    bench.segment(1_000);
+    let now_ns = bench.clock.now_ns();
+    let frames = vec![frame_at(bench.store.next_sequence(), 100, 100, now_ns)];
+    assert!(append(&bench.store, frames)[0].is_ok());
+    let before = lines(&bench.store, &bench.host);
+    // "1-7", "1-70" and so on, "11-7" none: sequences are 1 to 5.
+    let deletion = bench.store.delete_lines("1-7").unwrap();
+    let unknown = bench.store.delete_lines("").unwrap();
+    let cancelled = bench.store.delete_lines("2-").unwrap();
+    assert!(bench.store.cancel_deletion(cancelled.id).unwrap());
+    assert!(!bench.store.cancel_deletion(cancelled.id).unwrap());
+    assert!(!bench.store.cancel_deletion(77).unwrap());
+    assert_eq!(bench.store.deletions()[0].1.segments_left, 3);
+    bench.restart(false);
+    let (found, progress) = bench.store.deletions()[0].clone();
+    assert_eq!((found.state, progress.segments_left), (DeletionState::Running, 3));
+    // Lines that come later are not meant.
+    let later = frame_at((bench.store.node(), 1_000), 100, 100, now_ns);
+    assert!(append(&bench.store, vec![later])[0].is_ok());
+    bench.store.roll();
+    parse_all(&bench.store, &bench.host);
+    work(&bench.store, &bench.host);
+    let states: Vec<_> = bench.store.deletions().iter().map(|d| d.0.state).collect();
+    let expected = [DeletionState::Done, DeletionState::Failed, DeletionState::Cancelled];
+    assert_eq!(states, expected);
+    assert_eq!(bench.store.deletions()[0].0.lines, 1 + 10);
+    assert_eq!(bench.store.deletions()[1].0.note.as_deref(), Some("the filter is empty"));
+    assert_eq!(deletion.id + 1, unknown.id);
+    let mut after = lines(&bench.store, &bench.host);
+    after.retain(|line| line.0.sequence != 1_000);
+    let gone = |line: &LineId| line.sequence == 1 && line.line.to_string().starts_with('7');
+    let expected: Vec<_> = before.iter().filter(|line| !gone(&line.0)).cloned().collect();
+    assert_eq!(after, expected);
+    bench.restart(true);
+    assert_eq!(work(&bench.store, &bench.host), 0);
+    assert_eq!(bench.store.stats().lines, 2_100 - 11 + 100);
+}
+
+#[test]
+fn a_deletion_of_all_lines_leaves_no_file_and_no_number_free() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(100);
+    bench.segment(100);
+    work(&bench.store, &bench.host);
+    bench.store.delete_lines("-").unwrap();
+    work(&bench.store, &bench.host);
+    assert_eq!((bench.store.stats().lines, lines(&bench.store, &bench.host).len()), (0, 0));
+    assert!(bench.files().iter().all(|name| name.ends_with(".hot")));
+    bench.restart(false);
+    assert_eq!(bench.store.next_sequence().1, 5);
+}
+
+#[test]
+fn rules_of_retention_rewrite_what_is_worth_it() {
+    let rule = |filter: &str, age_ns| RetentionRule { filter: filter.to_owned(), age_ns };
+    let bench = Bench::new(|config| {
+        config.rules = vec![rule("1-", 1_000_000), rule("2-33", 1_000_000)];
+    });
+    bench.segment(1_000);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.store.stats().lines, 1_000, "not old enough");
+    bench.clock.advance_ns(2_000_000);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.store.stats().lines, 489, "a half is worth it, and takes the rest along");
+    assert_eq!(work(&bench.store, &bench.host), 0);
+    assert_eq!(bench.store.stats().sealing.lines_deleted, 511);
+    let bench = Bench::new(|config| config.rules = vec![rule("2-33", 1_000_000)]);
+    bench.segment(1_000);
+    work(&bench.store, &bench.host);
+    bench.clock.advance_ns(2_000_000);
+    assert!(work(&bench.store, &bench.host) > 0, "it is searched, once");
+    assert_eq!(bench.store.stats().lines, 1_000, "eleven lines are not worth it");
+    assert_eq!(work(&bench.store, &bench.host), 0);
+}
+
+#[test]
+fn limits_on_age_and_bytes_hold_for_sealed_segments() {
+    let mut bench = Bench::new(|config| config.age_ns = Some(1_000_000));
+    bench.segment(1_000);
+    work(&bench.store, &bench.host);
+    let unit = bench.store.snapshot((i64::MIN, i64::MAX)).unwrap().remove(0);
+    bench.clock.advance_ns(2_000_000);
+    bench.store.run_retention(bench.clock.now_ns());
+    assert_eq!(bench.store.stats().lines, 0);
+    let Unit::Block(block) = unit else { panic!("it was sealed") };
+    assert!(block.read().unwrap().is_none(), "deleted meanwhile");
+    bench.restart(false);
+    assert_eq!(bench.store.next_sequence().1, 3);
+
+    let bench = Bench::new(|config| config.bytes_max = Some(8 << 20));
+    for _ in 0..60 {
+        bench.segment(5_000);
+        work(&bench.store, &bench.host);
+        assert!(bench.store.stats().bytes_disk <= 8 << 20);
+        assert!(bench.disk.used_bytes() <= 8 << 20);
+    }
+    assert!(bench.store.stats().segments_sealed > 8);
+}
+
+#[test]
+fn power_cuts_at_every_sync_of_a_rewrite_lose_and_repeat_nothing() {
+    for lost_catalog in [false, true] {
+        for sync in 1..12 {
+            let mut bench = Bench::new(|_| {});
+            for _ in 0..8 {
+                bench.segment(100);
+            }
+            let before = lines(&bench.store, &bench.host);
+            bench.disk.crash_at_sync(sync);
+            for _ in 0..500 {
+                if bench.disk.is_crashed() {
+                    break;
+                }
+                bench.store.background_step(&bench.host);
+            }
+            if lost_catalog {
+                let _ = std::fs::remove_file(bench.dir.path().join("catalog.sqlite"));
+            }
+            bench.restart(false);
+            assert_eq!(lines(&bench.store, &bench.host), before, "after sync {sync}");
+            parse_all(&bench.store, &bench.host);
+            work(&bench.store, &bench.host);
+            assert_eq!(lines(&bench.store, &bench.host), before, "after sync {sync}, sealed");
+            assert_eq!(bench.states(), [SegmentState::Sealed]);
+            assert!(bench.files().iter().all(|name| name.ends_with(".sealed")));
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_sealed_segments_open_in_less_than_a_second() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(10);
+    work(&bench.store, &bench.host);
+    bench.store.close().unwrap();
+    // The same file under ten thousand names; only the catalog and the lengths are looked at.
+    let dir = Path::new("/data/segments");
+    for id in 10..10_010 {
+        let to = dir.join(format!("{id}.sealed"));
+        bench.disk.hard_link(&dir.join("2.sealed"), &to).unwrap();
+    }
+    bench.disk.sync_dir(dir).unwrap();
+    let catalog = rusqlite::Connection::open(bench.dir.path().join("catalog.sqlite")).unwrap();
+    let copies = "INSERT INTO segments SELECT c.value, c.value || '.sealed', state, node, created_ns, frames, \
+        blocks, lines, bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, \
+        received_min_ns, received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, \
+        deletions_through, rules FROM segments, generate AS c WHERE id = 2";
+    let numbers = "CREATE TEMP TABLE generate AS WITH RECURSIVE n(value) AS \
+        (SELECT 10 UNION ALL SELECT value + 1 FROM n WHERE value < 10009) SELECT value FROM n";
+    catalog.execute_batch(&format!("{numbers}; {copies};")).unwrap();
+    drop(catalog);
+    let start = std::time::Instant::now();
+    bench.store = Bench::store(&bench.config, &bench.disk, &bench.clock);
+    let elapsed = start.elapsed();
+    assert_eq!(bench.store.stats().segments_sealed, 10_001);
+    assert!(elapsed.as_millis() < 1_000, "{elapsed:?}");
+}
