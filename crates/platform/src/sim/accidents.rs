@@ -125,11 +125,6 @@ impl Accidents {
         self.cut = None;
     }
 
-    pub(super) fn clear_faults(&mut self) {
-        self.faults.clear();
-        self.chances.clear();
-    }
-
     pub(super) fn cut_at_sync(&mut self, n: u64) {
         self.cut = Some(Cut::AtSync(self.syncs + n));
     }

@@ -161,6 +161,16 @@ impl SimDisk {
         self.state().restart();
     }
 
+    /// The process ends, not the machine: whatever was written is there, durable or not. Else as
+    /// [`restart`](Self::restart).
+    pub fn restart_process(&self) {
+        let mut state = self.state();
+        state.crash();
+        state.files.values_mut().for_each(Contents::sync);
+        state.names.sync_all();
+        state.restart();
+    }
+
     /// Adds a failure to come.
     pub fn fail(&self, fault: Fault) {
         self.state().accidents.fail(fault);
@@ -171,9 +181,9 @@ impl SimDisk {
         self.state().accidents.fail_by_chance(operations, one_in, errno);
     }
 
-    /// Forgets the failures that have not come yet.
+    /// Forgets the failures and the power cut that have not come yet.
     pub fn clear_faults(&self) {
-        self.state().accidents.clear_faults();
+        self.state().accidents.clear();
     }
 
     /// From now on one in `one_in` reads shows one bit flipped, and the next read of it perhaps not. 0: none.
@@ -511,6 +521,18 @@ mod tests {
         };
         assert_eq!(found(true), 32);
         assert!((1..32).contains(&found(false)));
+    }
+
+    #[test]
+    fn when_only_the_process_ends_everything_is_left() {
+        for seed in 0..16 {
+            let disk = SimDisk::new(seed);
+            let f = file(&disk);
+            f.write_at(&[1; 2048], 0).unwrap();
+            disk.restart_process();
+            assert!(f.write_at(b"x", 0).is_err(), "files from before are dead");
+            assert_eq!(disk.contents(Path::new(FILE)).unwrap(), [1; 2048]);
+        }
     }
 
     /// Creates, writes, syncs, links, renames and removes: each operation that changes something, once or twice.

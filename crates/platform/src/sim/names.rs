@@ -54,6 +54,12 @@ impl Names {
         now.iter().for_each(|change| apply(&mut self.durable, change));
     }
 
+    /// Makes the changes of all directories durable.
+    pub(super) fn sync_all(&mut self) {
+        self.pending.clear();
+        self.durable.clone_from(&self.live);
+    }
+
     pub(super) fn cut_power(&mut self, rng: &mut fastrand::Rng) {
         let pending = std::mem::take(&mut self.pending);
         let (lot, first) = (rng.u8(..4), rng.usize(..=pending.len()));
