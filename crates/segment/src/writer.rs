@@ -77,6 +77,10 @@ impl HotWriter {
         data_end: u64,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Write).map_err(SegmentError::io(path, "open"))?;
+        // If the sync that was to make the header durable failed, it may be read and still not be on the disk, and
+        // no later sync would write it unless it is written again.
+        let header = read_exact(&*file, path, 0, HEADER_BYTES)?;
+        file.write_at(&header, 0).map_err(SegmentError::io(path, "write"))?;
         file.truncate(data_end).map_err(SegmentError::io(path, "truncate"))?;
         file.sync_data().map_err(SegmentError::io(path, "sync"))?;
         let block = BLOCK_BYTES as u64;
