@@ -15,6 +15,7 @@
 //! that lines with the same bytes up to there, but for the time, have the same parts. [`Sight::fits`] says which
 //! heads that holds for. Left out: structured data, whose values mostly differ from line to line.
 
+use super::blank;
 use super::rules::MessageFormat;
 use super::syslog::Head;
 use super::time::Context;
@@ -252,16 +253,13 @@ impl Sight {
 /// The bytes up to the blank that is the `blanks`-th, with it, and their hash; none when they are too many.
 #[inline]
 fn span(text: &[u8], blanks: u32, seed: u64) -> Option<(u64, u32)> {
-    const LOWS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut left = blanks;
     let mut hash = seed.wrapping_mul(FACTOR);
     let mut at = 0;
     while at <= SPAN_BYTES_MAX - 8 {
-        let word = u64::from_le_bytes(*text.get(at..)?.first_chunk()?);
-        // The highest bit of each byte that is a blank, and of no other.
-        let other = word ^ 0x2020_2020_2020_2020;
-        let mut found = !(((other & LOWS) + LOWS) | other | LOWS);
+        let word = blank::eight(text, at)?;
+        let mut found = blank::blanks(word);
         let count = ((found >> 7).wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32;
         if count < left {
             left -= count;

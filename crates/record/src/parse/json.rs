@@ -38,10 +38,11 @@ enum Role {
     NoRoom,
 }
 
-/// A value, in the line or in the batch.
+/// A value, in the object or in the batch.
 #[derive(Clone, Copy, Debug)]
-enum Value<'a> {
-    Text(&'a str),
+enum Value {
+    /// Its place in the object's text.
+    Text(u32, u32),
     Made(Kept),
 }
 
@@ -81,20 +82,38 @@ pub(crate) struct Flattener {
     path: String,
     text: String,
     stack: Vec<u8>,
-    seen: Vec<(String, Role)>,
+    seen: Vec<Seen>,
     /// For which origin, with a head or not, with the time wanted or not, `seen` holds.
     seen_for: Option<(u16, bool, bool)>,
+    /// Values of the object that may be its time or message, by place among the candidates, ascending.
+    times: Vec<(u8, Value)>,
+    messages: Vec<(u8, Value)>,
+}
+
+/// A key of the line before.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// `"name":` for a key of the object itself, without escapes; else the path alone.
+    text: String,
+    whole: bool,
+    role: Role,
+}
+
+impl Seen {
+    fn name(&self) -> &str {
+        if self.whole { &self.text[1..self.text.len() - 2] } else { &self.text }
+    }
 }
 
 /// One object on its way.
 struct Flight<'a, 'm, 'f> {
     scan: Scan<'a>,
     rows: &'m mut Rows<'f>,
+    /// Where the object begins in its line.
+    begin: usize,
     around: Around<'a>,
     memory: &'m mut Flattener,
     key_place: usize,
-    times: [Option<Value<'a>>; CANDIDATES_MAX],
-    messages: [Option<Value<'a>>; CANDIDATES_MAX],
 }
 
 impl Flattener {
@@ -112,6 +131,7 @@ impl Flattener {
         around: Around<'a>,
         rows: &mut Rows<'_>,
     ) -> Result<Found, &'static str> {
+        let begin = rows.offset(text);
         let text = std::str::from_utf8(text).map_err(|_| "not JSON: invalid UTF-8")?;
         let surroundings = Some((around.origin, around.taken.head, around.wants_time));
         if self.seen_for != surroundings {
@@ -119,15 +139,10 @@ impl Flattener {
             self.seen_for = surroundings;
         }
         self.path.clear();
-        let mut flight = Flight {
-            scan: Scan::new(text),
-            rows,
-            around,
-            memory: self,
-            key_place: 0,
-            times: [None; CANDIDATES_MAX],
-            messages: [None; CANDIDATES_MAX],
-        };
+        self.times.clear();
+        self.messages.clear();
+        let mut flight =
+            Flight { scan: Scan::new(text), rows, begin, around, memory: self, key_place: 0 };
         flight.whole().map_err(|Broken| "not JSON: broken or cut off")?;
         Ok(Found { message: flight.put_message(), time: flight.take_time() })
     }
@@ -151,12 +166,22 @@ impl<'a> Flight<'a, '_, '_> {
         let prefix = self.memory.path.len();
         loop {
             self.scan.blanks();
-            self.scan.expect(b'"')?;
-            let (key, escaped) = self.scan.string()?;
-            self.scan.blanks();
-            self.scan.expect(b':')?;
-            self.scan.blanks();
-            self.member(key, escaped, depth)?;
+            let expected = self.memory.seen.get(self.key_place);
+            if depth == 1
+                && let Some(Seen { text, role, whole: true }) = expected
+                && let Some(key) = self.scan.skip_text(text)
+            {
+                let role = *role;
+                self.scan.blanks();
+                self.member(&key[1..key.len() - 2], false, depth, Some(role))?;
+            } else {
+                self.scan.expect(b'"')?;
+                let (key, escaped) = self.scan.string()?;
+                self.scan.blanks();
+                self.scan.expect(b':')?;
+                self.scan.blanks();
+                self.member(key, escaped, depth, None)?;
+            }
             self.memory.path.truncate(prefix);
             self.scan.blanks();
             if self.scan.skip(b',') {
@@ -166,7 +191,15 @@ impl<'a> Flight<'a, '_, '_> {
         }
     }
 
-    fn member(&mut self, key: &'a str, escaped: bool, depth: usize) -> Result<(), Broken> {
+    /// The value of a key, whose role may be known.
+    #[inline]
+    fn member(
+        &mut self,
+        key: &'a str,
+        escaped: bool,
+        depth: usize,
+        role: Option<Role>,
+    ) -> Result<(), Broken> {
         let whole = depth == 1 && !escaped;
         if !whole {
             if depth > 1 {
@@ -186,40 +219,63 @@ impl<'a> Flight<'a, '_, '_> {
                 self.scan.expect(b'{')?;
                 return self.object(depth + 1);
             }
-            Some(b'{' | b'[') => Value::Text(self.scan.nested(&mut self.memory.stack)?),
+            Some(b'{' | b'[') => {
+                let begin = self.scan.place();
+                let text = self.scan.nested(&mut self.memory.stack)?;
+                Value::Text(begin, text.len() as u32)
+            }
             Some(b'"') => {
                 self.scan.expect(b'"')?;
+                let begin = self.scan.place();
                 let (text, escaped) = self.scan.string()?;
                 if escaped {
                     self.memory.text.clear();
                     unescape(text, &mut self.memory.text);
                     Value::Made(self.rows.builder.keep_made(self.memory.text.as_bytes()))
                 } else {
-                    Value::Text(text)
+                    Value::Text(begin, text.len() as u32)
                 }
             }
-            _ => match self.scan.scalar()? {
-                "null" => return Ok(()),
-                text => Value::Text(text),
-            },
+            _ => {
+                let begin = self.scan.place();
+                match self.scan.scalar()? {
+                    "null" => return Ok(()),
+                    text => Value::Text(begin, text.len() as u32),
+                }
+            }
         };
-        let role = self.role(if whole { Some(key) } else { None });
+        let role = match role {
+            Some(role) => {
+                self.key_place += 1;
+                role
+            }
+            None => self.role(if whole { Some(key) } else { None }),
+        };
         match role {
             Role::Field(id) => self.put(id, value),
-            Role::Time(place) => self.times[place as usize] = Some(value),
-            Role::Message(place) => self.messages[place as usize] = Some(value),
+            Role::Time(place) => hold(&mut self.memory.times, place, value),
+            Role::Message(place) => hold(&mut self.memory.messages, place, value),
             Role::Ignored => {}
             Role::NoRoom => self.rows.no_room(),
         }
         Ok(())
     }
 
-    fn put(&mut self, id: FieldId, value: Value<'_>) {
+    #[inline]
+    fn put(&mut self, id: FieldId, value: Value) {
         if self.rows.has_room(id) {
-            match value {
-                Value::Text(text) => self.rows.put_as(id, text.as_bytes()),
-                Value::Made(kept) => self.rows.builder.push_kept(id, kept),
+            self.push(id, value);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, id: FieldId, value: Value) {
+        match value {
+            Value::Text(_, 0) => self.rows.builder.push_slice(id, 0, 0),
+            Value::Text(at, length) => {
+                self.rows.builder.push_slice(id, self.begin + at as usize, length as usize);
             }
+            Value::Made(kept) => self.rows.builder.push_kept(id, kept),
         }
     }
 
@@ -229,57 +285,54 @@ impl<'a> Flight<'a, '_, '_> {
         let name = whole.unwrap_or(&self.memory.path);
         let place = self.key_place;
         self.key_place += 1;
-        if let Some((seen, role)) = self.memory.seen.get(place)
-            && seen == name
+        if let Some(seen) = self.memory.seen.get(place)
+            && seen.name() == name
         {
-            return *role;
+            return seen.role;
         }
         let role = find_role(name, self.around, self.rows);
         let seen = &mut self.memory.seen;
+        if place < SEEN_MAX && place == seen.len() {
+            seen.push(Seen { text: String::new(), whole: false, role });
+        }
         if let Some(seen) = seen.get_mut(place) {
-            seen.0.clear();
-            seen.0.push_str(name);
-            seen.1 = role;
-        } else if place < SEEN_MAX && place == seen.len() {
-            seen.push((name.to_owned(), role));
+            (seen.whole, seen.role) = (whole.is_some(), role);
+            seen.text.clear();
+            match whole {
+                Some(key) => seen.text.extend(["\"", key, "\":"]),
+                None => seen.text.push_str(name),
+            }
         }
         role
     }
 
     /// Writes the preferred message as `_msg` and the other candidates as fields.
     fn put_message(&mut self) -> bool {
-        let held = std::mem::take(&mut self.messages);
-        let filled = |held: &Option<Value<'_>>| match held {
-            Some(Value::Text(text)) => !text.is_empty(),
-            Some(Value::Made(_)) => true,
-            None => false,
-        };
-        let chosen = held.iter().position(filled).or_else(|| held.iter().position(Option::is_some));
-        for (place, held) in held.iter().enumerate() {
-            let Some(value) = *held else { continue };
-            if Some(place) == chosen {
+        let held = std::mem::take(&mut self.memory.messages);
+        let filled = |(_, value): &(u8, Value)| !matches!(value, Value::Text(_, 0));
+        let chosen = held.iter().position(filled).unwrap_or(0);
+        for (i, &(place, value)) in held.iter().enumerate() {
+            if i == chosen {
                 let id = self.rows.id(Own::Msg);
-                match value {
-                    Value::Text(text) => self.rows.put_as(id, text.as_bytes()),
-                    Value::Made(kept) => self.rows.builder.push_kept(id, kept),
-                }
+                self.push(id, value);
             } else {
                 let name = candidate(&self.around.hints.msg_fields, &MSG_FIELDS, place);
                 self.put_named(name, value);
             }
         }
-        chosen.is_some()
+        let found = !held.is_empty();
+        self.memory.messages = held;
+        found
     }
 
     /// The preferred time that can be read; the other candidates become fields.
     fn take_time(&mut self) -> TimeFound {
-        let held = std::mem::take(&mut self.times);
+        let held = std::mem::take(&mut self.memory.times);
         let named = &self.around.hints.time_fields;
         let mut found = TimeFound::None;
-        for (place, held) in held.iter().enumerate() {
-            let Some(value) = *held else { continue };
+        for &(place, value) in &held {
             let text = match value {
-                Value::Text(text) => text.as_bytes(),
+                Value::Text(at, length) => self.scan.part(at, length).as_bytes(),
                 Value::Made(_) => b"escaped",
             };
             let name = candidate(named, &TIME_FIELDS, place);
@@ -298,14 +351,24 @@ impl<'a> Flight<'a, '_, '_> {
             }
             self.put_named(name, value);
         }
+        self.memory.times = held;
         found
     }
 
-    fn put_named(&mut self, name: &str, value: Value<'_>) {
+    fn put_named(&mut self, name: &str, value: Value) {
         match field(name, self.around, self.rows) {
             Some(id) => self.put(id, value),
             None => self.rows.no_room(),
         }
+    }
+}
+
+/// Holds a value back; the last one of a place counts.
+fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) {
+    let at = held.partition_point(|(other, _)| *other < place);
+    match held.get_mut(at) {
+        Some(same) if same.0 == place => same.1 = value,
+        _ => held.insert(at, (place, value)),
     }
 }
 
@@ -327,7 +390,8 @@ fn read_time(text: &[u8]) -> Option<super::time::Written> {
     Some(time::Written { local_s, nanos, offset_s: Some(0), has_year: true })
 }
 
-fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: usize) -> &'a str {
+fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: u8) -> &'a str {
+    let place = usize::from(place);
     if hints.is_empty() { common[place] } else { &hints[place] }
 }
 

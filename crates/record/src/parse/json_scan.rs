@@ -17,6 +17,27 @@ impl<'a> Scan<'a> {
         Scan { text, at: 0 }
     }
 
+    /// Bytes in front of this place.
+    #[inline]
+    pub fn place(&self) -> u32 {
+        self.at as u32
+    }
+
+    /// A part of the text by its place and length.
+    pub fn part(&self, at: u32, length: u32) -> &'a str {
+        &self.text[at as usize..][..length as usize]
+    }
+
+    /// Passes over `text` if it stands here; the part passed over.
+    #[inline]
+    pub fn skip_text(&mut self, text: &str) -> Option<&'a str> {
+        let part = self.text.get(self.at..self.at + text.len())?;
+        (part == text).then(|| {
+            self.at += text.len();
+            part
+        })
+    }
+
     #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()

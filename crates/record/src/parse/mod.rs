@@ -17,6 +17,7 @@
 //! not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
+mod blank;
 mod heads;
 mod json;
 mod json_scan;
@@ -400,7 +401,7 @@ impl Parser {
 
     /// Brings the level of an object to the common words; an unknown one is kept as it is.
     fn put_json_level(&mut self, has_head: bool, rows: &mut Rows<'_>) {
-        if let Some(level) = rows.get(Own::Level) {
+        if let Some(level) = rows.level() {
             if let Some(known) = level::from_word(level)
                 && known.as_bytes() != level
             {
@@ -408,13 +409,12 @@ impl Parser {
             }
             return;
         }
-        for name in ["severity", "lvl", "log.level"] {
+        for (place, id) in rows.level_keys().into_iter().enumerate().skip(1) {
             // The severity of a syslog head is a number, and the PRI says the level.
-            if name == "severity" && has_head {
+            if place == 1 && has_head {
                 continue;
             }
-            let Some(id) = rows.builder.known_id(name) else { continue };
-            let Some(value) = rows.builder.get(id) else { continue };
+            let Some(value) = id.and_then(|id| rows.builder.get(id)) else { continue };
             match level::from_word(value) {
                 Some(known) => rows.put_static(Own::Level, known),
                 None => {
@@ -466,7 +466,7 @@ impl Parser {
         }
         if let Some(severity) = severity {
             rows.put_static(Own::Severity, SMALL_NUMBERS[usize::from(severity)]);
-            if rows.get(Own::Level).is_none() {
+            if rows.level().is_none() {
                 rows.put_static(Own::Level, level::LEVELS[usize::from(severity)]);
             }
         }
@@ -614,12 +614,12 @@ impl Common {
 }
 
 /// Messages whose rows may have the fields of a head in common: of one kind, and alike in having a level or not.
-fn variant(kind: Kind, rows: &Rows<'_>) -> usize {
+fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
     let has_level = match kind {
         // Where a text is searched for a level the head has none to give.
         Kind::Plain => false,
         Kind::Access => true,
-        Kind::Json => rows.get(Own::Level).is_some(),
+        Kind::Json => rows.level().is_some(),
     };
     2 * kind as usize + usize::from(has_level)
 }

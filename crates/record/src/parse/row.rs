@@ -35,6 +35,9 @@ own_names! {
     Referer = "referer", UserAgent = "user_agent", RemoteIp = "remote_ip", File = "file",
 }
 
+/// The level, and keys of JSON objects that say it where there is none.
+const LEVEL_KEYS: [&str; 4] = ["level", "severity", "lvl", "log.level"];
+
 const OWN_COUNT: usize = OWN_NAMES.len();
 const _: () = assert!(OWN_COUNT + EXTRA_FIELDS_MAX <= OWN_FIELDS_MAX);
 
@@ -46,13 +49,24 @@ pub(crate) struct Rows<'f> {
     pub builder: BatchBuilder,
     line: &'f [u8],
     ids: [Option<FieldId>; OWN_COUNT],
+    /// The numbers of [`LEVEL_KEYS`], as far as they are names, when there were so many names to be had.
+    level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
+    level_keys_left: usize,
     notes: [&'static str; NOTES_MAX],
     notes_count: usize,
 }
 
 impl<'f> Rows<'f> {
     pub fn new(builder: BatchBuilder) -> Self {
-        Rows { builder, line: b"", ids: [None; OWN_COUNT], notes: [""; NOTES_MAX], notes_count: 0 }
+        Rows {
+            builder,
+            line: b"",
+            ids: [None; OWN_COUNT],
+            level_keys: [None; LEVEL_KEYS.len()],
+            level_keys_left: usize::MAX,
+            notes: [""; NOTES_MAX],
+            notes_count: 0,
+        }
     }
 
     pub fn begin(&mut self, line: &Line<'f>) {
@@ -130,14 +144,20 @@ impl<'f> Rows<'f> {
         }
     }
 
+    /// Place of a part in the line.
+    #[inline]
+    pub fn offset(&self, part: &[u8]) -> usize {
+        // An empty part may come from anywhere.
+        match part.is_empty() {
+            true => 0,
+            false => part.as_ptr().addr() - self.line.as_ptr().addr(),
+        }
+    }
+
     /// Adds a part of the line under a name from the line.
     #[inline]
     pub fn put_as(&mut self, id: FieldId, part: &[u8]) {
-        // An empty part may come from anywhere.
-        let offset = match part.is_empty() {
-            true => 0,
-            false => part.as_ptr().addr() - self.line.as_ptr().addr(),
-        };
+        let offset = self.offset(part);
         self.builder.push_slice(id, offset, part.len());
     }
 
@@ -148,11 +168,22 @@ impl<'f> Rows<'f> {
         self.builder.push_static(id, value);
     }
 
-    /// The value of an own field, if it is there yet; a key of the line may have given it.
+    /// Numbers of the keys that may say the level, those of [`LEVEL_KEYS`], in this order.
     #[inline]
-    pub fn get(&self, own: Own) -> Option<&[u8]> {
-        let known = || self.builder.known_id(OWN_NAMES[own as usize]);
-        self.builder.get(self.ids[own as usize].or_else(known)?)
+    pub fn level_keys(&mut self) -> [Option<FieldId>; LEVEL_KEYS.len()] {
+        let left = self.builder.names_left();
+        if self.level_keys_left != left {
+            self.level_keys = LEVEL_KEYS.map(|name| self.builder.known_id(name));
+            self.level_keys_left = left;
+        }
+        self.level_keys
+    }
+
+    /// The level, if the message gave one.
+    #[inline]
+    pub fn level(&mut self) -> Option<&[u8]> {
+        let id = self.level_keys()[0]?;
+        self.builder.get(id)
     }
 
     /// The number of a name from the line. None when there are too many names.
