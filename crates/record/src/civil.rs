@@ -4,18 +4,17 @@
 /// After H. Hinnant, "chrono-compatible low-level date algorithms".
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     const DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400) as u32);
+    let leap = year % 4 == 0 && (year % 100 != 0 || year == 0);
     let length = *DAYS.get((month as usize).wrapping_sub(1))? + u32::from(leap && month == 2);
     if day == 0 || day > length {
         return None;
     }
-    let shifted = year - i64::from(month <= 2);
-    let era = shifted.div_euclid(400);
-    let of_era = shifted.rem_euclid(400);
-    let month = i64::from(month);
-    let of_year =
-        (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + i64::from(day) - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+    // Years begin with March, and are counted from the era before.
+    let year = year + 400 - u32::from(month <= 2);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    let of_eras = year * 365 + year / 4 - year / 100 + year / 400 + of_year;
+    Some((era - 1) * 146_097 + i64::from(of_eras) - 719_468)
 }
 
 /// Year, month and day of days since 1970.

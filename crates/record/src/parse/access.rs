@@ -4,7 +4,7 @@
 //! sizes is right. A request that is not `METHOD PATH PROTOCOL` is kept whole as `request`.
 //! Left out: other log formats of users, and what they append behind the user agent (it stays in `_msg`).
 
-use super::blank;
+use super::short;
 use super::time::{self, Written};
 
 /// The parts of an access line; empty: not there.
@@ -29,7 +29,7 @@ pub(crate) struct Access<'a> {
 /// The parts, or none when the line has another form.
 pub(crate) fn parse(line: &[u8]) -> Option<Access<'_>> {
     // Rules nearly everything else out.
-    if !blank::third_or_fourth_before(b'[', line) {
+    if !short::third_or_fourth_before(b'[', line) {
         return None;
     }
     let (first, rest) = word(line)?;
@@ -81,7 +81,7 @@ fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
 
 /// The next word and what follows the blank behind it.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = blank::first(text).filter(|at| *at > 0)?;
+    let at = short::first_blank(text).filter(|at| *at > 0)?;
     Some((&text[..at], &text[at + 1..]))
 }
 

@@ -15,8 +15,8 @@
 //! that lines with the same bytes up to there, but for the time, have the same parts. [`Sight::fits`] says which
 //! heads that holds for. Left out: structured data, whose values mostly differ from line to line.
 
-use super::blank;
 use super::rules::MessageFormat;
+use super::short;
 use super::syslog::Head;
 use super::time::Context;
 use super::times::Times;
@@ -141,8 +141,10 @@ impl Heads {
             && known.prefix == sight.prefix
             && known.origin == line.origin_index
             && known.span_bytes == sight.span_bytes
-            && sight.span(line.bytes)
-                == &frame[known.frame_at as usize..][..known.span_bytes as usize];
+            && short::same(
+                sight.span(line.bytes),
+                &frame[known.frame_at as usize..][..known.span_bytes as usize],
+            );
         same.then_some(known)
     }
 
@@ -258,8 +260,8 @@ fn span(text: &[u8], blanks: u32, seed: u64) -> Option<(u64, u32)> {
     let mut hash = seed.wrapping_mul(FACTOR);
     let mut at = 0;
     while at <= SPAN_BYTES_MAX - 8 {
-        let word = blank::eight(text, at)?;
-        let mut found = blank::blanks(word);
+        let word = short::eight(text, at)?;
+        let mut found = short::blanks(word);
         let count = ((found >> 7).wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32;
         if count < left {
             left -= count;

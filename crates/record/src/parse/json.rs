@@ -79,7 +79,7 @@ pub(crate) enum TimeFound {
 /// The scanner's memory between lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flattener {
-    path: String,
+    path: Vec<u8>,
     text: String,
     stack: Vec<u8>,
     seen: Vec<Seen>,
@@ -94,13 +94,13 @@ pub(crate) struct Flattener {
 #[derive(Clone, Debug)]
 struct Seen {
     /// `"name":` for a key of the object itself, without escapes; else the path alone.
-    text: String,
+    text: Vec<u8>,
     whole: bool,
     role: Role,
 }
 
 impl Seen {
-    fn name(&self) -> &str {
+    fn name(&self) -> &[u8] {
         if self.whole { &self.text[1..self.text.len() - 2] } else { &self.text }
     }
 }
@@ -132,7 +132,9 @@ impl Flattener {
         rows: &mut Rows<'_>,
     ) -> Result<Found, &'static str> {
         let begin = rows.offset(text);
-        let text = std::str::from_utf8(text).map_err(|_| "not JSON: invalid UTF-8")?;
+        if !text.is_ascii() && std::str::from_utf8(text).is_err() {
+            return Err("not JSON: invalid UTF-8");
+        }
         let surroundings = Some((around.origin, around.taken.head, around.wants_time));
         if self.seen_for != surroundings {
             self.seen.clear();
@@ -195,7 +197,7 @@ impl<'a> Flight<'a, '_, '_> {
     #[inline]
     fn member(
         &mut self,
-        key: &'a str,
+        key: &'a [u8],
         escaped: bool,
         depth: usize,
         role: Option<Role>,
@@ -203,18 +205,20 @@ impl<'a> Flight<'a, '_, '_> {
         let whole = depth == 1 && !escaped;
         if !whole {
             if depth > 1 {
-                self.memory.path.push('.');
+                self.memory.path.push(b'.');
             }
             if escaped {
-                unescape(key, &mut self.memory.path);
+                self.memory.text.clear();
+                unescape(utf8(key), &mut self.memory.text);
+                self.memory.path.extend_from_slice(self.memory.text.as_bytes());
             } else {
-                self.memory.path.push_str(key);
+                self.memory.path.extend_from_slice(key);
             }
         }
         let value = match self.scan.peek() {
             Some(b'{') if depth < JSON_DEPTH_MAX && !self.scan.at_empty_object() => {
                 if whole {
-                    self.memory.path.push_str(key);
+                    self.memory.path.extend_from_slice(key);
                 }
                 self.scan.expect(b'{')?;
                 return self.object(depth + 1);
@@ -230,7 +234,7 @@ impl<'a> Flight<'a, '_, '_> {
                 let (text, escaped) = self.scan.string()?;
                 if escaped {
                     self.memory.text.clear();
-                    unescape(text, &mut self.memory.text);
+                    unescape(utf8(text), &mut self.memory.text);
                     Value::Made(self.rows.builder.keep_made(self.memory.text.as_bytes()))
                 } else {
                     Value::Text(begin, text.len() as u32)
@@ -239,7 +243,7 @@ impl<'a> Flight<'a, '_, '_> {
             _ => {
                 let begin = self.scan.place();
                 match self.scan.scalar()? {
-                    "null" => return Ok(()),
+                    b"null" => return Ok(()),
                     text => Value::Text(begin, text.len() as u32),
                 }
             }
@@ -281,7 +285,7 @@ impl<'a> Flight<'a, '_, '_> {
 
     /// The role of a key: `whole`, or else the path.
     #[inline]
-    fn role(&mut self, whole: Option<&str>) -> Role {
+    fn role(&mut self, whole: Option<&[u8]>) -> Role {
         let name = whole.unwrap_or(&self.memory.path);
         let place = self.key_place;
         self.key_place += 1;
@@ -290,17 +294,19 @@ impl<'a> Flight<'a, '_, '_> {
         {
             return seen.role;
         }
-        let role = find_role(name, self.around, self.rows);
+        let role = find_role(utf8(name), self.around, self.rows);
         let seen = &mut self.memory.seen;
         if place < SEEN_MAX && place == seen.len() {
-            seen.push(Seen { text: String::new(), whole: false, role });
+            seen.push(Seen { text: Vec::new(), whole: false, role });
         }
         if let Some(seen) = seen.get_mut(place) {
             (seen.whole, seen.role) = (whole.is_some(), role);
             seen.text.clear();
             match whole {
-                Some(key) => seen.text.extend(["\"", key, "\":"]),
-                None => seen.text.push_str(name),
+                Some(key) => [b"\"", key, b"\":"]
+                    .into_iter()
+                    .for_each(|part| seen.text.extend_from_slice(part)),
+                None => seen.text.extend_from_slice(name),
             }
         }
         role
@@ -332,7 +338,7 @@ impl<'a> Flight<'a, '_, '_> {
         let mut found = TimeFound::None;
         for &(place, value) in &held {
             let text = match value {
-                Value::Text(at, length) => self.scan.part(at, length).as_bytes(),
+                Value::Text(at, length) => self.scan.part(at, length),
                 Value::Made(_) => b"escaped",
             };
             let name = candidate(named, &TIME_FIELDS, place);
@@ -361,6 +367,11 @@ impl<'a> Flight<'a, '_, '_> {
             None => self.rows.no_room(),
         }
     }
+}
+
+/// A part of the object as text.
+fn utf8(part: &[u8]) -> &str {
+    std::str::from_utf8(part).expect("the object is UTF-8, and cut next to ASCII bytes")
 }
 
 /// Holds a value back; the last one of a place counts.

@@ -1,6 +1,9 @@
 //! The grammar of JSON (RFC 8259) over a text: strings, numbers, literals, nested values.
 //!
-//! Positions only ever stop next to ASCII bytes, so that slices of the text are whole characters.
+//! Positions only ever stop next to ASCII bytes, so that slices of a text that is UTF-8 are so too. That it is, is
+//! for the caller to see.
+
+use super::short;
 
 /// The text is no JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,12 +11,12 @@ pub(crate) struct Broken;
 
 /// A place in a text.
 pub(crate) struct Scan<'a> {
-    text: &'a str,
+    text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Scan<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub fn new(text: &'a [u8]) -> Self {
         Scan { text, at: 0 }
     }
 
@@ -24,15 +27,15 @@ impl<'a> Scan<'a> {
     }
 
     /// A part of the text by its place and length.
-    pub fn part(&self, at: u32, length: u32) -> &'a str {
+    pub fn part(&self, at: u32, length: u32) -> &'a [u8] {
         &self.text[at as usize..][..length as usize]
     }
 
     /// Passes over `text` if it stands here; the part passed over.
     #[inline]
-    pub fn skip_text(&mut self, text: &str) -> Option<&'a str> {
+    pub fn skip_text(&mut self, text: &[u8]) -> Option<&'a [u8]> {
         let part = self.text.get(self.at..self.at + text.len())?;
-        (part == text).then(|| {
+        short::same(part, text).then(|| {
             self.at += text.len();
             part
         })
@@ -40,7 +43,7 @@ impl<'a> Scan<'a> {
 
     #[inline]
     pub fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.get(self.at).copied()
     }
 
     #[inline]
@@ -68,14 +71,14 @@ impl<'a> Scan<'a> {
 
     /// Whether an object without members stands here.
     pub fn at_empty_object(&self) -> bool {
-        let rest = self.text.as_bytes()[self.at..].strip_prefix(b"{").unwrap_or_default();
+        let rest = self.text[self.at..].strip_prefix(b"{").unwrap_or_default();
         rest.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b'}')
     }
 
     /// The rest of a string whose opening quote is behind us, still escaped, and whether it has escapes.
     #[inline]
-    pub fn string(&mut self) -> Result<(&'a str, bool), Broken> {
-        let bytes = self.text.as_bytes();
+    pub fn string(&mut self) -> Result<(&'a [u8], bool), Broken> {
+        let bytes = self.text;
         let begin = self.at;
         let mut escaped = false;
         loop {
@@ -107,8 +110,8 @@ impl<'a> Scan<'a> {
 
     /// A number or literal.
     #[inline]
-    pub fn scalar(&mut self) -> Result<&'a str, Broken> {
-        let rest = &self.text.as_bytes()[self.at..];
+    pub fn scalar(&mut self) -> Result<&'a [u8], Broken> {
+        let rest = &self.text[self.at..];
         let length = match rest.first() {
             Some(b'-' | b'0'..=b'9') => number_length(rest)?,
             Some(b't') if rest.starts_with(b"true") => 4,
@@ -121,7 +124,7 @@ impl<'a> Scan<'a> {
     }
 
     /// An array or object with all that is in it, as text. Not recursive: depth costs a byte of `stack` a level.
-    pub fn nested(&mut self, stack: &mut Vec<u8>) -> Result<&'a str, Broken> {
+    pub fn nested(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
         stack.clear();
         'values: loop {
@@ -172,26 +175,54 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The next quote, backslash or control character from `at` on; eight bytes at a time.
+/// The next quote, backslash or control character from `at` on.
 #[inline]
-fn special(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn special(bytes: &[u8], at: usize) -> Option<usize> {
+    // Most strings are short; the longer ones are passed over by blocks.
+    const NEAR_BYTES: usize = 16;
+    let near = bytes.len().min(at + NEAR_BYTES);
+    match special_by_eight(&bytes[..near], at) {
+        Ok(found) => Some(found),
+        Err(at) => special_by_blocks(bytes, at),
+    }
+}
+
+fn special_by_blocks(bytes: &[u8], mut at: usize) -> Option<usize> {
+    // Without a branch in between, so that it becomes vector code.
+    let any = |block: &[u8; 32]| {
+        block.iter().fold(false, |any, b| any | (*b == b'"') | (*b == b'\\') | (*b < 0x20))
+    };
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>())
+        && !any(block)
+    {
+        at += 32;
+    }
+    let rest_at = match special_by_eight(bytes, at) {
+        Ok(found) => return Some(found),
+        Err(at) => at,
+    };
+    let rest = bytes.get(rest_at..)?;
+    rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).map(|n| rest_at + n)
+}
+
+/// The next special byte from `at` on, or else the place from where on there are not eight bytes.
+#[inline]
+fn special_by_eight(bytes: &[u8], mut at: usize) -> Result<usize, usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first is right.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
+    while let Some(word) = short::eight(bytes, at) {
         let quotes = zeros(word ^ (ONES * u64::from(b'"')));
         let slashes = zeros(word ^ (ONES * u64::from(b'\\')));
         let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
         let found = quotes | slashes | controls;
         if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
+            return Ok(at + found.trailing_zeros() as usize / 8);
         }
         at += 8;
     }
-    let rest = bytes.get(at..)?;
-    rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).map(|n| at + n)
+    Err(at)
 }
 
 fn number_length(text: &[u8]) -> Result<usize, Broken> {
@@ -268,7 +299,7 @@ mod tests {
     #[test]
     fn specials_are_found_at_each_place() {
         for special_byte in [b'"', b'\\', 0, 0x1f, b'\n'] {
-            for length in 0..40 {
+            for length in 0..80 {
                 for filler in [b'a', 0x7f, 0x80, 0xff, b'!', b'#', b'[', b']', b' '] {
                     let mut bytes = vec![filler; length];
                     assert_eq!(special(&bytes, 0), None);
@@ -322,9 +353,9 @@ mod tests {
     #[test]
     fn depth_is_no_danger() {
         let deep = format!("{}1{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
-        let mut scan = Scan::new(&deep);
-        assert_eq!(scan.nested(&mut Vec::new()), Ok(deep.as_str()));
+        let mut scan = Scan::new(deep.as_bytes());
+        assert_eq!(scan.nested(&mut Vec::new()), Ok(deep.as_bytes()));
         let cut = "[".repeat(1_000_000);
-        assert_eq!(Scan::new(&cut).nested(&mut Vec::new()), Err(Broken));
+        assert_eq!(Scan::new(cut.as_bytes()).nested(&mut Vec::new()), Err(Broken));
     }
 }

@@ -17,13 +17,13 @@
 //! not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
-mod blank;
 mod heads;
 mod json;
 mod json_scan;
 mod level;
 mod row;
 mod rules;
+mod short;
 mod syslog;
 mod time;
 mod time_plain;

@@ -172,7 +172,7 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
 }
 
 fn word(text: &[u8]) -> (&[u8], &[u8]) {
-    match super::blank::first(text) {
+    match super::short::first_blank(text) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, b""),
     }

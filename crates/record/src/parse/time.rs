@@ -8,6 +8,7 @@
 //! arrival. Left out: names of zones other than UTC and GMT (the others are ambiguous), week dates, and
 //! leap seconds, which count as the first second of the next minute.
 
+use super::short;
 use crate::civil::{civil_from_days, days_from_civil};
 
 /// A time further ahead of the arrival is not believed. A day, so that any zone is forgiven.
@@ -23,6 +24,9 @@ const ZONES_BETWEEN_MIN: [i64; 13] =
     [-570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825];
 /// 2262-01-01: nanoseconds since 1970 still fit.
 const SECONDS_END: i64 = 9_214_646_400;
+
+/// The highest bit of each byte of eight.
+const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 /// A time as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,11 +210,13 @@ pub(crate) fn since_1970(text: &[u8]) -> Option<(i64, u32)> {
 
 /// Seconds of the day of `hh:mm:ss`, the first eight bytes.
 pub(crate) fn clock(text: &[u8]) -> Option<i64> {
-    let text = text.first_chunk::<8>()?;
-    if text[2] != b':' || text[5] != b':' {
+    // Digits become their values and colons zero; whatever else gets a high bit when added to.
+    let values = short::eight(text, 0)? ^ 0x3030_3a30_303a_3030;
+    if (values.wrapping_add(0x7676_7f76_767f_7676) | values) & HIGHS != 0 {
         return None;
     }
-    seconds(two(text, 0)?, two(text, 3)?, two(text, 6)?)
+    let two = |shift: u32| ((values >> shift & 15) * 10 + (values >> (shift + 8) & 15)) as u32;
+    seconds(two(0), two(24), two(48))
 }
 
 /// Seconds of the day; 60 seconds are let through for leap seconds.
@@ -235,6 +241,20 @@ pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
 
 /// Nanoseconds of the digits at the start, which stand behind a point, and how many they are.
 pub(crate) fn fraction_digits(text: &[u8]) -> (u32, usize) {
+    if let Some(eight) = short::eight(text, 0) {
+        // As in `clock`; and no carry before the first byte that is no digit.
+        let values = eight ^ 0x3030_3030_3030_3030;
+        let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & HIGHS;
+        if others != 0 {
+            let digits = others.trailing_zeros() as usize / 8;
+            let values = values & ((1 << (8 * digits)) - 1);
+            // Two, four and eight digits at a time.
+            let values = values.wrapping_mul(10 << 8 | 1) >> 8 & 0x00ff_00ff_00ff_00ff;
+            let values = values.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_ffff_0000_ffff;
+            let values = values.wrapping_mul(10_000 << 32 | 1) >> 32;
+            return (values as u32 * 10, digits);
+        }
+    }
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let nanos = text[..digits.min(9)].iter().fold(0, |n, b| n * 10 + u32::from(b - b'0'));
     (nanos * 10u32.pow(9 - digits.min(9) as u32), digits)
@@ -352,6 +372,42 @@ mod tests {
         assert_eq!(days_from_civil(2023, 13, 1), None);
         assert_eq!(days_from_civil(2023, 0, 1), None);
         assert_eq!(days_from_civil(2023, 4, 31), None);
+    }
+
+    #[test]
+    fn clocks_and_fractions() {
+        let naive_clock = |text: &[u8]| {
+            let colons = text.len() >= 8 && text[2] == b':' && text[5] == b':';
+            colons.then_some(())?;
+            seconds(two(text, 0)?, two(text, 3)?, two(text, 6)?)
+        };
+        for sample in ["12:34:56", "00:00:00", "23:59:60", "24:00:00", "12:60:00", "12:34:5"] {
+            assert_eq!(clock(sample.as_bytes()), naive_clock(sample.as_bytes()), "{sample}");
+            for at in 0..sample.len() {
+                for byte in 0..=255 {
+                    let mut text = sample.as_bytes().to_vec();
+                    text[at] = byte;
+                    assert_eq!(clock(&text), naive_clock(&text), "{text:?}");
+                }
+            }
+        }
+        for behind in ["", "Z", "+01:00", " and more text", "\u{e9} and more", ":/"] {
+            for (digits, nanos) in [
+                ("", 0),
+                ("9", 900_000_000),
+                ("01", 10_000_000),
+                ("123", 123_000_000),
+                ("9876", 987_600_000),
+                ("123456", 123_456_000),
+                ("1234567", 123_456_700),
+                ("12345678", 123_456_780),
+                ("123456789", 123_456_789),
+                ("1234567891", 123_456_789),
+            ] {
+                let text = format!("{digits}{behind}");
+                assert_eq!(fraction_digits(text.as_bytes()), (nanos, digits.len()), "{text}");
+            }
+        }
     }
 
     #[test]

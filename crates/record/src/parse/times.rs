@@ -4,6 +4,7 @@
 //! and RFC 3339 with its `T` and zone. Everything else is left to [`super::time`], and so is what a time means:
 //! this gives the same answers, only sooner.
 
+use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
 use crate::civil::days_from_civil;
 
@@ -51,7 +52,7 @@ impl Times {
         if length > 0
             && self.context == context
             && text.len() > length
-            && text[..length] == self.text[..length]
+            && short::same(&text[..length], &self.text[..length])
             && text[length] == b' '
         {
             return Some((length, self.time_ns));
@@ -77,8 +78,8 @@ impl Times {
     fn named_day(&mut self, text: &[u8], context: Context) -> Option<(Written, usize)> {
         const LENGTH: usize = 15;
         let text = text.first_chunk::<LENGTH>()?;
-        let second = clock(text.last_chunk()?)?;
-        let day_text = word(text, 0) & 0x00ff_ffff_ffff_ffff;
+        let second = time::clock(&text[7..])?;
+        let day_text = short::eight(text, 0)? & 0x00ff_ffff_ffff_ffff;
         if self.named.0 != day_text {
             let month = time::month_number(text.first_chunk()?)?;
             let (tens, ones) = (if text[4] == b' ' { b'0' } else { text[4] }, text[5]);
@@ -113,8 +114,8 @@ impl Times {
     /// `2026-01-31T12:00:00`, with or without a fraction, and with its zone.
     fn numbered_day(&mut self, text: &[u8]) -> Option<(Written, usize)> {
         let head = text.first_chunk::<20>()?;
-        let second = clock(head[11..].first_chunk()?)?;
-        let day_text = [word(head, 0), word(head, 3)];
+        let second = time::clock(&head[11..])?;
+        let day_text = [short::eight(head, 0)?, short::eight(head, 3)?];
         if self.numbered.0 != day_text {
             if (head[4], head[7], head[10]) != (b'-', b'-', b'T') {
                 return None;
@@ -134,24 +135,6 @@ impl Times {
         offset_s?;
         Some((Written { local_s, nanos, offset_s, has_year: true }, at))
     }
-}
-
-/// Eight bytes as a number, the first one lowest.
-#[inline]
-fn word<const N: usize>(text: &[u8; N], at: usize) -> u64 {
-    u64::from_le_bytes(*text[at..].first_chunk().expect("eight bytes are there"))
-}
-
-/// Seconds of the day of `hh:mm:ss`.
-#[inline]
-fn clock(text: &[u8; 8]) -> Option<i64> {
-    // Digits become their values and colons zero; whatever else gets a high bit when added to.
-    let values = u64::from_le_bytes(*text) ^ 0x3030_3a30_303a_3030;
-    if (values.wrapping_add(0x7676_7f76_767f_7676) | values) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
-    let two = |shift: u32| ((values >> shift & 15) * 10 + (values >> (shift + 8) & 15)) as u32;
-    time::seconds(two(0), two(24), two(48))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Blanks in short texts: the words of heads and access lines are shorter than what a call to a search over whole
-//! vectors is worth.
+//! Blanks in short texts, and whether two of them are the same: words of heads and access lines, and keys, are
+//! shorter than what a call to code for whole vectors is worth.
 
 /// Bytes that are looked at eight by eight.
 const NEAR_BYTES: usize = 40;
@@ -18,9 +18,32 @@ pub(crate) fn eight(text: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*text.get(at..)?.first_chunk()?))
 }
 
+/// Whether two texts are the same.
+#[inline]
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let Some(last) = a.len().checked_sub(8) else {
+        // Whatever stands at the end of both is looked at twice.
+        let (Some(head_a), Some(head_b)) = (a.first_chunk::<4>(), b.first_chunk::<4>()) else {
+            return a.iter().eq(b);
+        };
+        return head_a == head_b && a.last_chunk::<4>() == b.last_chunk::<4>();
+    };
+    let mut at = 0;
+    while at < last {
+        if eight(a, at) != eight(b, at) {
+            return false;
+        }
+        at += 8;
+    }
+    eight(a, last) == eight(b, last)
+}
+
 /// Place of the first blank.
 #[inline]
-pub(crate) fn first(text: &[u8]) -> Option<usize> {
+pub(crate) fn first_blank(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     while at < NEAR_BYTES
         && let Some(eight) = eight(text, at)
@@ -77,16 +100,27 @@ mod tests {
         #[test]
         fn as_byte_by_byte(text in prop::collection::vec(prop::sample::select(&b" [a\xa0\x00\x1f\x21"[..]), 0..80)) {
             let all: Vec<usize> = (0..text.len()).filter(|at| text[*at] == b' ').collect();
-            prop_assert_eq!(first(&text), all.first().copied());
+            prop_assert_eq!(first_blank(&text), all.first().copied());
             let expected = all.iter().skip(2).take(2).any(|at| text.get(at + 1) == Some(&b'['));
             prop_assert_eq!(third_or_fourth_before(b'[', &text), expected);
         }
 
         #[test]
+        fn one_byte_makes_a_difference(text in prop::collection::vec(any::<u8>(), 0..40), at in any::<prop::sample::Index>()) {
+            prop_assert!(same(&text, &text.clone()));
+            prop_assert!(!same(&text, &[&text[..], b"x"].concat()));
+            if !text.is_empty() {
+                let mut other = text.clone();
+                other[at.index(text.len())] ^= 1;
+                prop_assert!(!same(&text, &other));
+            }
+        }
+
+        #[test]
         fn a_late_blank_is_found(before in 0usize..100, behind in 0usize..20) {
             let text = [vec![b'x'; before], vec![b' '], vec![b'y'; behind]].concat();
-            prop_assert_eq!(first(&text), Some(before));
-            prop_assert_eq!(first(&text[before + 1..]), None);
+            prop_assert_eq!(first_blank(&text), Some(before));
+            prop_assert_eq!(first_blank(&text[before + 1..]), None);
         }
     }
 }
