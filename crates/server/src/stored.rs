@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{Phrase, ScanUnit, Source, SourceError, TimeRange};
 use record::{Batch, Frame, LineId, Parser};
+use segment::tokens::required_tokens;
 use store::{FrameHandle, Store, StoreError, Unit};
 
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
@@ -116,5 +117,17 @@ impl ScanUnit for StoredUnit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         self.parsers.load(&self.unit).map_err(told)
+    }
+
+    fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(None) };
+        let Some(file) = block.file().map_err(told)? else { return Ok(None) };
+        let words = |phrase: &Phrase| {
+            let Phrase { text, whole_start, whole_end } = phrase;
+            required_tokens(text.as_bytes(), *whole_start, *whole_end)
+        };
+        let sets: Vec<_> = phrases.iter().map(words).collect();
+        let held = file.may_contain(block.position().frame as usize, &sets);
+        held.map_err(|error| SourceError(error.to_string()))
     }
 }
