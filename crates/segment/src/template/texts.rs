@@ -90,7 +90,7 @@ impl Texts {
         Values { text: &self.bytes, ends: &self.ends }
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(super) fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len() as u32);
