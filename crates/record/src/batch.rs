@@ -45,7 +45,7 @@ const PLACE: u32 = SHARED - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StemId(pub u16);
 
-/// Shapes of one batch. Beyond that rows have all their fields to themselves.
+/// Stems of one batch. Beyond that rows have all their fields to themselves.
 pub const STEMS_MAX: usize = u16::MAX as usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,20 @@ struct Field {
     /// Offset in the line, or in the arena with [`IN_ARENA`] set.
     at: u32,
     length: u32,
+}
+
+impl Field {
+    /// Name, place and length. A value that is empty is at the beginning of the line.
+    #[inline]
+    fn place(&self) -> (FieldId, Place, u32) {
+        let place = match (self.at & IN_ARENA != 0, self.at & SHARED != 0) {
+            (false, _) if self.length == 0 => Place::Line(0),
+            (false, _) => Place::Line(self.at),
+            (true, false) => Place::Made(self.at & PLACE),
+            (true, true) => Place::Shared(self.at & PLACE),
+        };
+        (self.name, place, self.length)
+    }
 }
 
 /// Where a field's value stands.
@@ -194,11 +208,13 @@ impl Batch {
     }
 
     /// Row `index`.
+    #[inline]
     pub fn row(&self, index: usize) -> Row<'_> {
         Row { batch: self, head: &self.rows[index], index: index as u32 }
     }
 
     /// All rows, in order of the lines.
+    #[inline]
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row<'_>> + ExactSizeIterator {
         self.rows.iter().enumerate().map(|(i, head)| Row { batch: self, head, index: i as u32 })
     }
@@ -240,11 +256,13 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Place in the batch, and of the line in the frame.
+    #[inline]
     pub fn index(&self) -> u32 {
         self.index
     }
 
     /// The name of the line.
+    #[inline]
     pub fn id(&self) -> LineId {
         match &self.batch.text {
             Text::Frame(frame) => LineId { sequence: frame.header().sequence, line: self.index },
@@ -253,35 +271,47 @@ impl<'a> Row<'a> {
     }
 
     /// Place of the row's origin among [`Batch::origins`].
+    #[inline]
     pub fn origin_index(&self) -> u16 {
         self.stem_of().origin
     }
 
     /// What the row has in common with others: rows of one stem have the same origin, and the same values in the
     /// last [`stem_fields`](Self::stem_fields) of their fields.
+    #[inline]
     pub fn stem(&self) -> StemId {
         self.head.stem
     }
 
     /// How many of the row's fields, the last ones, are those of its stem.
+    #[inline]
     pub fn stem_fields(&self) -> usize {
         usize::from(self.stem_of().fields)
     }
 
     /// Event time, nanoseconds since 1970 UTC.
+    #[inline]
     pub fn time_ns(&self) -> i64 {
         self.head.time_ns
     }
 
     /// Arrival, nanoseconds since 1970 UTC.
+    #[inline]
     pub fn received_ns(&self) -> i64 {
         self.head.received_ns
     }
 
     /// The line as it was sent.
+    #[inline]
     pub fn raw(&self) -> &'a [u8] {
         let at = self.head.line_at as usize;
         &self.batch.text.bytes()[at..at + self.head.line_length as usize]
+    }
+
+    /// Bytes of the line.
+    #[inline]
+    pub fn raw_bytes(&self) -> usize {
+        self.head.line_length as usize
     }
 
     /// The value of a field, or none. A field may be there and empty.
@@ -312,19 +342,21 @@ impl<'a> Row<'a> {
     }
 
     /// As [`fields`](Self::fields), each with the place of its value: what sealing splits a line by.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = (FieldId, Place, u32)> + use<'a> {
+    pub fn places(&self) -> impl Iterator<Item = (FieldId, Place, u32)> + use<'a> {
         let (own, shared) = self.stored();
-        let field = move |i: usize| own.get(i).unwrap_or_else(|| &shared[i - own.len()]);
-        (0..own.len() + shared.len()).map(move |i| {
-            let f = field(i);
-            let place = match (f.at & IN_ARENA != 0, f.at & SHARED != 0) {
-                (false, _) if f.length == 0 => Place::Line(0),
-                (false, _) => Place::Line(f.at),
-                (true, false) => Place::Made(f.at & PLACE),
-                (true, true) => Place::Shared(f.at & PLACE),
-            };
-            (f.name, place, f.length)
-        })
+        own.iter().chain(shared).map(Field::place)
+    }
+
+    /// As [`places`](Self::places), without the fields of the stem.
+    #[inline]
+    pub fn own_places(&self) -> impl ExactSizeIterator<Item = (FieldId, Place, u32)> + use<'a> {
+        self.stored().0.iter().map(Field::place)
+    }
+
+    /// How many fields the row has, with those of its stem.
+    #[inline]
+    pub fn fields_count(&self) -> usize {
+        usize::from(self.head.fields) + self.stem_fields()
     }
 
     /// The names of the fields that make up the row's stream.
@@ -673,11 +705,12 @@ pub struct RestoredBuilder {
 
 impl RestoredBuilder {
     /// A batch without rows. `names` are numbered in their order, all different and at most [`BATCH_NAMES_MAX`];
-    /// `rows` and `text_bytes` say for how much to make room.
+    /// `rows`, `fields` (those of stems once) and `text_bytes` say for how much to make room.
     pub fn new(
         names: Vec<Arc<str>>,
         origins: Arc<[Origin]>,
         rows: usize,
+        fields: usize,
         text_bytes: usize,
     ) -> Self {
         assert!(names.len() <= BATCH_NAMES_MAX, "a block has no more names than a batch");
@@ -687,7 +720,7 @@ impl RestoredBuilder {
             text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
             rows: Vec::with_capacity(rows),
             stems: stems_of(&origins),
-            fields: Vec::with_capacity(rows * 8),
+            fields: Vec::with_capacity(fields),
             arena: Vec::new(),
             names,
             places,
@@ -727,10 +760,31 @@ impl RestoredBuilder {
         self.batch.fields.push(Field { name, at, length });
     }
 
-    /// Closes the row, whose line is what was written since the row before.
-    #[inline]
-    pub fn end_row(&mut self, id: LineId, time_ns: i64, received_ns: i64, origin: u16) {
+    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they have to stand in each
+    /// line of the rows it is given to. None, and the fields are dropped, when there are [`STEMS_MAX`] already.
+    pub fn share(&mut self, origin: u16) -> Option<StemId> {
         debug_assert!(usize::from(origin) < self.origins.len());
+        if self.batch.stems.len() >= STEMS_MAX {
+            self.batch.fields.truncate(self.fields_at);
+            return None;
+        }
+        let stem = StemId(self.batch.stems.len() as u16);
+        let fields = (self.batch.fields.len() - self.fields_at) as u16;
+        self.batch.stems.push(Stem { fields_at: self.fields_at as u32, fields, origin });
+        self.fields_at = self.batch.fields.len();
+        Some(stem)
+    }
+
+    /// The stem of the rows of an origin that share nothing.
+    pub fn stem_of(&self, origin: u16) -> StemId {
+        debug_assert!(usize::from(origin) < self.origins.len());
+        StemId(origin)
+    }
+
+    /// Closes the row, whose line is what was written since the row before. Its fields are those added since then,
+    /// and those of its stem.
+    #[inline]
+    pub fn end_row(&mut self, id: LineId, time_ns: i64, received_ns: i64, stem: StemId) {
         self.batch.rows.push(RowHead {
             time_ns,
             received_ns,
@@ -738,7 +792,7 @@ impl RestoredBuilder {
             line_length: self.bytes.len() as u32 - self.line_at,
             fields_at: self.fields_at as u32,
             fields: (self.batch.fields.len() - self.fields_at) as u16,
-            stem: StemId(origin),
+            stem,
         });
         self.batch.time_min_ns = self.batch.time_min_ns.min(time_ns);
         self.batch.time_max_ns = self.batch.time_max_ns.max(time_ns);
@@ -829,7 +883,7 @@ mod tests {
             b.set_time(9);
         });
         let names = parsed.names().to_vec();
-        let mut builder = RestoredBuilder::new(names, parsed.origins().into(), 2, 8);
+        let mut builder = RestoredBuilder::new(names, parsed.origins().into(), 2, 8, 8);
         builder.arena().extend_from_slice(b"plainm");
         for row in parsed.rows() {
             builder.line().extend_from_slice(row.raw());
@@ -841,7 +895,8 @@ mod tests {
                 };
                 builder.push_field(name, place, length);
             }
-            builder.end_row(row.id(), row.time_ns(), row.received_ns(), row.origin_index());
+            let stem = builder.stem_of(row.origin_index());
+            builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
         }
         let restored = builder.finish();
         assert_eq!(restored.time_range_ns(), parsed.time_range_ns());

@@ -15,6 +15,6 @@ pub mod frame;
 pub mod framing;
 pub mod parse;
 
-pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row};
+pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, StemId};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use record::batch::{BATCH_NAMES_MAX, ROW_FIELDS_MAX};
 use record::frame::encode_origin;
-use record::{Batch, Origin, Row};
+use record::{Batch, Origin, Row, Transport};
 
 use super::SealOptions;
 use super::bytes::{put_piece, put_varint};
@@ -33,7 +33,7 @@ pub(crate) struct RowRef {
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
-    layouts: Vec<i64>,
+    layouts: Vec<u32>,
     times: Vec<i64>,
     received: Vec<i64>,
     sequences: Vec<i64>,
@@ -42,8 +42,9 @@ pub(crate) struct BlockWriter {
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
-    /// Values that many lines of the block share, by number in [`Layouts::shared`].
+    /// What lines of the block share, by number in [`Layouts::shared`] and [`Layouts::layouts`].
     shared: Vec<u32>,
+    used_layouts: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -103,7 +104,7 @@ impl BlockWriter {
     pub(crate) fn encode(
         &mut self,
         batches: &[Arc<Batch>],
-        shapes: &mut Vec<BatchShapes>,
+        shapes: &mut [BatchShapes],
         rows: &[RowRef],
         layouts: &mut Layouts,
         options: &SealOptions,
@@ -111,7 +112,6 @@ impl BlockWriter {
     ) -> (EncodedBlock, usize) {
         self.clear();
         let mut entry = BlockEntry::default();
-        shapes.resize_with(batches.len(), BatchShapes::default);
         let mut taken = rows.len();
         for (place, at) in rows.iter().enumerate() {
             if layouts.len() > LAYOUTS_MAX {
@@ -123,11 +123,12 @@ impl BlockWriter {
             self.columns.row = place as u32;
             let known = &mut shapes[at.batch as usize];
             let layout = layouts.split(batch, &row, known, &mut self.columns);
-            self.layouts.push(i64::from(layout));
+            self.layouts.push(layout);
             self.push_fixed(at.batch, batch, &row);
-            entry.bytes_raw += row.raw().len() as u64 + 1;
+            entry.bytes_raw += row.raw_bytes() as u64 + 1;
         }
         entry.lines = taken as u32;
+        entry.lines_internal = self.lines_internal();
         entry.time_ns = range(&self.times);
         entry.received_ns = range(&self.received);
         entry.sequence = {
@@ -141,6 +142,16 @@ impl BlockWriter {
         }
         entry.filter = self.filter(layouts, options, &mut bytes);
         (EncodedBlock { bytes, entry }, taken)
+    }
+
+    fn lines_internal(&self) -> u32 {
+        let internal = |origin: &Origin| origin.transport == Transport::Internal;
+        if !self.origin_table.iter().any(internal) {
+            return 0;
+        }
+        let lines =
+            self.origins.iter().filter(|&&place| internal(&self.origin_table[place as usize]));
+        lines.count() as u32
     }
 
     fn clear(&mut self) {
@@ -204,6 +215,9 @@ impl BlockWriter {
             self.columns.builders[column as usize].each_once(|value| words.add(value));
         }
         self.shared.iter().for_each(|&value| words.add(layouts.shared.get(value)));
+        for &layout in &self.used_layouts {
+            layouts.layouts.get(layout).each_folded(|value| words.add(value));
+        }
         let filter = words.build();
         if filter.len() > bytes_max {
             return None;
@@ -222,7 +236,7 @@ impl BlockWriter {
     ) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut local = Local::default();
         let layout_codes: Vec<i64> =
-            self.layouts.iter().map(|&l| i64::from(local.layouts.number(l as u32))).collect();
+            self.layouts.iter().map(|&l| i64::from(local.layouts.number(l))).collect();
         let mut layout_bytes = Vec::new();
         for layout in local.layouts.all.clone() {
             let layout = layouts.layouts.get(layout);
@@ -276,6 +290,7 @@ impl BlockWriter {
             put_piece(&mut pack, layouts.names.get(name).as_bytes());
         }
         self.shared.clone_from(&local.shared.all);
+        self.used_layouts.clone_from(&local.layouts.all);
         put_varint(&mut pack, local.shared.all.len() as u64);
         for &shared in &local.shared.all {
             put_piece(&mut pack, layouts.shared.get(shared));
@@ -320,24 +335,28 @@ fn smallest(
 /// Numbers of this block for numbers of all blocks.
 #[derive(Default)]
 struct Renumber {
-    places: std::collections::HashMap<u32, u32, foldhash::fast::RandomState>,
+    /// By number of all blocks, that of this one; [`UNUSED`] without.
+    places: Vec<u32>,
     all: Vec<u32>,
-    last: Option<(u32, u32)>,
 }
+
+const UNUSED: u32 = u32::MAX;
 
 impl Renumber {
     #[inline]
     fn number(&mut self, of: u32) -> u32 {
-        if let Some((last, place)) = self.last
-            && last == of
-        {
-            return place;
+        match self.places.get(of as usize) {
+            Some(&place) if place != UNUSED => place,
+            _ => self.number_new(of),
         }
-        let place = *self.places.entry(of).or_insert_with(|| {
-            self.all.push(of);
-            self.all.len() as u32 - 1
-        });
-        self.last = Some((of, place));
+    }
+
+    fn number_new(&mut self, of: u32) -> u32 {
+        let place = self.all.len() as u32;
+        let size = self.places.len().max(of as usize + 1);
+        self.places.resize(size, UNUSED);
+        self.places[of as usize] = place;
+        self.all.push(of);
         place
     }
 }

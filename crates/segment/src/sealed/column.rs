@@ -11,6 +11,7 @@
 //!
 //! Lines lie back to back, so that a word is searched in all of them at once.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
@@ -356,10 +357,9 @@ fn decimals(values: &Values) -> Option<Vec<i64>> {
 }
 
 /// A column that is being read from its first value to its last.
-pub(crate) struct ColumnReader {
-    column: Column,
+pub(crate) struct ColumnReader<'a> {
+    column: Column<'a>,
     next: usize,
-    digits: Vec<u8>,
 }
 
 /// Text that writes the event time, and what differs from it.
@@ -374,7 +374,7 @@ pub(crate) struct Times {
 }
 
 /// A column, decoded as far as its values are found in no time.
-pub(crate) enum Column {
+pub(crate) enum Column<'a> {
     Dictionary {
         values: Values,
         codes: Vec<u16>,
@@ -384,15 +384,15 @@ pub(crate) enum Column {
     Time(Box<Times>),
     /// `gap`: bytes between the values.
     Text {
-        text: Vec<u8>,
+        text: Cow<'a, [u8]>,
         ends: Vec<u32>,
         gap: u32,
     },
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// Reads a column of `count` values.
-    pub(crate) fn decode(encoding: u8, sections: &[&[u8]], count: usize) -> Read<Column> {
+    pub(crate) fn decode(encoding: u8, sections: &[&'a [u8]], count: usize) -> Read<Column<'a>> {
         let encoding = Encoding::of(encoding)?;
         if let (Encoding::Template, [tables, numbers, texts]) = (encoding, sections) {
             return decode_templates([tables, numbers, texts], count);
@@ -410,39 +410,40 @@ impl Column {
                 let form = TimeForm::decode(&mut cursor)?;
                 let exceptions = cursor.count(count)?;
                 let places = ints::decode(&mut cursor, exceptions)?;
-                let exceptions = decode_lengths(cursor, exceptions)?;
+                let (text, ends) = decode_lengths(cursor, exceptions)?;
+                let exceptions = Values { text: text.to_vec(), ends };
                 let writer = TimeWriter::new(form);
                 Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
             }
             Encoding::Lines => {
-                let text = bytes.to_vec();
+                let text = *bytes;
                 let mut ends = Vec::with_capacity(count);
-                ends.extend(memchr::memchr_iter(b'\n', &text).map(|end| end as u32));
+                ends.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32));
                 let whole = text.last().is_none_or(|&last| last == b'\n');
                 if ends.len() != count || !whole {
                     return Err(Corrupt("the lines of a column"));
                 }
-                Ok(Column::Text { text, ends, gap: 1 })
+                Ok(Column::Text { text: Cow::Borrowed(text), ends, gap: 1 })
             }
             Encoding::Lengths => {
-                let Values { text, ends } = decode_lengths(cursor, count)?;
-                Ok(Column::Text { text, ends, gap: 0 })
+                let (text, ends) = decode_lengths(cursor, count)?;
+                Ok(Column::Text { text: Cow::Borrowed(text), ends, gap: 0 })
             }
             Encoding::Template => Err(Corrupt("the encoding of a column")),
         }
     }
 }
 
-fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column> {
+fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column<'static>> {
     let mut cursor = Cursor::new(tables);
     let text_bytes = cursor.count(TEXT_BYTES_MAX)?;
     let tables = cursor.take(cursor.left())?;
     let decoded = template::decode([tables, numbers, texts], count, text_bytes)
         .map_err(|_| Corrupt("the templates of a column"))?;
-    Ok(Column::Text { text: decoded.bytes, ends: decoded.ends, gap: 0 })
+    Ok(Column::Text { text: Cow::Owned(decoded.bytes), ends: decoded.ends, gap: 0 })
 }
 
-fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column> {
+fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column<'static>> {
     let size = cursor.count(DICTIONARY_MAX)?;
     let mut values = Values::default();
     for _ in 0..size {
@@ -464,7 +465,8 @@ fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column> {
     Ok(Column::Dictionary { values, codes, count })
 }
 
-fn decode_lengths(mut cursor: Cursor<'_>, count: usize) -> Read<Values> {
+/// The values, one behind the other, and where each ends.
+fn decode_lengths<'a>(mut cursor: Cursor<'a>, count: usize) -> Read<(&'a [u8], Vec<u32>)> {
     let lengths = ints::decode(&mut cursor, count)?;
     let (mut end, mut ends) = (0u64, Vec::with_capacity(count));
     for length in lengths {
@@ -474,12 +476,35 @@ fn decode_lengths(mut cursor: Cursor<'_>, count: usize) -> Read<Values> {
     if end != cursor.left() as u64 {
         return Err(Corrupt("the lengths of a column"));
     }
-    Ok(Values { text: cursor.take(end as usize)?.to_vec(), ends })
+    Ok((cursor.take(end as usize)?, ends))
 }
 
-impl ColumnReader {
-    pub(crate) fn new(column: Column) -> Self {
-        ColumnReader { column, next: 0, digits: Vec::new() }
+impl<'a> ColumnReader<'a> {
+    pub(crate) fn new(column: Column<'a>) -> Self {
+        ColumnReader { column, next: 0 }
+    }
+
+    /// The length that all values have, if that is known.
+    pub(crate) fn width(&self) -> Option<u32> {
+        match &self.column {
+            Column::Dictionary { values, .. } if values.len() == 1 => {
+                Some(values.text.len() as u32)
+            }
+            Column::Time(times) if times.places.is_empty() => Some(times.writer.width()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of all values, roughly.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match &self.column {
+            Column::Dictionary { values, count, .. } => {
+                values.text.len().div_ceil(values.len().max(1)) * count
+            }
+            Column::Time(times) => times.writer.width() as usize * times.count,
+            Column::Numbers(numbers) => numbers.len() * 8,
+            Column::Text { text, .. } => text.len(),
+        }
     }
 
     /// Values not read yet.
@@ -508,8 +533,7 @@ impl ColumnReader {
                 out.extend_from_slice(&text[from as usize..ends[place] as usize]);
             }
             Column::Numbers(numbers) => {
-                write_decimal(numbers[place], &mut self.digits);
-                out.extend_from_slice(&self.digits);
+                write_decimal(numbers[place], out);
             }
             Column::Time(times) => {
                 if times.places.get(times.met) == Some(&(place as i64)) {
@@ -523,9 +547,8 @@ impl ColumnReader {
     }
 }
 
-fn write_decimal(number: i64, digits: &mut Vec<u8>) {
+fn write_decimal(number: i64, out: &mut Vec<u8>) {
     use std::io::Write;
-    digits.clear();
     if number >= 0 {
         let (mut buffer, mut at, mut rest) = ([0u8; 20], 20, number as u64);
         loop {
@@ -536,8 +559,8 @@ fn write_decimal(number: i64, digits: &mut Vec<u8>) {
                 break;
             }
         }
-        digits.extend_from_slice(&buffer[at..]);
+        out.extend_from_slice(&buffer[at..]);
     } else {
-        write!(digits, "{number}").expect("writing to memory");
+        write!(out, "{number}").expect("writing to memory");
     }
 }

@@ -29,14 +29,25 @@ impl Compressor {
     }
 }
 
-/// The bytes that were compressed to `stored`.
-pub(crate) fn decompress(stored: &[u8], bytes: usize) -> Read<Vec<u8>> {
-    if stored.len() == bytes {
-        return Ok(stored.to_vec());
+/// Decompresses, with its memory used again.
+#[derive(Default)]
+pub(crate) struct Decompressor {
+    zstd: Option<bulk::Decompressor<'static>>,
+}
+
+impl Decompressor {
+    /// The bytes that were compressed to `stored`.
+    pub(crate) fn decompress(&mut self, stored: &[u8], bytes: usize) -> Read<Vec<u8>> {
+        if stored.len() == bytes {
+            return Ok(stored.to_vec());
+        }
+        if bytes > CHUNK_BYTES_MAX {
+            return Err(Corrupt("the length of a chunk"));
+        }
+        let zstd = self
+            .zstd
+            .get_or_insert_with(|| bulk::Decompressor::new().expect("there is memory for zstd"));
+        let found = zstd.decompress(stored, bytes).map_err(|_| Corrupt("a compressed chunk"))?;
+        if found.len() == bytes { Ok(found) } else { Err(Corrupt("the length of a chunk")) }
     }
-    if bytes > CHUNK_BYTES_MAX {
-        return Err(Corrupt("the length of a chunk"));
-    }
-    let found = bulk::decompress(stored, bytes).map_err(|_| Corrupt("a compressed chunk"))?;
-    if found.len() == bytes { Ok(found) } else { Err(Corrupt("the length of a chunk")) }
 }

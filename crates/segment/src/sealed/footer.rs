@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
-use super::compress::{Compressor, decompress};
+use super::compress::{Compressor, Decompressor};
 use super::rollup::Rollup;
 use crate::error::SegmentError;
 use crate::header::array;
@@ -367,7 +367,9 @@ impl Trailer {
             return Err(damage(path, self.offset, "the footer", expected, format!("{found:08x}")));
         }
         let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        decompress(stored, bytes).map_err(|corrupt| malformed(path, self.offset, corrupt))
+        Decompressor::default()
+            .decompress(stored, bytes)
+            .map_err(|corrupt| malformed(path, self.offset, corrupt))
     }
 }
 

@@ -10,13 +10,21 @@
 //! layout    "<" priority gap(>…time… ) hostname " " app_name "[" proc_id "]: " _msg   type=syslog level=info …
 //! ```
 //!
+//! Rows of one stem (the same host, application, process …) have the same values in most of their fields. Where a batch
+//! has many rows of a stem, those values are *folded*: they stand in the layout as literals, with the literals
+//! between them, and not in columns. Such a line is compared with two or three texts, and split into time and message.
+//!
+//! ```text
+//! folded    <«30»  gap(>…time… )  «web1» «sshd»[«4711»]:  _msg   type=syslog level=info …
+//! ```
+//!
 //! A value that holds others (`_msg` of an access line is the whole line) opens before and closes behind them. A
 //! value that partly overlaps another cannot be so: it is kept apart, as if the parser had made it. So is every value
 //! of lines whose parts come in ever new orders.
 
 use std::collections::HashMap;
 
-use record::{Batch, FieldId, Place, Row};
+use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::column::ByHash;
 
@@ -24,6 +32,11 @@ use super::column::ByHash;
 const LITERALS_MAX: usize = 8;
 /// A longer text between two fields is no literal.
 const LITERAL_BYTES_MAX: usize = 64;
+/// A text between two fields with so many digits is no literal: it is a time, or a number.
+const LITERAL_DIGITS_MAX: usize = 3;
+/// Rows of one stem in one batch from which on their values are folded. With fewer the layout, which has the values,
+/// would take more than the columns do.
+const FOLDED_ROWS_MIN: u32 = 16;
 /// Orders of the same fields; lines in other orders have their values kept apart.
 const ORDERS_MAX: u32 = 8;
 
@@ -61,6 +74,26 @@ pub(crate) struct Layout {
     pub(crate) elements: Vec<Element>,
     /// Number of the name, and kind, in the order of the parser.
     pub(crate) fields: Vec<(u32, FieldKind)>,
+}
+
+impl Layout {
+    /// Calls `each` with the values that are the same in all lines of the layout.
+    pub(crate) fn each_folded(&self, mut each: impl FnMut(&[u8])) {
+        let mut text = Vec::new();
+        let mut open = Vec::new();
+        for element in &self.elements {
+            match element {
+                Element::Literal(literal) => text.extend_from_slice(literal),
+                Element::Open(_) => open.push(Some(text.len())),
+                Element::Gap(_) | Element::Value { .. } => open.iter_mut().for_each(|o| *o = None),
+                Element::Close(_) => {
+                    if let Some(begin) = open.pop().flatten() {
+                        each(&text[begin..]);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What a column holds. Names are numbers in [`Layouts::names`].
@@ -118,11 +151,23 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 type Part = (FieldId, Place, u32);
 
 /// A step through a line, from left to right. `part` is the place among the row's fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step {
     Value { part: u16, column: u32 },
     Open { part: u16 },
     Close { part: u16 },
+    Folded(Folded),
+}
+
+/// Values of a stem that stand in the line, with the literals around: always this text at this place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Folded {
+    at: u32,
+    text: Box<[u8]>,
+    elements: Vec<Element>,
+    /// Parts of the first and the last value.
+    first: u16,
+    last: u16,
 }
 
 /// Rows with the same fields of the same kinds in the same order of the line.
@@ -131,6 +176,8 @@ struct Shape {
     /// Place in [`Layouts::gaps`] of the text before each step, and of that behind the last.
     gaps: Vec<u32>,
     fields: Vec<(u32, FieldKind)>,
+    /// Parts that are kept apart, and their columns.
+    made: Vec<(u16, u32)>,
     /// Which literal stood in each gap of the row before, and what layout that is.
     literals: Vec<u8>,
     layout: u32,
@@ -143,7 +190,9 @@ type ShapeKey = (Vec<(u32, FieldKind)>, Vec<Step>);
 /// A shape as rows of one batch have it, with that batch's numbers.
 struct BatchShape {
     hash: u64,
-    /// The parts of a row of that shape; places in the line and lengths do not count.
+    /// The stem whose values are folded.
+    folded: Option<StemId>,
+    /// The parts of a row of that shape, without those that are folded; places in the line and lengths do not count.
     parts: Vec<Part>,
     /// Place in [`Layouts::shapes`].
     shape: u32,
@@ -154,9 +203,30 @@ struct BatchShape {
 pub(crate) struct BatchShapes {
     shapes: Vec<BatchShape>,
     by_hash: ByHash<Vec<u32>>,
-    last: u32,
+    stems: Vec<StemRows>,
     /// By number of a name in the batch, its number in [`Layouts::names`].
     names: Vec<Option<u32>>,
+}
+
+/// The rows of one stem.
+#[derive(Clone, Copy, Default)]
+struct StemRows {
+    count: u32,
+    /// Place among [`BatchShapes::shapes`] of the shape met last.
+    last: u32,
+}
+
+impl BatchShapes {
+    /// For a batch with so many rows to split of each of its stems.
+    pub(crate) fn new(rows_of_stems: impl Iterator<Item = u32>) -> Self {
+        let stems = rows_of_stems.map(|count| StemRows { count, last: 0 }).collect();
+        BatchShapes { stems, ..BatchShapes::default() }
+    }
+
+    /// Forgets the shapes, whose numbers [`Layouts`] gave.
+    pub(crate) fn forget(&mut self) {
+        *self = BatchShapes::new(std::mem::take(&mut self.stems).into_iter().map(|s| s.count));
+    }
 }
 
 /// Not a literal.
@@ -208,8 +278,6 @@ impl Layouts {
         known: &mut BatchShapes,
         sink: &mut impl Sink,
     ) -> u32 {
-        self.parts.clear();
-        self.parts.extend(row.places());
         let raw = row.raw();
         let place = self.shape(batch, row, known);
         let shape = &mut self.shapes[place as usize];
@@ -227,11 +295,9 @@ impl Layouts {
         let last = shape.gaps[shape.steps.len()];
         let literal = self.gaps[last as usize].put(&raw[at..], sink);
         self.literals.push(literal);
-        for (part, (_, kind)) in shape.fields.iter().enumerate() {
-            if let FieldKind::Made(column) = kind {
-                let value = row.field_at(part).expect("a row has its parts");
-                sink.value(*column, value);
-            }
+        for &(part, column) in &shape.made {
+            let value = row.field_at(usize::from(part)).expect("a row has its parts");
+            sink.value(column, value);
         }
         if self.literals == shape.literals {
             return shape.layout;
@@ -247,33 +313,41 @@ impl Layouts {
         shape.layout
     }
 
-    /// The shape of the row whose parts were taken.
+    /// The shape of the row, whose parts are taken.
     #[inline]
     fn shape(&mut self, batch: &Batch, row: &Row<'_>, known: &mut BatchShapes) -> u32 {
-        let hash = hash_of(&self.parts);
-        let line_bytes = row.raw().len();
-        if let Some(last) = known.shapes.get(known.last as usize)
-            && last.holds(hash, &self.parts)
-            && self.shapes[last.shape as usize].in_order(&self.parts, line_bytes)
+        let stem = usize::from(row.stem().0);
+        let StemRows { count, last } = known.stems[stem];
+        let folded = (count >= FOLDED_ROWS_MIN).then(|| row.stem());
+        self.parts.clear();
+        match folded {
+            Some(_) => self.parts.extend(row.own_places()),
+            None => self.parts.extend(row.places()),
+        }
+        let hash = hash_of(folded, &self.parts);
+        let line = row.raw();
+        if let Some(last) = known.shapes.get(last as usize)
+            && last.holds(hash, folded, &self.parts)
+            && self.shapes[last.shape as usize].fits(&self.parts, line)
         {
             return last.shape;
         }
         let mut orders = 0;
         for &place in known.by_hash.get(&hash).into_iter().flatten() {
             let of_batch = &known.shapes[place as usize];
-            if of_batch.holds(hash, &self.parts) {
-                if self.shapes[of_batch.shape as usize].in_order(&self.parts, line_bytes) {
-                    known.last = place;
+            if of_batch.holds(hash, folded, &self.parts) {
+                if self.shapes[of_batch.shape as usize].fits(&self.parts, line) {
+                    known.stems[stem].last = place;
                     return of_batch.shape;
                 }
                 orders += 1;
             }
         }
-        let shape = self.find_shape(batch, row, known, orders);
+        let shape = self.find_shape(batch, row, known, folded.is_some(), orders);
         let place = known.shapes.len() as u32;
-        known.shapes.push(BatchShape { hash, parts: self.parts.clone(), shape });
+        known.shapes.push(BatchShape { hash, folded, parts: self.parts.clone(), shape });
         known.by_hash.entry(hash).or_default().push(place);
-        known.last = place;
+        known.stems[stem].last = place;
         shape
     }
 
@@ -284,16 +358,22 @@ impl Layouts {
         batch: &Batch,
         row: &Row<'_>,
         known: &mut BatchShapes,
+        folded: bool,
         order: u32,
     ) -> u32 {
         known.names.resize(batch.names().len(), None);
+        let parts: Vec<Part> = row.places().collect();
         let (mut steps, apart) = match order < ORDERS_MAX {
-            true => arrange(&self.parts),
+            true => arrange(&parts),
             // Always in order.
-            false => (Vec::new(), (0..self.parts.len() as u16).collect()),
+            false => (Vec::new(), (0..parts.len() as u16).collect()),
         };
-        let mut fields = Vec::with_capacity(self.parts.len());
-        for (part, (id, place, length)) in self.parts.iter().enumerate() {
+        if folded {
+            let own = (parts.len() - row.stem_fields()) as u16;
+            steps = fold(steps, &parts, own, row.raw());
+        }
+        let mut fields = Vec::with_capacity(parts.len());
+        for (part, (id, place, length)) in parts.iter().enumerate() {
             let name = *known.names[usize::from(id.0)]
                 .get_or_insert_with(|| self.names.number(batch.name(*id)));
             let kind = match place {
@@ -321,14 +401,19 @@ impl Layouts {
         let mut gaps = Vec::with_capacity(steps.len() + 1);
         let mut before = EDGE;
         for step in &steps {
-            let name = fields[step.part()].0;
-            gaps.push(self.gap(before, name));
-            before = name;
+            let (first, last) = step.ends();
+            gaps.push(self.gap(before, fields[first].0));
+            before = fields[last].0;
         }
         gaps.push(self.gap(before, EDGE));
+        let made = fields.iter().enumerate().filter_map(|(part, (_, kind))| match kind {
+            FieldKind::Made(column) => Some((part as u16, *column)),
+            _ => None,
+        });
         let shape = Shape {
             steps,
             gaps,
+            made: made.collect(),
             fields,
             literals: Vec::new(),
             layout: 0,
@@ -353,9 +438,13 @@ impl Layouts {
 }
 
 impl Step {
-    fn part(&self) -> usize {
+    /// The parts where it begins and ends.
+    fn ends(&self) -> (usize, usize) {
         match *self {
-            Step::Value { part, .. } | Step::Open { part } | Step::Close { part } => part.into(),
+            Step::Value { part, .. } | Step::Open { part } | Step::Close { part } => {
+                (part.into(), part.into())
+            }
+            Step::Folded(Folded { first, last, .. }) => (first.into(), last.into()),
         }
     }
 
@@ -366,18 +455,26 @@ impl Step {
             (_, Place::Line(at), length) => (at as usize, (at + length) as usize),
             _ => (0, 0),
         };
-        match *self {
-            Step::Value { part, .. } => span(part),
-            Step::Open { part } => (span(part).0, span(part).0),
-            Step::Close { part } => (span(part).1, span(part).1),
+        match self {
+            Step::Value { part, .. } => span(*part),
+            Step::Open { part } => (span(*part).0, span(*part).0),
+            Step::Close { part } => (span(*part).1, span(*part).1),
+            Step::Folded(folded) => folded.bounds(),
         }
+    }
+}
+
+impl Folded {
+    #[inline]
+    fn bounds(&self) -> (usize, usize) {
+        (self.at as usize, self.at as usize + self.text.len())
     }
 }
 
 impl BatchShape {
     /// Whether a row has the same fields from the same kinds of places.
     #[inline]
-    fn holds(&self, hash: u64, parts: &[Part]) -> bool {
+    fn holds(&self, hash: u64, folded: Option<StemId>, parts: &[Part]) -> bool {
         let alike = |(a, b): (&Part, &Part)| {
             let kind = match (a.1, b.1) {
                 (Place::Line(_), Place::Line(_)) | (Place::Made(_), Place::Made(_)) => true,
@@ -387,23 +484,28 @@ impl BatchShape {
             a.0 == b.0 && kind && (a.2 == 0) == (b.2 == 0)
         };
         hash == self.hash
+            && folded == self.folded
             && parts.len() == self.parts.len()
             && self.parts.iter().zip(parts).all(alike)
     }
 }
 
 impl Shape {
-    /// Whether the parts of a row stand in the shape's order.
+    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places.
     #[inline]
-    fn in_order(&self, parts: &[Part], line_bytes: usize) -> bool {
+    fn fits(&self, parts: &[Part], line: &[u8]) -> bool {
         let mut at = 0;
-        let ordered = self.steps.iter().all(|step| {
+        let fit = self.steps.iter().all(|step| {
             let (to, next) = step.bounds(parts);
             let after = to >= at;
             at = next;
             after
+                && match step {
+                    Step::Folded(folded) => line.get(to..next) == Some(&folded.text),
+                    _ => true,
+                }
         });
-        ordered && at <= line_bytes
+        fit && at <= line.len()
     }
 }
 
@@ -426,8 +528,7 @@ impl Gap {
 
     #[cold]
     fn put_new(&mut self, text: &[u8], sink: &mut impl Sink) -> u8 {
-        let numbers = text.iter().filter(|b| b.is_ascii_digit()).count() >= 4;
-        if numbers || text.len() > LITERAL_BYTES_MAX || self.literals.len() >= LITERALS_MAX {
+        if !is_literal(text) || self.literals.len() >= LITERALS_MAX {
             self.varies = true;
             sink.gap(self.column, text);
             return VARIES;
@@ -437,11 +538,17 @@ impl Gap {
     }
 }
 
-/// Kinds and names of the parts, without where they stand.
+/// Whether a text between two fields may be a literal.
+fn is_literal(text: &[u8]) -> bool {
+    let digits = text.iter().filter(|b| b.is_ascii_digit()).count();
+    digits <= LITERAL_DIGITS_MAX && text.len() <= LITERAL_BYTES_MAX
+}
+
+/// Kinds and names of the parts, without where they stand, and the stem that is folded.
 #[inline]
-fn hash_of(parts: &[Part]) -> u64 {
+fn hash_of(folded: Option<StemId>, parts: &[Part]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = parts.len() as u64;
+    let mut hash = folded.map_or(0, |stem| (u64::from(stem.0) + 1) << 10) + parts.len() as u64;
     for (name, place, length) in parts {
         let kind = match place {
             Place::Line(_) => 0,
@@ -495,6 +602,68 @@ fn arrange(parts: &[Part]) -> (Vec<Step>, Vec<u16>) {
     (steps, apart)
 }
 
+/// The same steps, with those through the parts from `own` on, which are of the row's stem, taken together to texts.
+fn fold(steps: Vec<Step>, parts: &[Part], own: u16, line: &[u8]) -> Vec<Step> {
+    let mut folded: Vec<Step> = Vec::new();
+    let mut at = 0;
+    for step in steps {
+        let (from, to) = step.bounds(parts);
+        let (first, last) = step.ends();
+        let gap = &line[at..from];
+        let joins = match folded.last_mut() {
+            None => is_literal(gap),
+            Some(Step::Folded(before)) if is_literal(gap) => {
+                before.put_literal(gap);
+                true
+            }
+            Some(_) => false,
+        };
+        if (first as u16) < own {
+            folded.push(step);
+        } else {
+            if !matches!(folded.last(), Some(Step::Folded(_)) if joins) {
+                let begin = if joins { at } else { from };
+                let mut new = Folded {
+                    at: begin as u32,
+                    text: Box::default(),
+                    elements: Vec::new(),
+                    first: first as u16,
+                    last: last as u16,
+                };
+                new.put_literal(&line[begin..from]);
+                folded.push(Step::Folded(new));
+            }
+            let Some(Step::Folded(text)) = folded.last_mut() else { unreachable!("it is one") };
+            text.put(&step, &line[from..to]);
+        }
+        at = to;
+    }
+    folded
+}
+
+impl Folded {
+    fn put_literal(&mut self, text: &[u8]) {
+        if !text.is_empty() {
+            self.elements.push(Element::Literal(text.into()));
+            self.text = [&self.text, text].concat().into();
+        }
+    }
+
+    fn put(&mut self, step: &Step, text: &[u8]) {
+        self.last = step.ends().1 as u16;
+        match *step {
+            Step::Value { part, .. } => {
+                self.elements.push(Element::Open(part));
+                self.put_literal(text);
+                self.elements.push(Element::Close(part));
+            }
+            Step::Open { part } => self.elements.push(Element::Open(part)),
+            Step::Close { part } => self.elements.push(Element::Close(part)),
+            Step::Folded(_) => unreachable!("steps are folded once"),
+        }
+    }
+}
+
 fn layout_of(shape: &Shape, gaps: &[Gap], literals: &[u8]) -> Layout {
     let mut elements = Vec::new();
     for (place, (gap, &literal)) in shape.gaps.iter().zip(literals).enumerate() {
@@ -506,11 +675,15 @@ fn layout_of(shape: &Shape, gaps: &[Gap], literals: &[u8]) -> Layout {
                 elements.push(Element::Literal(gap.literals[usize::from(literal)].clone()));
             }
         }
-        elements.extend(shape.steps.get(place).map(|step| match *step {
-            Step::Value { part, column } => Element::Value { field: part, column },
-            Step::Open { part } => Element::Open(part),
-            Step::Close { part } => Element::Close(part),
-        }));
+        match shape.steps.get(place) {
+            None => {}
+            Some(Step::Value { part, column }) => {
+                elements.push(Element::Value { field: *part, column: *column });
+            }
+            Some(Step::Open { part }) => elements.push(Element::Open(*part)),
+            Some(Step::Close { part }) => elements.push(Element::Close(*part)),
+            Some(Step::Folded(folded)) => elements.extend_from_slice(&folded.elements),
+        }
     }
     Layout { elements, fields: shape.fields.clone() }
 }

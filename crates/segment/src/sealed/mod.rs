@@ -19,12 +19,15 @@ mod bytes;
 mod column;
 mod compress;
 mod footer;
+mod gather;
 mod ints;
 mod layout;
+mod plan;
 mod reader;
 mod restore;
 mod rollup;
 mod time_text;
+mod verify;
 mod writer;
 
 pub use column::Encoding;

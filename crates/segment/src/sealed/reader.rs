@@ -8,7 +8,7 @@ use record::Batch;
 
 use super::bytes::Corrupt;
 use super::column::Encoding;
-use super::compress::decompress;
+use super::compress::Decompressor;
 use super::footer::{
     BlockEntry, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer, damage,
     malformed,
@@ -167,6 +167,7 @@ impl SealedFile {
         let stored = read_exact(&*self.file, &self.path, entry.offset, entry.chunk_bytes_disk())?;
         let mut from = 0;
         let mut chunks = Vec::with_capacity(entry.chunks.len());
+        let mut decompressor = Decompressor::default();
         for chunk in &entry.chunks {
             let offset = entry.offset + from as u64;
             let bytes = &stored[from..from + chunk.bytes_disk as usize];
@@ -181,7 +182,8 @@ impl SealedFile {
                     format!("{found:08x}"),
                 ));
             }
-            let bytes = decompress(bytes, chunk.bytes as usize)
+            let bytes = decompressor
+                .decompress(bytes, chunk.bytes as usize)
                 .map_err(|corrupt| malformed(&self.path, offset, corrupt))?;
             chunks.push(bytes);
             from += chunk.bytes_disk as usize;

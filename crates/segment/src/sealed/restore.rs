@@ -2,15 +2,19 @@
 //!
 //! Everything is checked before the first line is put together (numbers of layouts, columns and names, and that each
 //! column has as many values as its layouts take), so that putting together cannot fail.
+//!
+//! Rows of one layout and origin become rows of one stem: the last fields of a layout that have the same values in all
+//! its lines, at the same places, are stored once. See [`super::plan`].
 
 use std::sync::Arc;
 
 use record::frame::decode_origins;
-use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
+use record::{Batch, FieldId, LineId, Origin, RestoredBuilder};
 
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
 use super::ints;
+use super::plan::Plan;
 
 /// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
 const COUNT_MAX: usize = 1 << 24;
@@ -34,7 +38,7 @@ pub(crate) struct ColumnEntry {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Element<'a> {
+pub(super) enum Element<'a> {
     Literal(&'a [u8]),
     Gap(usize),
     Value { field: usize, column: usize },
@@ -43,7 +47,7 @@ enum Element<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     InLine,
     Shared { at: u32, length: u32 },
     Made(usize),
@@ -51,9 +55,9 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Layout<'a> {
-    elements: Vec<Element<'a>>,
-    fields: Vec<(FieldId, Kind)>,
+pub(super) struct Layout<'a> {
+    pub(super) elements: Vec<Element<'a>>,
+    pub(super) fields: Vec<(FieldId, Kind)>,
     /// Literals of a line together.
     literal_bytes: usize,
 }
@@ -134,40 +138,32 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
     }
     let mut readers = read_columns(&columns, chunks, &mut rest)?;
     rest.end()?;
-    check_uses(&layouts, &layout_places, &readers)?;
+    let uses = check_uses(&layouts, &layout_places, &readers)?;
 
-    let text_bytes = chunks.iter().map(Vec::len).sum::<usize>() * 2;
     let names = names.into_iter().map(Arc::from).collect::<Vec<Arc<str>>>();
     check_names(&names)?;
-    let mut builder = RestoredBuilder::new(names, origins, rows, text_bytes);
+    let text_bytes =
+        uses.literal_bytes + readers.iter().map(ColumnReader::text_bytes).sum::<usize>();
+    let mut plans: Vec<Plan> = layouts
+        .iter()
+        .zip(&uses.rows)
+        .map(|(layout, &rows)| Plan::new(layout, rows, &readers))
+        .collect();
+    let fields: usize = plans.iter().zip(&uses.rows).map(|(plan, &rows)| plan.fields(rows)).sum();
+    let fields = fields.min(FIELDS_RESERVED_MAX);
+    let mut builder =
+        RestoredBuilder::new(names, origins, rows, fields, text_bytes.min(TEXT_BYTES_MAX));
     *builder.arena() = arena;
-    let mut spans: Vec<(u32, u32)> = Vec::new();
+    let mut spans = vec![(0, 0); plans.iter().map(Plan::spans).max().unwrap_or(0)];
     for row in 0..rows {
-        let layout = &layouts[layout_places[row] as usize];
+        let plan = &mut plans[layout_places[row] as usize];
         let time_ns = times[row];
-        write_line(layout, time_ns, &mut readers, builder.line(), &mut spans);
-        for (place, (name, kind)) in layout.fields.iter().enumerate() {
-            match *kind {
-                Kind::InLine => {
-                    let (at, end) = spans[place];
-                    builder.push_field(*name, Place::Line(at), end - at);
-                }
-                Kind::Shared { at, length } => {
-                    builder.push_field(*name, Place::Shared(at), length);
-                }
-                Kind::Made(column) => {
-                    let arena = builder.arena();
-                    let at = arena.len() as u32;
-                    readers[column].append(time_ns, arena);
-                    let length = arena.len() as u32 - at;
-                    builder.push_field(*name, Place::Made(at), length);
-                }
-                Kind::Empty => builder.push_field(*name, Place::Line(0), 0),
-            }
-        }
+        let stem = plan.stem(origin_places[row] as u16, &mut builder);
+        plan.write_line(time_ns, &mut readers, builder.line(), &mut spans);
+        plan.push_fields(time_ns, &mut readers, &spans, &mut builder);
         let line = u32::try_from(line_places[row]).map_err(|_| Corrupt("the place of a line"))?;
         let id = LineId { sequence: sequences[row] as u64, line };
-        builder.end_row(id, time_ns, received[row], origin_places[row] as u16);
+        builder.end_row(id, time_ns, received[row], stem);
         if builder.line().len() >= TEXT_BYTES_MAX || builder.arena().len() >= TEXT_BYTES_MAX {
             return Err(Corrupt("the length of the lines"));
         }
@@ -177,48 +173,30 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
 
 /// Checksum over the lines of a restored block: all raw lines, then for each its length, times and name.
 pub(crate) fn lines_crc(batch: &Batch) -> u32 {
-    let mut rest = Vec::with_capacity(batch.len() * 32);
+    const ROW_BYTES: usize = 32;
+    let mut crc = crc32c::crc32c(batch.text());
+    let mut rows = [0; 128 * ROW_BYTES];
+    let mut filled = 0;
     for row in batch.rows() {
-        let id = row.id();
-        rest.extend_from_slice(&(row.raw().len() as u32).to_le_bytes());
-        rest.extend_from_slice(&id.line.to_le_bytes());
-        rest.extend_from_slice(&id.sequence.to_le_bytes());
-        rest.extend_from_slice(&row.time_ns().to_le_bytes());
-        rest.extend_from_slice(&row.received_ns().to_le_bytes());
+        let (id, out) = (row.id(), &mut rows[filled..filled + ROW_BYTES]);
+        out[..4].copy_from_slice(&(row.raw_bytes() as u32).to_le_bytes());
+        out[4..8].copy_from_slice(&id.line.to_le_bytes());
+        out[8..16].copy_from_slice(&id.sequence.to_le_bytes());
+        out[16..24].copy_from_slice(&row.time_ns().to_le_bytes());
+        out[24..].copy_from_slice(&row.received_ns().to_le_bytes());
+        filled += ROW_BYTES;
+        if filled == rows.len() {
+            crc = crc32c::crc32c_append(crc, &rows);
+            filled = 0;
+        }
     }
-    crc32c::crc32c_append(crc32c::crc32c(batch.text()), &rest)
+    crc32c::crc32c_append(crc, &rows[..filled])
 }
 
+/// Fields that room is made for; with more it grows as they come.
+const FIELDS_RESERVED_MAX: usize = 1 << 20;
 /// Lines of a block, or made values, together. Places in a batch have 30 bits.
 const TEXT_BYTES_MAX: usize = 512 << 20;
-
-/// Writes a line behind what is in `out`; the spans of its fields count from its first byte.
-#[inline]
-fn write_line(
-    layout: &Layout<'_>,
-    time_ns: i64,
-    readers: &mut [ColumnReader],
-    out: &mut Vec<u8>,
-    spans: &mut Vec<(u32, u32)>,
-) {
-    spans.clear();
-    spans.resize(layout.fields.len(), (0, 0));
-    let begin = out.len();
-    let mut at = 0u32;
-    for element in &layout.elements {
-        match *element {
-            Element::Literal(text) => out.extend_from_slice(text),
-            Element::Gap(column) => readers[column].append(time_ns, out),
-            Element::Value { field, column } => {
-                readers[column].append(time_ns, out);
-                spans[field] = (at, (out.len() - begin) as u32);
-            }
-            Element::Open(field) => spans[field].0 = at,
-            Element::Close(field) => spans[field].1 = at,
-        }
-        at = (out.len() - begin) as u32;
-    }
-}
 
 struct Around<'a> {
     names: usize,
@@ -300,11 +278,11 @@ fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()>
     if states.iter().zip(fields).all(done) { Ok(()) } else { Err(WRONG) }
 }
 
-fn read_columns(
+fn read_columns<'a>(
     columns: &[ColumnEntry],
-    chunks: &[Vec<u8>],
-    rest: &mut Cursor<'_>,
-) -> Read<Vec<ColumnReader>> {
+    chunks: &'a [Vec<u8>],
+    rest: &mut Cursor<'a>,
+) -> Read<Vec<ColumnReader<'a>>> {
     columns
         .iter()
         .map(|entry| {
@@ -320,8 +298,16 @@ fn read_columns(
         .collect()
 }
 
+/// What the rows of a block take.
+struct Uses {
+    /// Rows of each layout.
+    rows: Vec<usize>,
+    /// Literals of all rows.
+    literal_bytes: usize,
+}
+
 /// Each column has as many values as the layouts of all rows take, and the lines are not too long.
-fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader]) -> Read<()> {
+fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader<'_>]) -> Read<Uses> {
     let mut rows_of = vec![0usize; layouts.len()];
     for &layout in rows {
         let place = usize::try_from(layout).ok().filter(|place| *place < layouts.len());
@@ -344,7 +330,7 @@ fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader]) ->
     }
     let as_many = uses.iter().zip(readers).all(|(&uses, reader)| uses == reader.left());
     if as_many && literal_bytes < TEXT_BYTES_MAX {
-        Ok(())
+        Ok(Uses { rows: rows_of, literal_bytes })
     } else {
         Err(Corrupt("the number of values of a column"))
     }

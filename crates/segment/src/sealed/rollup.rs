@@ -86,24 +86,46 @@ pub(crate) struct Counter {
     fields: [FieldCounter; ROLLUP_FIELDS.len()],
 }
 
+/// A value for each of [`ROLLUP_FIELDS`], by its number in the [`Counter`] that gave it.
+pub(crate) type ValueNumbers = [u16; ROLLUP_FIELDS.len()];
+
 #[derive(Default)]
 struct FieldCounter {
     numbers: HashMap<Vec<u8>, u16, foldhash::fast::RandomState>,
-    values: Vec<Vec<u8>>,
-    /// Lines by second and value.
-    counts: HashMap<(i64, u16), u64, foldhash::fast::RandomState>,
-    last: Option<((i64, u16), u64)>,
+    /// By number; none once there were too many.
+    values: Vec<ValueCounter>,
     overflowed: bool,
 }
 
+#[derive(Default)]
+struct ValueCounter {
+    /// Lines of the second met last.
+    second: i64,
+    lines: u64,
+    /// Seconds before, with their lines; the same one may be there several times.
+    counts: Vec<(i64, u64)>,
+    /// Length at which each second is brought to one entry.
+    counts_max: usize,
+}
+
 impl Counter {
-    /// Counts a line; values in the order of [`ROLLUP_FIELDS`], empty where it has none.
+    /// The numbers of values in the order of [`ROLLUP_FIELDS`], empty where a line has none.
+    pub(crate) fn numbers(&mut self, values: [&[u8]; ROLLUP_FIELDS.len()]) -> ValueNumbers {
+        let mut numbers = [0; ROLLUP_FIELDS.len()];
+        for ((field, value), number) in self.fields.iter_mut().zip(values).zip(&mut numbers) {
+            *number = field.number(value);
+        }
+        numbers
+    }
+
+    /// Counts a line.
     #[inline]
-    pub(crate) fn add(&mut self, time_ns: i64, values: [&[u8]; ROLLUP_FIELDS.len()]) {
+    pub(crate) fn add(&mut self, time_ns: i64, values: &ValueNumbers) {
         let second = time_ns.div_euclid(SECOND_NS);
-        for (field, value) in self.fields.iter_mut().zip(values) {
-            if !field.overflowed {
-                field.add(second, value);
+        for (field, &value) in self.fields.iter_mut().zip(values) {
+            // Without values the field has had too many.
+            if let Some(value) = field.values.get_mut(usize::from(value)) {
+                value.add(second);
             }
         }
     }
@@ -114,61 +136,71 @@ impl Counter {
     }
 }
 
-impl FieldCounter {
+impl ValueCounter {
     #[inline]
-    fn add(&mut self, second: i64, value: &[u8]) {
-        if let Some(((last_second, place), lines)) = &mut self.last
-            && *last_second == second
-            && self.values[usize::from(*place)] == value
-        {
-            *lines += 1;
-            return;
+    fn add(&mut self, second: i64) {
+        if self.second == second {
+            self.lines += 1;
+        } else {
+            self.settle();
+            (self.second, self.lines) = (second, 1);
         }
-        self.settle();
-        let place = match self.numbers.get(value) {
-            Some(&place) => place,
-            None if self.values.len() < VALUES_MAX && value.len() <= VALUE_BYTES_MAX => {
-                let place = self.values.len() as u16;
-                self.values.push(value.to_vec());
-                self.numbers.insert(value.to_vec(), place);
-                place
-            }
-            None => {
-                *self = FieldCounter { overflowed: true, ..FieldCounter::default() };
-                return;
-            }
-        };
-        self.last = Some(((second, place), 1));
     }
 
     fn settle(&mut self) {
-        if let Some((key, lines)) = self.last.take() {
-            *self.counts.entry(key).or_default() += lines;
+        if self.counts.len() >= self.counts_max {
+            self.counts.sort_unstable_by_key(|count| count.0);
+            self.counts.dedup_by(|next, count| {
+                let same = next.0 == count.0;
+                count.1 += if same { next.1 } else { 0 };
+                same
+            });
+            self.counts_max = (2 * self.counts.len()).max(1 << 10);
         }
+        if self.lines > 0 {
+            self.counts.push((self.second, self.lines));
+        }
+    }
+}
+
+impl FieldCounter {
+    fn number(&mut self, value: &[u8]) -> u16 {
+        if let Some(&number) = self.numbers.get(value) {
+            return number;
+        }
+        if self.overflowed || self.values.len() >= VALUES_MAX || value.len() > VALUE_BYTES_MAX {
+            *self = FieldCounter { overflowed: true, ..FieldCounter::default() };
+            return u16::MAX;
+        }
+        let number = self.values.len() as u16;
+        self.values.push(ValueCounter::default());
+        self.numbers.insert(value.to_vec(), number);
+        number
     }
 
     fn finish(mut self, name: &str, lines: u64) -> Option<Rollup> {
-        self.settle();
         if self.overflowed {
             return None;
         }
+        self.values.iter_mut().for_each(ValueCounter::settle);
+        let seconds = || self.values.iter().flat_map(|value| value.counts.iter().map(|c| c.0));
         let stretch_s = STRETCHES_S.into_iter().find(|stretch_s| {
             let stretches: std::collections::HashSet<i64, foldhash::fast::RandomState> =
-                self.counts.keys().map(|(second, _)| second.div_euclid(*stretch_s)).collect();
+                seconds().map(|second| second.div_euclid(*stretch_s)).collect();
             stretches.len() as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
         });
         let stretch_s = stretch_s.unwrap_or(STRETCHES_S[STRETCHES_S.len() - 1]);
-        let mut counts: BTreeMap<(i64, u16), u64> = BTreeMap::new();
-        for ((second, value), lines) in self.counts {
-            *counts.entry((second.div_euclid(stretch_s), value)).or_default() += lines;
+        let mut counts: BTreeMap<(i64, u32), u64> = BTreeMap::new();
+        for (number, value) in self.values.iter().enumerate() {
+            for (second, lines) in &value.counts {
+                let stretch = second.div_euclid(stretch_s);
+                *counts.entry((stretch, number as u32)).or_default() += lines;
+            }
         }
-        let counts = counts.into_iter().map(|((at, value), n)| (at, u32::from(value), n));
-        Some(Rollup {
-            field: name.to_owned(),
-            values: self.values,
-            stretch_s,
-            counts: counts.collect(),
-        })
+        let counts = counts.into_iter().map(|((at, value), n)| (at, value, n)).collect();
+        let mut values = vec![Vec::new(); self.values.len()];
+        self.numbers.into_iter().for_each(|(value, number)| values[usize::from(number)] = value);
+        Some(Rollup { field: name.to_owned(), values, stretch_s, counts })
     }
 }
 
@@ -179,7 +211,8 @@ mod tests {
     fn count(lines: &[(i64, &str)]) -> Vec<Rollup> {
         let mut counter = Counter::default();
         for (second, level) in lines {
-            counter.add(second * SECOND_NS, [level.as_bytes(), b"", b"", b"t"]);
+            let values = counter.numbers([level.as_bytes(), b"", b"", b"t"]);
+            counter.add(second * SECOND_NS, &values);
         }
         counter.finish(lines.len() as u64)
     }
@@ -200,6 +233,14 @@ mod tests {
             assert_eq!(Rollup::decode(&mut cursor, 10_000).unwrap(), rollup);
             cursor.end().unwrap();
         }
+    }
+
+    #[test]
+    fn seconds_that_come_back_are_one() {
+        let lines: Vec<(i64, &str)> = (0..9_000).map(|i| (i % 100, "info")).collect();
+        let rollups = count(&lines);
+        assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 100));
+        assert!(rollups[0].counts.iter().all(|count| count.2 == 90));
     }
 
     #[test]

@@ -177,6 +177,24 @@ impl TimeWriter {
         TimeWriter { form, text: Vec::new(), second: None, fraction: None, fraction_at: 0 }
     }
 
+    /// Bytes of each text.
+    pub(crate) fn width(&self) -> u32 {
+        let form = &self.form;
+        let clock = match form.clock {
+            Clock::MonthFirst => 15,
+            Clock::Iso(..) => 19,
+            Clock::DayFirst => 20,
+        };
+        let fraction = if form.digits > 0 { 1 + u32::from(form.digits) } else { 0 };
+        let zone = match form.zone {
+            Zone::None => 0,
+            Zone::Utc => 1,
+            Zone::Digits => 5,
+            Zone::Colon | Zone::BlankDigits => 6,
+        };
+        (form.prefix.len() + form.suffix.len()) as u32 + clock + fraction + zone
+    }
+
     /// The text for a time. For any time: a wrong one is only a text that differs.
     #[inline]
     pub(crate) fn write(&mut self, time_ns: i64) -> &[u8] {
@@ -285,7 +303,10 @@ mod tests {
             let form = TimeForm::find(text.as_bytes(), time_ns);
             assert_eq!(form.is_some(), found, "{text}");
             let Some(form) = form else { return };
-            assert_eq!(TimeWriter::new(form.clone()).write(time_ns), text.as_bytes());
+            let mut writer = TimeWriter::new(form.clone());
+            assert_eq!(writer.write(time_ns), text.as_bytes());
+            assert_eq!(writer.width() as usize, text.len());
+            assert_eq!(writer.write(i64::MIN).len(), text.len());
             let mut bytes = Vec::new();
             form.encode(&mut bytes);
             let mut cursor = Cursor::new(&bytes);

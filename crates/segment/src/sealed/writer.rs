@@ -7,27 +7,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile};
-use record::{Batch, FieldId, Place, Row, Transport};
+use record::{Batch, Row};
 
+use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
-use super::column::ByHash;
-use super::compress::{Compressor, decompress};
+use super::compress::{Compressor, Decompressor};
 use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SealedHeader, malformed};
+use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::{lines_crc, restore};
-use super::rollup::{Counter, ROLLUP_FIELDS};
-use super::{Clustering, SealOptions};
+use super::rollup::Counter;
+use super::verify::first_different;
 use crate::error::SegmentError;
 
 /// Bytes gathered for one write.
 const STAGING_BYTES: usize = 1 << 20;
 /// Rows gathered for one chunk, whatever their bytes.
 const CHUNK_ROWS_MAX: usize = 1 << 20;
-/// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
-/// was imported.
-const DISPLACED_NS: i64 = 60_000_000_000;
-/// A group smaller than this part of a block has none of its own.
-const GROUP_PARTS: usize = 8;
 /// Names and layouts that are kept from block to block.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
@@ -42,82 +38,11 @@ pub struct SealedWriter {
     blocks: BlockWriter,
     compressor: Compressor,
     pending: Pending,
-    /// Of the batches of the chunk being written.
-    shapes: Vec<BatchShapes>,
+    decompressor: Decompressor,
     staging: AlignedBuffer,
     staged: usize,
     /// Bytes written before the staged ones.
     written: u64,
-}
-
-/// Rows that wait for their chunk to be full.
-#[derive(Default)]
-struct Pending {
-    batches: Vec<Arc<Batch>>,
-    groups: Vec<Group>,
-    /// By number of the group.
-    places: ByHash<u32>,
-    last: u32,
-    rows: usize,
-    bytes: usize,
-}
-
-/// Rows that go into blocks together.
-#[derive(Default)]
-struct Group {
-    number: u64,
-    rows: Vec<RowRef>,
-    bytes: usize,
-}
-
-/// Bit of a group: the event times of its lines are far from their arrival.
-const DISPLACED: u64 = 1 << 63;
-/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of their own.
-const INTERNAL: u64 = 1 << 62;
-
-impl Pending {
-    #[inline]
-    fn push(&mut self, number: u64, row: RowRef, bytes: usize) {
-        if self.groups.get(self.last as usize).is_none_or(|group| group.number != number) {
-            self.last = *self.places.entry(number).or_insert_with(|| {
-                self.groups.push(Group { number, ..Group::default() });
-                self.groups.len() as u32 - 1
-            });
-        }
-        let group = &mut self.groups[self.last as usize];
-        group.rows.push(row);
-        group.bytes += bytes;
-        self.rows += 1;
-        self.bytes += bytes;
-    }
-
-    /// The groups, those too small for a block together; each in the order of arrival, lines of other times in that of
-    /// their times.
-    fn grouped(&mut self, bytes_min: usize) -> Vec<Group> {
-        let mut groups = Vec::new();
-        let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
-        for group in self.groups.drain(..) {
-            if group.bytes >= bytes_min || group.number & INTERNAL != 0 {
-                groups.push(group);
-            } else {
-                let rest = &mut rests[usize::from(group.number & DISPLACED != 0)];
-                rest.rows.extend(group.rows);
-                rest.bytes += group.bytes;
-            }
-        }
-        for mut rest in rests {
-            rest.rows.sort_unstable_by_key(|row| (row.batch, row.row));
-            if !rest.rows.is_empty() {
-                groups.push(rest);
-            }
-        }
-        for group in groups.iter_mut().filter(|group| group.number & DISPLACED != 0) {
-            let time_ns =
-                |at: &RowRef| self.batches[at.batch as usize].row(at.row as usize).time_ns();
-            group.rows.sort_by_key(time_ns);
-        }
-        groups
-    }
 }
 
 impl SealedWriter {
@@ -145,7 +70,7 @@ impl SealedWriter {
             blocks: BlockWriter::default(),
             compressor: Compressor::default(),
             pending: Pending::default(),
-            shapes: Vec::new(),
+            decompressor: Decompressor::default(),
             staging: AlignedBuffer::new(STAGING_BYTES),
             staged: 0,
             written: 0,
@@ -164,31 +89,7 @@ impl SealedWriter {
     ) -> Result<(), SegmentError> {
         let marks = batch.origins().iter().filter_map(|origin| origin.hints.summarised_through);
         self.footer.summarised_through = self.footer.summarised_through.max(marks.max());
-        let ids = ROLLUP_FIELDS.map(|name| batch.field_id(name));
-        let place = self.pending.batches.len() as u32;
-        let mut taken = false;
-        for row in batch.rows() {
-            if keep.is_some_and(|keep| !keep(&row)) {
-                continue;
-            }
-            taken = true;
-            let value = |field: usize| ids[field].and_then(|id| row.get(id)).unwrap_or_default();
-            let values = [value(0), value(1), value(2), value(3)];
-            self.counter.add(row.time_ns(), values);
-            let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS as u64;
-            let group = match self.options.clustering {
-                _ if is_internal(&batch, row.origin_index()) => INTERNAL,
-                Clustering::Arrival => 1,
-                Clustering::Application => group(&[values[3], values[2]]),
-                Clustering::Stream => group(&[values[3], values[2], values[1]]),
-            };
-            let group = group | if displaced { DISPLACED } else { 0 };
-            let at = RowRef { batch: place, row: row.index() };
-            self.pending.push(group, at, row.raw().len() + 1);
-        }
-        if taken {
-            self.pending.batches.push(batch);
-        }
+        self.pending.take(batch, keep, self.options.clustering, &mut self.counter);
         if self.pending.bytes >= self.options.chunk_bytes || self.pending.rows >= CHUNK_ROWS_MAX {
             self.write_chunk()?;
         }
@@ -217,21 +118,20 @@ impl SealedWriter {
 
     fn write_chunk(&mut self) -> Result<(), SegmentError> {
         let mut pending = std::mem::take(&mut self.pending);
-        let groups = pending.grouped(self.options.block_bytes / GROUP_PARTS);
-        let batches = pending.batches;
-        self.shapes.clear();
+        let groups = pending.grouped(self.options.block_bytes);
+        let Pending { batches, mut shapes, .. } = pending;
         for Group { rows, bytes, .. } in groups {
             // Blocks of one size, none of them a small rest.
             let blocks = bytes.div_ceil(self.options.block_bytes);
             let (mut from, mut gathered) = (0, 0);
             for (place, at) in rows.iter().enumerate() {
-                gathered += batches[at.batch as usize].row(at.row as usize).raw().len() + 1;
+                gathered += batches[at.batch as usize].row(at.row as usize).raw_bytes() + 1;
                 if gathered * blocks >= bytes {
-                    self.write_blocks(&batches, &rows[from..=place])?;
+                    self.write_blocks(&batches, &mut shapes, &rows[from..=place])?;
                     (from, gathered) = (place + 1, 0);
                 }
             }
-            self.write_blocks(&batches, &rows[from..])?;
+            self.write_blocks(&batches, &mut shapes, &rows[from..])?;
         }
         Ok(())
     }
@@ -240,17 +140,18 @@ impl SealedWriter {
     fn write_blocks(
         &mut self,
         batches: &[Arc<Batch>],
+        shapes: &mut [BatchShapes],
         mut rows: &[RowRef],
     ) -> Result<(), SegmentError> {
         while !rows.is_empty() {
             if self.layouts.len() > LAYOUTS_KEPT_MAX {
                 self.layouts = Layouts::default();
                 self.blocks.forget_columns();
-                self.shapes.clear();
+                shapes.iter_mut().for_each(BatchShapes::forget);
             }
             let (mut block, taken) = self.blocks.encode(
                 batches,
-                &mut self.shapes,
+                shapes,
                 rows,
                 &mut self.layouts,
                 &self.options,
@@ -259,11 +160,6 @@ impl SealedWriter {
             block.entry.lines_crc = self.verify(&block, batches, &rows[..taken])?;
             let EncodedBlock { bytes, mut entry } = block;
             entry.offset = self.end();
-            let internal = rows[..taken].iter().filter(|at| {
-                let batch = &batches[at.batch as usize];
-                is_internal(batch, batch.row(at.row as usize).origin_index())
-            });
-            entry.lines_internal = internal.count() as u32;
             self.stage(&bytes)?;
             self.footer.blocks.push(entry);
             rows = &rows[taken..];
@@ -273,7 +169,7 @@ impl SealedWriter {
 
     /// Reads a block from its own bytes and compares it with its source; returns the checksum over its lines.
     fn verify(
-        &self,
+        &mut self,
         block: &EncodedBlock,
         batches: &[Arc<Batch>],
         rows: &[RowRef],
@@ -283,28 +179,26 @@ impl SealedWriter {
         let mut chunks = Vec::with_capacity(block.entry.chunks.len());
         for chunk in &block.entry.chunks {
             let to = from + chunk.bytes_disk as usize;
-            let bytes = decompress(&block.bytes[from..to], chunk.bytes as usize);
+            let bytes = self.decompressor.decompress(&block.bytes[from..to], chunk.bytes as usize);
             chunks.push(bytes.map_err(|corrupt| malformed(&self.path, at, corrupt))?);
             from = to;
         }
         let restored =
             restore(&chunks, rows.len()).map_err(|corrupt| malformed(&self.path, at, corrupt))?;
-        let mut names = NameTable::default();
-        for (found, at_row) in restored.rows().zip(rows) {
-            let batch = &batches[at_row.batch as usize];
-            let expected = batch.row(at_row.row as usize);
-            names.of(at_row.batch, batch, &restored);
-            if !alike(&found, &expected, &restored, batch, &names.table) {
-                return Err(SegmentError::Damaged {
+        match first_different(&restored, batches, rows) {
+            None => Ok(lines_crc(&restored)),
+            Some(place) => {
+                let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
+                let found = restored.row(place);
+                Err(SegmentError::Damaged {
                     path: self.path.clone(),
                     offset: at,
                     part: "a line, as it would be read again,",
                     expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
                     found: format!("{:?}", String::from_utf8_lossy(found.raw())),
-                });
+                })
             }
         }
-        Ok(lines_crc(&restored))
     }
 
     fn end(&self) -> u64 {
@@ -336,55 +230,6 @@ impl SealedWriter {
         self.staged = 0;
         Ok(())
     }
-}
-
-/// Numbers of names in a source, by those in the restored block.
-#[derive(Default)]
-struct NameTable {
-    of: Option<u32>,
-    table: Vec<Option<FieldId>>,
-}
-
-impl NameTable {
-    fn of(&mut self, place: u32, batch: &Batch, restored: &Batch) {
-        if self.of != Some(place) {
-            self.of = Some(place);
-            self.table.clear();
-            self.table.extend(restored.names().iter().map(|name| batch.field_id(name)));
-        }
-    }
-}
-
-/// Whether two rows are the same record: a restored one, and its source.
-#[inline]
-fn alike(a: &Row<'_>, b: &Row<'_>, of_a: &Batch, of_b: &Batch, names: &[Option<FieldId>]) -> bool {
-    let same_field = |place: usize, (name_a, at_a, length_a), (name_b, at_b, length_b)| {
-        let name_a: FieldId = name_a;
-        let same_value = match (at_a, at_b) {
-            (Place::Line(a), Place::Line(b)) => a == b || length_a == 0,
-            _ => a.field_at(place) == b.field_at(place),
-        };
-        names[usize::from(name_a.0)] == Some(name_b) && length_a == length_b && same_value
-    };
-    a.raw() == b.raw()
-        && (a.id(), a.time_ns(), a.received_ns()) == (b.id(), b.time_ns(), b.received_ns())
-        && of_a.origins()[usize::from(a.origin_index())]
-            == of_b.origins()[usize::from(b.origin_index())]
-        && a.places().len() == b.places().len()
-        && a.places().zip(b.places()).enumerate().all(|(i, (a, b))| same_field(i, a, b))
-}
-
-fn is_internal(batch: &Batch, origin: u16) -> bool {
-    batch.origins()[usize::from(origin)].transport == Transport::Internal
-}
-
-/// A number for the values that lines are grouped by; below [`INTERNAL`].
-fn group(values: &[&[u8]]) -> u64 {
-    let mut crc = 0;
-    for value in values {
-        crc = crc32c::crc32c_append(crc32c::crc32c_append(crc, value), b"\0");
-    }
-    u64::from(crc) + 1
 }
 
 impl Effort {

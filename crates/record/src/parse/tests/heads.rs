@@ -79,7 +79,7 @@ fn whole(row: crate::batch::Row<'_>, batch: &Batch) -> String {
     use crate::batch::Place;
     let mut text = format!("{} {:?} {}", row.time_ns(), row.id(), row.origin_index());
     let values: Vec<_> = row.fields().collect();
-    assert_eq!(values.len(), row.places().len());
+    assert_eq!(values.len(), row.fields_count());
     for ((id, place, length), (id_again, value)) in row.places().zip(values) {
         assert_eq!((id, length as usize), (id_again, value.len()));
         assert_eq!(row.get(id), Some(value), "a name occurs once");

@@ -1,0 +1,221 @@
+//! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie together.
+//!
+//! What a row is counted and grouped by mostly stands in its stem, and is found once for the rows of a batch that
+//! share one. Rows of which some of it stands among their own fields (a `level` in a JSON line) are looked at one by
+//! one.
+
+use std::sync::Arc;
+
+use record::{Batch, FieldId, Row, Transport};
+
+use super::Clustering;
+use super::block::RowRef;
+use super::column::ByHash;
+use super::layout::BatchShapes;
+use super::rollup::{Counter, ROLLUP_FIELDS, ValueNumbers};
+
+/// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
+/// was imported.
+const DISPLACED_NS: u64 = 60_000_000_000;
+/// A group smaller than this part of a block has none of its own.
+const GROUP_PARTS: usize = 8;
+
+/// Rows that wait for their chunk to be full.
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) batches: Vec<Arc<Batch>>,
+    /// Of each batch.
+    pub(crate) shapes: Vec<BatchShapes>,
+    groups: Vec<Group>,
+    /// By number of the group.
+    places: ByHash<u32>,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Rows that go into blocks together.
+#[derive(Default)]
+pub(crate) struct Group {
+    number: u64,
+    pub(crate) rows: Vec<RowRef>,
+    /// Of their lines, each with a newline.
+    pub(crate) bytes: usize,
+}
+
+/// Bit of a group: the event times of its lines are far from their arrival.
+const DISPLACED: u64 = 1 << 63;
+/// Bit of a group: Loginson made the lines itself. However few they are, they stand in blocks of their own.
+const INTERNAL: u64 = 1 << 62;
+
+impl Pending {
+    /// Takes the rows of a batch that `keep` holds for, or all.
+    pub(crate) fn take(
+        &mut self,
+        batch: Arc<Batch>,
+        keep: Option<&dyn Fn(&Row<'_>) -> bool>,
+        clustering: Clustering,
+        counter: &mut Counter,
+    ) {
+        let mut keys = Keys::new(&batch, clustering);
+        let mut rows_of_stems = vec![0; batch.stems()];
+        let place = self.batches.len() as u32;
+        for row in batch.rows() {
+            if keep.is_some_and(|keep| !keep(&row)) {
+                continue;
+            }
+            rows_of_stems[usize::from(row.stem().0)] += 1;
+            let key = keys.of(&row, counter);
+            counter.add(row.time_ns(), &key.counted);
+            let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS;
+            let group = &mut key.groups[usize::from(displaced)];
+            if *group == UNKNOWN {
+                *group = self.group(key.number | if displaced { DISPLACED } else { 0 });
+            }
+            let bytes = row.raw_bytes() + 1;
+            let group = &mut self.groups[*group as usize];
+            group.rows.push(RowRef { batch: place, row: row.index() });
+            group.bytes += bytes;
+            self.bytes += bytes;
+        }
+        let rows: u32 = rows_of_stems.iter().sum();
+        if rows > 0 {
+            self.rows += rows as usize;
+            self.shapes.push(BatchShapes::new(rows_of_stems.into_iter()));
+            self.batches.push(batch);
+        }
+    }
+
+    /// The place of a group.
+    fn group(&mut self, number: u64) -> u32 {
+        *self.places.entry(number).or_insert_with(|| {
+            self.groups.push(Group { number, ..Group::default() });
+            self.groups.len() as u32 - 1
+        })
+    }
+
+    /// The groups, those too small for a block of `block_bytes` together; each in the order of arrival, lines of other
+    /// times in that of their times.
+    pub(crate) fn grouped(&mut self, block_bytes: usize) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
+        for group in self.groups.drain(..) {
+            if group.bytes >= block_bytes / GROUP_PARTS || group.number & INTERNAL != 0 {
+                groups.push(group);
+            } else {
+                let rest = &mut rests[usize::from(group.number & DISPLACED != 0)];
+                rest.rows.extend(group.rows);
+                rest.bytes += group.bytes;
+            }
+        }
+        for mut rest in rests {
+            rest.rows.sort_unstable_by_key(|row| (row.batch, row.row));
+            if !rest.rows.is_empty() {
+                groups.push(rest);
+            }
+        }
+        for group in groups.iter_mut().filter(|group| group.number & DISPLACED != 0) {
+            let time_ns =
+                |at: &RowRef| self.batches[at.batch as usize].row(at.row as usize).time_ns();
+            group.rows.sort_by_key(time_ns);
+        }
+        groups
+    }
+}
+
+/// What rows are counted and grouped by.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    values: [&'a [u8]; ROLLUP_FIELDS.len()],
+    internal: bool,
+    counted: ValueNumbers,
+    /// Of the group, without [`DISPLACED`].
+    number: u64,
+    /// Places of the group without and with it; [`UNKNOWN`] before the first row.
+    groups: [u32; 2],
+}
+
+const UNKNOWN: u32 = u32::MAX;
+
+/// The keys of the rows of one batch.
+struct Keys<'a> {
+    batch: &'a Batch,
+    clustering: Clustering,
+    /// By number of a name, its place among [`ROLLUP_FIELDS`].
+    fields: Vec<Option<u8>>,
+    /// By number of a stem, that of rows that have nothing of it themselves.
+    of_stems: Vec<Option<Key<'a>>>,
+    /// That of the last row which had.
+    of_row: Option<Key<'a>>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(batch: &'a Batch, clustering: Clustering) -> Self {
+        let mut fields = vec![None; batch.names().len()];
+        for (place, name) in ROLLUP_FIELDS.iter().enumerate() {
+            if let Some(id) = batch.field_id(name) {
+                fields[usize::from(id.0)] = Some(place as u8);
+            }
+        }
+        Keys { batch, clustering, fields, of_stems: vec![None; batch.stems()], of_row: None }
+    }
+
+    #[inline]
+    fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
+        let field = |id: FieldId| self.fields[usize::from(id.0)];
+        if row.own_places().all(|(id, ..)| field(id).is_none()) {
+            let key = &mut self.of_stems[usize::from(row.stem().0)];
+            return key.get_or_insert_with(|| {
+                let internal = is_internal(self.batch, row);
+                Key::new(values(row, &self.fields), internal, self.clustering, counter)
+            });
+        }
+        let (values, internal) = (values(row, &self.fields), is_internal(self.batch, row));
+        if self.of_row.is_none_or(|key| (key.values, key.internal) != (values, internal)) {
+            self.of_row = Some(Key::new(values, internal, self.clustering, counter));
+        }
+        self.of_row.as_mut().expect("just made")
+    }
+}
+
+/// The values of the fields that are counted; empty where there is none.
+fn values<'a>(row: &Row<'a>, fields: &[Option<u8>]) -> [&'a [u8]; ROLLUP_FIELDS.len()] {
+    let mut values: [&[u8]; ROLLUP_FIELDS.len()] = [b""; ROLLUP_FIELDS.len()];
+    for (id, value) in row.fields() {
+        if let Some(field) = fields[usize::from(id.0)] {
+            values[usize::from(field)] = value;
+        }
+    }
+    values
+}
+
+impl<'a> Key<'a> {
+    fn new(
+        values: [&'a [u8]; ROLLUP_FIELDS.len()],
+        internal: bool,
+        clustering: Clustering,
+        counter: &mut Counter,
+    ) -> Self {
+        let [_, hostname, app_name, type_name] = values;
+        let number = match clustering {
+            _ if internal => INTERNAL,
+            Clustering::Arrival => 1,
+            Clustering::Application => number_of(&[type_name, app_name]),
+            Clustering::Stream => number_of(&[type_name, app_name, hostname]),
+        };
+        let counted = counter.numbers(values);
+        Key { values, internal, counted, number, groups: [UNKNOWN; 2] }
+    }
+}
+
+fn is_internal(batch: &Batch, row: &Row<'_>) -> bool {
+    batch.origins()[usize::from(row.origin_index())].transport == Transport::Internal
+}
+
+/// A number for the values that lines are grouped by; below [`INTERNAL`].
+fn number_of(values: &[&[u8]]) -> u64 {
+    let mut crc = 0;
+    for value in values {
+        crc = crc32c::crc32c_append(crc32c::crc32c_append(crc, value), b"\0");
+    }
+    u64::from(crc) + 1
+}

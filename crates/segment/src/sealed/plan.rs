@@ -1,0 +1,213 @@
+//! How the rows of one layout are put together, worked out once a block.
+//!
+//! Literals next to each other are copied at once. Fields whose values are the same in all rows of the layout, and
+//! stand at the same places of their lines, need not be looked at in each row; the last of them become a stem.
+
+use std::collections::HashMap;
+
+use record::{FieldId, Place, RestoredBuilder, StemId};
+
+use super::column::ColumnReader;
+use super::restore::{Element, Kind, Layout};
+
+/// Rows of a layout from which on they get a stem.
+const STEM_ROWS_MIN: usize = 4;
+
+/// A step of writing a line.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A stretch of [`Plan::text`].
+    Literal {
+        from: u32,
+        to: u32,
+    },
+    Gap(usize),
+    Value {
+        field: usize,
+        column: usize,
+    },
+    Open(usize),
+    Close(usize),
+}
+
+pub(super) struct Plan {
+    steps: Vec<Step>,
+    /// Literals.
+    text: Vec<u8>,
+    /// Fields that each row has for itself.
+    own: Vec<(FieldId, Kind)>,
+    /// The fields behind them.
+    shared: Vec<(FieldId, Place, u32)>,
+    has_stem: bool,
+    /// Origin and stem of the row before, and those of all origins.
+    last: Option<(u16, StemId)>,
+    stems: HashMap<u16, Option<StemId>, foldhash::fast::RandomState>,
+    /// Whether the row at hand has to have the shared fields for itself: there are too many stems.
+    apart: bool,
+}
+
+impl Plan {
+    /// For a layout with so many rows.
+    pub(super) fn new(layout: &Layout<'_>, rows: usize, readers: &[ColumnReader<'_>]) -> Plan {
+        let fixed = fixed_places(layout, readers);
+        let place = |field: usize| match layout.fields[field].1 {
+            Kind::InLine => fixed[field].map(|(from, to)| (Place::Line(from), to - from)),
+            Kind::Shared { at, length } => Some((Place::Shared(at), length)),
+            Kind::Empty => Some((Place::Line(0), 0)),
+            Kind::Made(_) => None,
+        };
+        let fields = layout.fields.len();
+        let own = (0..fields).rev().find(|&field| place(field).is_none()).map_or(0, |f| f + 1);
+        let shared = (own..fields)
+            .filter_map(|field| {
+                place(field).map(|(at, length)| (layout.fields[field].0, at, length))
+            })
+            .collect::<Vec<_>>();
+        let mut plan = Plan {
+            steps: Vec::new(),
+            text: Vec::new(),
+            own: layout.fields[..own].to_vec(),
+            has_stem: rows >= STEM_ROWS_MIN && !shared.is_empty(),
+            shared,
+            last: None,
+            stems: HashMap::default(),
+            apart: false,
+        };
+        for element in &layout.elements {
+            match *element {
+                Element::Literal(text) => plan.put_literal(text),
+                Element::Gap(column) => plan.steps.push(Step::Gap(column)),
+                Element::Value { field, column } => plan.steps.push(Step::Value { field, column }),
+                Element::Open(field) if field < own => plan.steps.push(Step::Open(field)),
+                Element::Close(field) if field < own => plan.steps.push(Step::Close(field)),
+                Element::Open(_) | Element::Close(_) => {}
+            }
+        }
+        plan
+    }
+
+    fn put_literal(&mut self, text: &[u8]) {
+        let from = self.text.len() as u32;
+        self.text.extend_from_slice(text);
+        let end = self.text.len() as u32;
+        match self.steps.last_mut() {
+            Some(Step::Literal { to, .. }) => *to = end,
+            _ => self.steps.push(Step::Literal { from, to: end }),
+        }
+    }
+
+    /// Fields that so many rows will store.
+    pub(super) fn fields(&self, rows: usize) -> usize {
+        let stored = if self.has_stem { 0 } else { self.shared.len() };
+        rows * (self.own.len() + stored) + self.shared.len()
+    }
+
+    /// How many spans [`write_line`](Self::write_line) may write.
+    pub(super) fn spans(&self) -> usize {
+        self.own.len()
+    }
+
+    /// The stem of a row; before its line and fields are written.
+    #[inline]
+    pub(super) fn stem(&mut self, origin: u16, builder: &mut RestoredBuilder) -> StemId {
+        match self.last {
+            Some((last, stem)) if last == origin => stem,
+            _ => self.other_stem(origin, builder),
+        }
+    }
+
+    fn other_stem(&mut self, origin: u16, builder: &mut RestoredBuilder) -> StemId {
+        let shared = &self.shared;
+        let stem = self.has_stem.then(|| {
+            *self.stems.entry(origin).or_insert_with(|| {
+                for &(name, place, length) in shared {
+                    builder.push_field(name, place, length);
+                }
+                builder.share(origin)
+            })
+        });
+        self.apart = stem.flatten().is_none();
+        let stem = stem.flatten().unwrap_or_else(|| builder.stem_of(origin));
+        self.last = Some((origin, stem));
+        stem
+    }
+
+    /// Writes a line behind what is in `out`, and the spans of its own fields, which count from its first byte.
+    #[inline]
+    pub(super) fn write_line(
+        &self,
+        time_ns: i64,
+        readers: &mut [ColumnReader<'_>],
+        out: &mut Vec<u8>,
+        spans: &mut [(u32, u32)],
+    ) {
+        let begin = out.len();
+        let at = |out: &Vec<u8>| (out.len() - begin) as u32;
+        for step in &self.steps {
+            match *step {
+                Step::Literal { from, to } => {
+                    out.extend_from_slice(&self.text[from as usize..to as usize]);
+                }
+                Step::Gap(column) => readers[column].append(time_ns, out),
+                Step::Value { field, column } => {
+                    let from = at(out);
+                    readers[column].append(time_ns, out);
+                    spans[field] = (from, at(out));
+                }
+                Step::Open(field) => spans[field].0 = at(out),
+                Step::Close(field) => spans[field].1 = at(out),
+            }
+        }
+    }
+
+    /// Adds the row's own fields.
+    #[inline]
+    pub(super) fn push_fields(
+        &self,
+        time_ns: i64,
+        readers: &mut [ColumnReader<'_>],
+        spans: &[(u32, u32)],
+        builder: &mut RestoredBuilder,
+    ) {
+        for (&(name, kind), &(from, to)) in self.own.iter().zip(spans) {
+            match kind {
+                Kind::InLine => builder.push_field(name, Place::Line(from), to - from),
+                Kind::Shared { at, length } => builder.push_field(name, Place::Shared(at), length),
+                Kind::Made(column) => {
+                    let arena = builder.arena();
+                    let at = arena.len() as u32;
+                    readers[column].append(time_ns, arena);
+                    let length = arena.len() as u32 - at;
+                    builder.push_field(name, Place::Made(at), length);
+                }
+                Kind::Empty => builder.push_field(name, Place::Line(0), 0),
+            }
+        }
+        if self.apart {
+            for &(name, place, length) in &self.shared {
+                builder.push_field(name, place, length);
+            }
+        }
+    }
+}
+
+/// By field, where those stand that have the same value at the same place of every line.
+fn fixed_places(layout: &Layout<'_>, readers: &[ColumnReader<'_>]) -> Vec<Option<(u32, u32)>> {
+    let mut fixed = vec![None; layout.fields.len()];
+    // Where the open fields began; a value that is not a literal takes all of them out.
+    let mut open: Vec<Option<u32>> = vec![None; layout.fields.len()];
+    // The place in the line, as long as it is the same in all lines.
+    let mut at = Some(0u32);
+    for element in &layout.elements {
+        match *element {
+            Element::Literal(text) => at = at.map(|at| at + text.len() as u32),
+            Element::Gap(column) | Element::Value { column, .. } => {
+                open.fill(None);
+                at = at.zip(readers[column].width()).map(|(at, width)| at.saturating_add(width));
+            }
+            Element::Open(field) => open[field] = at,
+            Element::Close(field) => fixed[field] = open[field].zip(at),
+        }
+    }
+    fixed
+}
