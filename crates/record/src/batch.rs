@@ -558,6 +558,7 @@ impl BatchBuilder {
     }
 
     /// Adds a field whose value stands in the line, as `offset..offset + length` of the line.
+    #[inline]
     pub fn push_slice(&mut self, name: FieldId, offset: usize, length: usize) {
         assert!(offset + length <= self.head.line_length as usize, "a field lies in its line");
         self.push(name, offset as u32, length as u32);

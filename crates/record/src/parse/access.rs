@@ -5,7 +5,8 @@
 //! Left out: other log formats of users, and what they append behind the user agent (it stays in `_msg`).
 
 use super::short;
-use super::time::{self, Written};
+use super::time::Written;
+use super::times::Times;
 
 /// The parts of an access line; empty: not there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +28,7 @@ pub(crate) struct Access<'a> {
 }
 
 /// The parts, or none when the line has another form.
-pub(crate) fn parse(line: &[u8]) -> Option<Access<'_>> {
+pub(crate) fn parse<'a>(line: &'a [u8], times: &mut Times) -> Option<Access<'a>> {
     // Rules nearly everything else out.
     if !short::third_or_fourth_before(b'[', line) {
         return None;
@@ -42,7 +43,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Access<'_>> {
         rest = behind;
     }
     let inner = rest.strip_prefix(b"[")?;
-    access.written = Some(time::apache(inner.get(..26)?)?);
+    access.written = Some(times.of_access(inner.get(..26)?)?);
     let (request, rest) = quoted(inner[26..].strip_prefix(b"] ")?)?;
     let (status, rest) = word(rest.strip_prefix(b" ")?)?;
     if status != b"-" && (status.len() != 3 || !status.iter().all(u8::is_ascii_digit)) {
@@ -73,7 +74,11 @@ fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
         return;
     };
     access.method = &request[..method];
-    (access.path, access.protocol) = match memchr::memrchr(b' ', rest) {
+    let last_blank = match rest.last_chunk() {
+        Some(b" HTTP/1.1" | b" HTTP/1.0") => Some(rest.len() - 9),
+        _ => memchr::memrchr(b' ', rest),
+    };
+    (access.path, access.protocol) = match last_blank {
         Some(at) if rest[at + 1..].starts_with(b"HTTP/") => (&rest[..at], &rest[at + 1..]),
         _ => (rest, &b""[..]),
     };
@@ -90,7 +95,7 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"\"")?;
     let mut at = 0;
     loop {
-        at += memchr::memchr2(b'"', b'\\', inner.get(at..)?)?;
+        at += short::first_quote(inner.get(at..)?)?;
         if inner[at] == b'"' {
             return Some((&inner[..at], &inner[at + 1..]));
         }

@@ -73,7 +73,6 @@ const NO_STEM: u16 = u16::MAX;
 /// The heads known in the batch.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    times: Times,
     /// Empty before the first use, then [`HEADS_MAX`].
     slots: Vec<Known>,
     batch: u32,
@@ -104,7 +103,7 @@ impl Heads {
 
     /// Looks whether `text`, a whole line, may have a head that is known or will be.
     #[inline]
-    pub fn sight(&mut self, text: &[u8], context: Context) -> Option<Sight> {
+    pub fn sight(&self, text: &[u8], times: &mut Times, context: Context) -> Option<Sight> {
         #[cfg(test)]
         if self.off {
             return None;
@@ -123,7 +122,7 @@ impl Heads {
             b'A'..=b'Z' if !versioned => {}
             _ => return None,
         }
-        let (length, time_ns) = self.times.read(&text[time_at..], context)?;
+        let (length, time_ns) = times.read(&text[time_at..], context)?;
         let span_at = time_at + length;
         let bytes = u64::from_le_bytes(*begin) & ((1 << (8 * time_at)) - 1);
         let prefix = bytes | (span_at as u64) << 56;

@@ -15,6 +15,8 @@
 
 use super::json_scan::{Broken, Scan, unescape};
 use super::row::{Own, Rows, Taken, is_own};
+use super::time::Context;
+use super::times::Times;
 use crate::batch::{FieldId, Kept};
 use crate::frame::Hints;
 
@@ -53,8 +55,8 @@ pub(crate) struct Around<'a> {
     pub origin: u16,
     /// Names that are taken.
     pub taken: Taken,
-    /// The time is not known yet, so the object's is wanted.
-    pub wants_time: bool,
+    /// The time is not known yet, so the object's is wanted, under these circumstances.
+    pub wants_time: Option<Context>,
 }
 
 /// What was found besides fields.
@@ -70,6 +72,8 @@ pub(crate) struct Found {
 pub(crate) enum TimeFound {
     /// No key for it, or a value that says "now" (0 or empty).
     None,
+    /// Taken from a key, in nanoseconds since 1970 UTC.
+    Resolved(i64),
     /// Taken from a key.
     At(super::time::Written),
     /// A key that was named for it has a value that is no time.
@@ -129,13 +133,14 @@ impl Flattener {
         &mut self,
         text: &'a [u8],
         around: Around<'a>,
+        times: &mut Times,
         rows: &mut Rows<'_>,
     ) -> Result<Found, &'static str> {
         let begin = rows.offset(text);
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
             return Err("not JSON: invalid UTF-8");
         }
-        let surroundings = Some((around.origin, around.taken.head, around.wants_time));
+        let surroundings = Some((around.origin, around.taken.head, around.wants_time.is_some()));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -146,7 +151,7 @@ impl Flattener {
         let mut flight =
             Flight { scan: Scan::new(text), rows, begin, around, memory: self, key_place: 0 };
         flight.whole().map_err(|Broken| "not JSON: broken or cut off")?;
-        Ok(Found { message: flight.put_message(), time: flight.take_time() })
+        Ok(Found { message: flight.put_message(), time: flight.take_time(times) })
     }
 }
 
@@ -332,7 +337,7 @@ impl<'a> Flight<'a, '_, '_> {
     }
 
     /// The preferred time that can be read; the other candidates become fields.
-    fn take_time(&mut self) -> TimeFound {
+    fn take_time(&mut self, times: &mut Times) -> TimeFound {
         let held = std::mem::take(&mut self.memory.times);
         let named = &self.around.hints.time_fields;
         let mut found = TimeFound::None;
@@ -342,9 +347,14 @@ impl<'a> Flight<'a, '_, '_> {
                 Value::Made(_) => b"escaped",
             };
             let name = candidate(named, &TIME_FIELDS, place);
-            if !matches!(found, TimeFound::At(_)) {
+            if !matches!(found, TimeFound::At(_) | TimeFound::Resolved(_)) {
                 // VictoriaLogs: 0 and nothing mean the arrival.
                 if matches!(text, b"" | b"0") {
+                    continue;
+                }
+                let context = self.around.wants_time;
+                if let Some(time_ns) = context.and_then(|context| times.whole(text, context)) {
+                    found = TimeFound::Resolved(time_ns);
                     continue;
                 }
                 if let Some(written) = read_time(text) {
@@ -418,7 +428,7 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         true => common.iter().position(|c| *c == name),
         false => hints.iter().take(CANDIDATES_MAX).position(|h| h == name),
     };
-    if around.wants_time
+    if around.wants_time.is_some()
         && let Some(place) = place_in(&around.hints.time_fields, &TIME_FIELDS)
     {
         return Role::Time(place as u8);

@@ -46,6 +46,7 @@ use json::{Around, Flattener, TimeFound};
 use row::{Own, Rows, Taken};
 use rules::{Rules, Subject};
 use syslog::{Expect, Head};
+use times::Times;
 
 /// What a [`Parser`] is told.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +64,7 @@ pub struct Parser {
     zone_offset_s: i32,
     flattener: Flattener,
     heads: Heads,
+    times: Times,
     scratch: Vec<u8>,
     plain_form: usize,
     /// Fields and rows of the batch before: the next one will have about as many.
@@ -123,6 +125,7 @@ impl Parser {
             zone_offset_s: config.syslog_zone_offset_s,
             flattener: Flattener::default(),
             heads: Heads::default(),
+            times: Times::default(),
             scratch: Vec::new(),
             plain_form: 0,
             stored_before: None,
@@ -167,7 +170,8 @@ impl Parser {
         let mut sight = None;
         // Places in a line count from its first byte, so not behind a byte order mark.
         if common.may_have_head && text.as_ptr() == line.bytes.as_ptr() {
-            sight = self.heads.sight(text, self.context(line));
+            let context = self.context(line);
+            sight = self.heads.sight(text, &mut self.times, context);
         }
         if let Some(sight) = &sight
             && self.line_of_known_head(sight, text, line, frame, common, rows)
@@ -348,7 +352,7 @@ impl Parser {
                 }
             }
         } else if matches!(format, Access | Auto) {
-            match access::parse(message) {
+            match access::parse(message, &mut self.times) {
                 Some(access) => {
                     self.put_access(&access, opening, line, rows);
                     return Kind::Access;
@@ -380,17 +384,19 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) -> Result<(), &'static str> {
+        let context = self.context(line);
         let around = Around {
             hints: &line.origin.hints,
             origin: line.origin_index,
             taken: taken(opening.has_head, line.origin),
-            wants_time: !opening.has_time,
+            wants_time: (!opening.has_time).then_some(context),
         };
-        let found = self.flattener.flatten(object, around, rows)?;
+        let found = self.flattener.flatten(object, around, &mut self.times, rows)?;
         if !found.message {
             rows.put(Own::Msg, object);
         }
         match found.time {
+            TimeFound::Resolved(time_ns) => rows.builder.set_time(time_ns),
             TimeFound::At(written) => self.set_time(written, line, rows),
             TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
             TimeFound::None => {}

@@ -62,6 +62,26 @@ pub(crate) fn first_blank(text: &[u8]) -> Option<usize> {
     Some(at + found?)
 }
 
+/// Place of the first quote or backslash.
+#[inline]
+pub(crate) fn first_quote(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The highest bit of each byte that is zero; bytes behind a zero byte may be wrong, the first is right.
+    let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight & (ONES << 7);
+    let mut at = 0;
+    while at < NEAR_BYTES / 2
+        && let Some(eight) = eight(text, at)
+    {
+        let found =
+            zeros(eight ^ (ONES * u64::from(b'"'))) | zeros(eight ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    memchr::memchr2(b'"', b'\\', &text[at..]).map(|found| at + found)
+}
+
 /// Whether `mark` stands behind the third or the fourth blank.
 #[inline]
 pub(crate) fn third_or_fourth_before(mark: u8, text: &[u8]) -> bool {
@@ -103,6 +123,11 @@ mod tests {
             prop_assert_eq!(first_blank(&text), all.first().copied());
             let expected = all.iter().skip(2).take(2).any(|at| text.get(at + 1) == Some(&b'['));
             prop_assert_eq!(third_or_fourth_before(b'[', &text), expected);
+        }
+
+        #[test]
+        fn the_first_quote(text in prop::collection::vec(prop::sample::select(&b"\"\\aaaaaaaaaaaaaaaa!#[]\xa2\xdc"[..]), 0..80)) {
+            prop_assert_eq!(first_quote(&text), memchr::memchr2(b'"', b'\\', &text));
         }
 
         #[test]

@@ -1,8 +1,8 @@
-//! The times of syslog heads, each of which is mostly the one before, or of the same day.
+//! The times of lines, each of which is mostly the one before, or of the same day.
 //!
-//! Read are the two strict forms that nearly all senders use, followed by a blank: `Jan 31 12:00:00` of RFC 3164,
-//! and RFC 3339 with its `T` and zone. Everything else is left to [`super::time`], and so is what a time means:
-//! this gives the same answers, only sooner.
+//! Read are the strict forms that nearly all senders use: `Jan 31 12:00:00` of RFC 3164, RFC 3339 with its `T` and
+//! zone, and that of access lines. Everything else is left to [`super::time`], and so is what a time means: this
+//! gives the same answers, only sooner.
 
 use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
@@ -27,6 +27,8 @@ pub(crate) struct Times {
     named_in_year: i64,
     /// `2026-01-31T` as two numbers that overlap, and days since 1970.
     numbered: ([u64; 2], i64),
+    /// `31/Jan/2026:` and ` +0100` of an access line, and what they say.
+    accessed: ([u64; 3], i64, Option<i32>),
 }
 
 impl Default for Times {
@@ -39,11 +41,45 @@ impl Default for Times {
             named: (0, 0),
             named_in_year: LONG_AGO,
             numbered: ([0; 2], 0),
+            accessed: ([0; 3], 0, None),
         }
     }
 }
 
 impl Times {
+    /// The time of an access line, which is the whole of `text`, as [`time::apache`] reads it.
+    #[inline]
+    pub fn of_access(&mut self, text: &[u8]) -> Option<Written> {
+        let text = text.first_chunk::<26>().filter(|_| text.len() == 26)?;
+        let second = time::clock(&text[12..])?;
+        let around =
+            [short::eight(text, 0)?, short::eight(text, 4)?, short::eight(text, 18)? >> 16];
+        if self.accessed.0 != around {
+            let written = time::apache(text)?;
+            let days = (written.local_s - second) / 86_400;
+            self.accessed = (around, days, written.offset_s);
+        }
+        let (_, days, offset_s) = self.accessed;
+        Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
+    }
+
+    /// The time that is the whole of `text`, if it is one of RFC 3339: nanoseconds since 1970 UTC. None when it is
+    /// something else, or absurd.
+    #[inline]
+    pub fn whole(&mut self, text: &[u8], context: Context) -> Option<i64> {
+        if !text.first()?.is_ascii_digit() {
+            return None;
+        }
+        if self.context == context && short::same(text, &self.text[..self.length]) {
+            return Some(self.time_ns);
+        }
+        let (written, length) = self.numbered_day(text)?;
+        if length != text.len() {
+            return None;
+        }
+        self.remember(text, written, context)
+    }
+
     /// The time at the start of `text`: its bytes, and nanoseconds since 1970 UTC. None when it is in another form,
     /// is not followed by a blank, or is absurd.
     #[inline]
@@ -68,10 +104,14 @@ impl Times {
         if text.get(length) != Some(&b' ') {
             return None;
         }
+        Some((length, self.remember(&text[..length], written, context)?))
+    }
+
+    fn remember(&mut self, text: &[u8], written: Written, context: Context) -> Option<i64> {
         let time_ns = time::resolve(written, context).ok()?;
-        self.text.get_mut(..length)?.copy_from_slice(&text[..length]);
-        (self.length, self.context, self.time_ns) = (length, context, time_ns);
-        Some((length, time_ns))
+        self.text.get_mut(..text.len())?.copy_from_slice(text);
+        (self.length, self.context, self.time_ns) = (text.len(), context, time_ns);
+        Some(time_ns)
     }
 
     /// `Jan 31 12:00:00`, its year completed.
@@ -193,9 +233,37 @@ mod tests {
                 }
                 let context = Context { arrival_ns: arrival_s * 1_000_000_000, zone_offset_s, live };
                 let shown = String::from_utf8_lossy(&text).into_owned();
+                let whole = text.strip_suffix(b" host ").unwrap_or(&text);
+                if let Some(time_ns) = times.whole(whole, context) {
+                    let (written, length) = time::iso(whole).unwrap();
+                    prop_assert_eq!(length, whole.len());
+                    prop_assert_eq!(time::resolve(written, context), Ok(time_ns));
+                }
                 if let Some((length, time_ns)) = times.read(&text, context) {
                     prop_assert_eq!(Some(time_ns), naive(&text, context), "{}", shown);
                     prop_assert_eq!(text[length], b' ');
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn access_times() {
+        let mut times = Times::default();
+        let samples = [
+            "17/May/2015:10:05:03 +0200",
+            "17/May/2015:23:59:60 +0200",
+            "18/May/2015:00:00:00 +0200",
+            "18/May/2015:00:00:00 -0200",
+            "01/Jan/1970:00:00:00 +0000",
+        ];
+        for sample in samples.iter().chain(&samples) {
+            assert_eq!(times.of_access(sample.as_bytes()), time::apache(sample.as_bytes()));
+            for at in 0..sample.len() {
+                for byte in *b"0123 :/+-x" {
+                    let mut text = sample.as_bytes().to_vec();
+                    text[at] = byte;
+                    assert_eq!(times.of_access(&text), time::apache(&text), "{text:?}");
                 }
             }
         }
