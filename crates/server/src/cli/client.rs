@@ -79,6 +79,25 @@ impl Client {
         self.judge(request.content_type("text/plain").send(body))
     }
 
+    /// The JSON at a path.
+    pub fn get_json(&self, path: &str) -> Result<Value> {
+        let url = format!("{}{path}", self.server);
+        self.json(self.agent.get(url).call())
+    }
+
+    /// Deletes what is at a path; gives the JSON of the answer.
+    pub fn delete_json(&self, path: &str) -> Result<Value> {
+        let url = format!("{}{path}", self.server);
+        self.json(self.agent.delete(url).call())
+    }
+
+    fn json(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Value> {
+        match self.judge(result)? {
+            Ok(mut response) => Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?),
+            Err(refusal) => Err(anyhow!(super::terminal::escaped(&refusal.message()))),
+        }
+    }
+
     fn judge(
         &self,
         result: Result<Response<Body>, ureq::Error>,

@@ -1,6 +1,7 @@
 //! The commands. `loginson` alone is `loginson serve`.
 
 mod client;
+mod delete;
 mod generate;
 mod import;
 mod query;
@@ -43,6 +44,8 @@ enum Command {
     Query(query::QueryArgs),
     /// Follow lines as they arrive
     Tail(tail::TailArgs),
+    /// Delete lines by a filter, on a running server
+    Delete(delete::DeleteArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Make up logs of a small shop, with an incident, and send them
@@ -78,6 +81,7 @@ pub fn run() -> Result<()> {
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Query(args)) => query::run(args),
         Some(Command::Tail(args)) => tail::run(args),
+        Some(Command::Delete(args)) => delete::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Generate(args)) => generate::run(args),
     }

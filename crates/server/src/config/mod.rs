@@ -14,10 +14,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use query::QueueLimits;
 use record::TypeRule;
-use store::StoreConfig;
+use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 pub use raw::RawConfig;
+use raw::RawRetentionRule;
 use units::{parse_bytes, parse_duration};
 
 /// A configuration that makes sense.
@@ -75,8 +76,12 @@ impl TryFrom<RawConfig> for Config {
                 "store.disk_free_bytes_min",
                 &raw.store.disk_free_bytes_min,
             )?,
-            age_ns: age.map(|age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)),
+            age_ns: age.map(nanoseconds),
             bytes_max: unless_off(&raw.retention.bytes, |t| bytes("retention.bytes", t))?,
+            rules: raw.retention.rules.iter().map(retention_rule).collect::<Result<_>>()?,
+            segment_age_ns: nanoseconds(duration("store.segment_age", &raw.store.segment_age)?),
+            backlog_bytes_max: bytes("store.backlog_bytes_max", &raw.store.backlog_bytes_max)?,
+            reencode: raw.store.reencode,
             ..StoreConfig::new(&raw.data_dir)
         };
         let summary = SummaryConfig {
@@ -122,6 +127,20 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 
 fn bytes(key: &str, text: &str) -> Result<u64> {
     parse_bytes(text).map_err(|error| anyhow!("{key}: {error}"))
+}
+
+/// As a number; the longest when it is longer than 292 years.
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A rule whose filter can be understood.
+fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
+    crate::upkeep::line_filter(&raw.filter, 0)
+        .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
+    let age = duration("retention.rules.age", &raw.age)?;
+    ensure!(!age.is_zero(), "retention.rules.age must be above zero");
+    Ok(RetentionRule { filter: raw.filter.clone(), age_ns: nanoseconds(age) })
 }
 
 fn duration(key: &str, text: &str) -> Result<Duration> {
@@ -200,6 +219,13 @@ mod tests {
         );
         check(|c| c.retention.age = "30".into(), "retention.age: '30' is not a duration");
         check(|c| c.retention.bytes = "much".into(), "retention.bytes: 'much' is not a size");
+        fn rule(c: &mut RawConfig, filter: &str, age: &str) {
+            c.retention.rules = vec![RawRetentionRule { filter: filter.into(), age: age.into() }];
+        }
+        check(|c| rule(c, "(", "1d"), "retention.rules: the filter '('");
+        check(|c| rule(c, "a | limit 1", "1d"), "a filter of lines has no pipes");
+        check(|c| rule(c, "a", "soon"), "retention.rules.age: 'soon' is not a duration");
+        check(|c| rule(c, "a", "0s"), "retention.rules.age must be above zero");
         check(|c| c.summary.bucket = "500ms".into(), "summary.bucket must be");
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");

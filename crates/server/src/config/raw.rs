@@ -34,6 +34,16 @@ pub struct RawConfig {
 pub struct RawRetention {
     pub age: String,
     pub bytes: String,
+    #[serde(skip_serializing)]
+    pub rules: Vec<RawRetentionRule>,
+}
+
+/// `[[retention.rules]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawRetentionRule {
+    pub filter: String,
+    pub age: String,
 }
 
 /// `[store]`
@@ -41,10 +51,13 @@ pub struct RawRetention {
 #[serde(deny_unknown_fields, default)]
 pub struct RawStore {
     pub segment_bytes_max: String,
+    pub segment_age: String,
     pub queue_bytes_max: String,
     pub cache_bytes_max: String,
     pub commit_interval: String,
     pub disk_free_bytes_min: String,
+    pub backlog_bytes_max: String,
+    pub reencode: bool,
 }
 
 /// `[query]`
@@ -96,7 +109,7 @@ impl Default for RawConfig {
 
 impl Default for RawRetention {
     fn default() -> Self {
-        RawRetention { age: "off".into(), bytes: "off".into() }
+        RawRetention { age: "off".into(), bytes: "off".into(), rules: Vec::new() }
     }
 }
 
@@ -104,10 +117,13 @@ impl Default for RawStore {
     fn default() -> Self {
         RawStore {
             segment_bytes_max: "1GiB".into(),
+            segment_age: "1h".into(),
             queue_bytes_max: "64MiB".into(),
             cache_bytes_max: "512MiB".into(),
             commit_interval: "10ms".into(),
             disk_free_bytes_min: "256MiB".into(),
+            backlog_bytes_max: "4GiB".into(),
+            reencode: true,
         }
     }
 }
@@ -193,7 +209,7 @@ mod tests {
             ),
             (
                 "[retention]\ncolour = 'red'\n",
-                "line 2: unknown key 'colour'; known keys here: age, bytes",
+                "line 2: unknown key 'colour'; known keys here: age, bytes, rules",
             ),
             (
                 "[query]\nconcurrent_max = 'many'\n",

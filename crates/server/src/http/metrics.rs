@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use collector::{DropReason, SourceCounters, SourceKind};
 use query::State;
-use store::StoreState;
+use store::{StoreState, StoreStats};
 
 use super::App;
 
@@ -144,7 +144,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     let stats = pipeline.store().stats();
     let mut gauge = |name: &str, help: &str, value: u64| out.one(name, "gauge", help, &[], value);
     gauge("loginson_store_lines", "Lines that are durable and not deleted.", stats.lines);
-    gauge("loginson_store_frames", "Frames that are durable and not deleted.", stats.frames);
+    gauge("loginson_store_frames", "Frames in hot segments.", stats.frames);
     gauge(
         "loginson_store_frames_unparsed",
         "Frames whose event times are not known yet.",
@@ -203,6 +203,7 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
         "Groups of frames made durable with one sync.",
         stats.groups_committed,
     );
+    sealing(&stats, out);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let latency = "Time from taking a frame to its being durable, summed over frames.";
     let sum = seconds(stats.commit_latency_ns_sum);
@@ -214,6 +215,92 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
         "The longest such time since the start.",
         &[],
         longest,
+    );
+}
+
+fn sealing(stats: &StoreStats, out: &mut Text) {
+    let gauges = [
+        ("loginson_store_segments_sealed", "Sealed segments.", stats.segments_sealed),
+        (
+            "loginson_store_sealed_raw_bytes",
+            "Bytes of the lines in sealed segments, with their newlines.",
+            stats.sealed_bytes_raw,
+        ),
+        (
+            "loginson_store_sealed_disk_bytes",
+            "Bytes of the files of sealed segments.",
+            stats.sealed_bytes_disk,
+        ),
+        (
+            "loginson_seal_lag_segments",
+            "Closed segments that are not sealed yet.",
+            stats.sealing.lag_segments,
+        ),
+        ("loginson_seal_lag_bytes", "Bytes of their files.", stats.sealing.lag_bytes),
+        (
+            "loginson_seal_damaged_segments",
+            "Damaged segments, which are left as they are.",
+            stats.sealing.damaged_segments,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        out.one(name, "gauge", help, &[], value);
+    }
+    out.one(
+        "loginson_seal_lag_seconds",
+        "gauge",
+        "Time since the last line of the oldest such segment arrived.",
+        &[],
+        stats.sealing.lag_ns as f64 / 1e9,
+    );
+    let sealing = &stats.sealing;
+    let counters = [
+        ("loginson_seal_segments_total", "Segments sealed.", sealing.sealed_segments),
+        (
+            "loginson_seal_raw_bytes_total",
+            "Bytes of the lines in them, with their newlines.",
+            sealing.sealed_bytes_raw,
+        ),
+        ("loginson_seal_merges_total", "Runs of small segments merged into one.", sealing.merges),
+        (
+            "loginson_seal_reencoded_total",
+            "Segments encoded again while the machine was idle.",
+            sealing.reencoded_segments,
+        ),
+        (
+            "loginson_seal_pruned_total",
+            "Segments rewritten without some lines, for deletions and rules of retention.",
+            sealing.deleted_from_segments,
+        ),
+        (
+            "loginson_store_lines_deleted_total",
+            "Lines deleted by deletions and rules of retention.",
+            sealing.lines_deleted,
+        ),
+        (
+            "loginson_seal_failures_total",
+            "Rewrites of segments that failed; each is tried again.",
+            sealing.failures,
+        ),
+        (
+            "loginson_seal_urgent_total",
+            "Times at which sealing stopped giving way, for its backlog or a full disk.",
+            sealing.urgent,
+        ),
+    ];
+    for (name, help, value) in counters {
+        out.one(name, "counter", help, &[], value);
+    }
+    let name = "loginson_store_written_bytes_total";
+    out.head(name, "counter", "Bytes written to segment files, by kind.");
+    out.sample(name, &[("kind", "hot")], sealing.hot_bytes_written);
+    out.sample(name, &[("kind", "sealed")], sealing.sealed_bytes_written);
+    out.one(
+        "loginson_store_committed_raw_bytes_total",
+        "counter",
+        "Bytes of the lines that became durable, with their newlines.",
+        &[],
+        sealing.bytes_raw_committed,
     );
 }
 

@@ -6,6 +6,7 @@
 mod ask;
 mod body;
 mod context;
+mod deletions;
 mod error;
 mod export;
 mod guard;
@@ -155,6 +156,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(export::routes())
         .merge(queries::routes())
         .merge(context::routes())
+        .merge(deletions::routes())
         .merge(summary::routes())
         .merge(metrics::routes())
         .fallback(page::get)

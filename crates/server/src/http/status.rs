@@ -107,6 +107,15 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
         "bytes_raw": stats.bytes_raw,
         "bytes_disk": stats.bytes_disk,
         "segments": stats.segments,
+        "segments_sealed": stats.segments_sealed,
+        "sealed_bytes_raw": stats.sealed_bytes_raw,
+        "sealed_bytes_disk": stats.sealed_bytes_disk,
+        "sealing": {
+            "lag_segments": stats.sealing.lag_segments,
+            "lag_bytes": stats.sealing.lag_bytes,
+            "lag_s": stats.sealing.lag_ns / SECOND_NS as u64,
+            "damaged_segments": stats.sealing.damaged_segments,
+        },
         "oldest": times.map(|(oldest, _)| format_time(oldest)),
         "newest": times.map(|(_, newest)| format_time(newest)),
         "disk_free_bytes": space.map(|space| space.free_bytes),
@@ -114,6 +123,10 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
         "retention": {
             "age_s": app.config.store.age_ns.map(|age_ns| age_ns / SECOND_NS),
             "bytes_max": app.config.store.bytes_max,
+            "rules": app.config.store.rules.iter().map(|rule| json!({
+                "filter": rule.filter,
+                "age_s": rule.age_ns / SECOND_NS,
+            })).collect::<Vec<_>>(),
         },
         "state": match &stats.state {
             StoreState::Ok => "ok",

@@ -1,0 +1,137 @@
+//! `loginson delete`: deletes lines by a filter, on a running server.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use super::ServerArgs;
+use super::client::{Client, explain_query_refusal};
+use super::terminal::escaped;
+
+/// Between two looks at a deletion that is waited for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson delete 'user:=4711'                     say how many lines that are
+  loginson delete --yes 'user:=4711'               delete them, and wait until it is done
+  loginson delete --yes --no-wait 'hostname:test1 _time:<2026-01-01Z'
+  loginson delete --list                           deletions that run or ended lately
+  loginson delete --cancel 3
+
+Lines that arrive later are not deleted. A deletion goes on after a restart of the server. Counts in the summary stay.")]
+pub struct DeleteArgs {
+    /// Which lines, in LogsQL without pipes
+    #[arg(
+        value_name = "FILTER",
+        allow_hyphen_values = true,
+        value_parser = super::query_text,
+        required_unless_present_any = ["list", "cancel"]
+    )]
+    filter: Option<String>,
+    /// Delete them; without it, only their number is told
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until it is done
+    #[arg(long)]
+    no_wait: bool,
+    /// List the deletions
+    #[arg(long, conflicts_with = "filter")]
+    list: bool,
+    /// End a deletion that runs; what it has deleted is gone
+    #[arg(long, value_name = "ID", conflicts_with = "filter")]
+    cancel: Option<u64>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: DeleteArgs) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    if let Some(id) = args.cancel {
+        let answer = client.delete_json(&format!("/api/v1/deletions/{id}"))?;
+        println!("deletion {id}: {}", text(&answer, "state"));
+    } else if args.list {
+        let answer = client.get_json("/api/v1/deletions")?;
+        for deletion in answer["deletions"].as_array().into_iter().flatten() {
+            println!("{}", told(deletion));
+        }
+    } else if let Some(filter) = args.filter {
+        match args.yes {
+            true => delete(&client, filter, args.no_wait)?,
+            false => count(&client, filter)?,
+        }
+    }
+    Ok(())
+}
+
+fn count(client: &Client, filter: String) -> Result<()> {
+    let form = [("query", format!("{filter} | stats count() lines"))];
+    let response = match client.post_form("/select/logsql/query", &form)? {
+        Ok(mut response) => response.body_mut().read_to_string()?,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let row: Value = serde_json::from_str(response.lines().next().unwrap_or("{}"))?;
+    let lines = row["lines"].as_str().unwrap_or("0").to_owned();
+    println!("{lines} lines match; to delete them, add --yes");
+    Ok(())
+}
+
+fn delete(client: &Client, filter: String, no_wait: bool) -> Result<()> {
+    let form = [("filter", filter)];
+    let mut deletion: Value = match client.post_form("/api/v1/deletions", &form)? {
+        Ok(mut response) => serde_json::from_str(&response.body_mut().read_to_string()?)?,
+        Err(refusal) => bail!("{}", escaped(&refusal.message())),
+    };
+    let id = text(&deletion, "id");
+    while !no_wait && deletion["state"] == "running" {
+        std::thread::sleep(LOOK_INTERVAL);
+        deletion = client.get_json(&format!("/api/v1/deletions/{id}"))?;
+    }
+    println!("{}", told(&deletion));
+    if deletion["state"] == "failed" {
+        bail!("nothing more is deleted: {}", text(&deletion, "note"));
+    }
+    Ok(())
+}
+
+/// A deletion as one line.
+fn told(deletion: &Value) -> String {
+    let mut line = format!(
+        "deletion {}: {}, {} lines deleted",
+        text(deletion, "id"),
+        text(deletion, "state"),
+        deletion["lines_deleted"]
+    );
+    if deletion["state"] == "running" {
+        line += &format!(", {} segments left", deletion["segments_left"]);
+    }
+    if deletion["note"].is_string() {
+        line += &format!(" ({})", text(deletion, "note"));
+    }
+    line + &format!(": {}", text(deletion, "filter"))
+}
+
+/// A text of an answer, safe for a terminal.
+fn text(value: &Value, field: &str) -> String {
+    escaped(value[field].as_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_deletion_is_told_in_a_line() {
+        let mut deletion = json!({
+            "id": "3", "filter": "a", "state": "running", "lines_deleted": 5, "segments_left": 2
+        });
+        assert_eq!(told(&deletion), "deletion 3: running, 5 lines deleted, 2 segments left: a");
+        deletion["state"] = "done".into();
+        deletion["note"] = "n".into();
+        assert_eq!(told(&deletion), "deletion 3: done, 5 lines deleted (n): a");
+    }
+}
