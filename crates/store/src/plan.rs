@@ -8,10 +8,10 @@
 //! a full segment. So a line's segment grows eightfold, or to its final size, with each time the line is written again.
 //!
 //! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a sealed line beside
-//! its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00), sealing `s`, encoding again when idle
-//! `s`, and `m` merges. A system that fills a sixteenth of a segment an hour or more needs one merge at most, since
-//! 16 × 1/16 is a full segment; one that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 0.07,
-//! as measured on syslog, that is 1 + 0.07 × (2 + 1) = 1.21, and 1.28 for the quietest.
+//! its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00), sealing `s`, `m` merges `s` each, encoding
+//! again when idle `s`/2. A system that fills a sixteenth of a segment an hour or more needs one merge at most, since
+//! 16 × 1/16 is a full segment; one that closes segments daily of a sixteenth down to 1/1024 needs two. With s = 1/15,
+//! as measured on syslog, that is 1 + (1 + 1 + 1/2)/15 = 1.17, and 1.23 for the quietest; with s = 1/10, 1.25 and 1.35.
 //!
 //! **Files.** Whatever sizes segments have when they are sealed, and however old the store is, there are fewer than
 //! 60 files beside four for each full segment's worth of lines: a test merges thousands of each kind.
