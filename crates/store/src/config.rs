@@ -14,10 +14,6 @@ pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
 pub(crate) const PREALLOCATE_BYTES: u64 = 64 << 20;
 /// What must be free beyond the reserve before a full disk is called usable again while nothing waits.
 pub(crate) const PROBE_BYTES: u64 = 1 << 20;
-/// Segments are not made smaller than this for a small `bytes_max`: files would become too many.
-pub(crate) const SEGMENT_BYTES_MIN: u64 = 1 << 20;
-/// Least `bytes_max`: eight segments of the least size, so that what is kept is at least seven eighths of it.
-pub(crate) const RETENTION_BYTES_MIN: u64 = 8 * SEGMENT_BYTES_MIN;
 /// A segment covers at most this part of the age and of the bytes kept, so that dropping whole segments keeps
 /// close to either limit.
 pub(crate) const RETENTION_PARTS: u64 = 8;
@@ -59,6 +55,8 @@ pub struct StoreConfig {
     pub data_dir: PathBuf,
     /// A segment is closed before it grows beyond this. Also limited to an eighth of `bytes_max`.
     pub segment_bytes_max: u64,
+    /// But not below this, for whatever `bytes_max`: files would become too many. Simulations set it to kilobytes.
+    pub segment_bytes_min: u64,
     /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks beyond it.
     pub queue_bytes_max: usize,
     /// Frames and parsed batches kept in memory, in bytes. What arrived last stays; the rest is
@@ -77,7 +75,8 @@ pub struct StoreConfig {
     /// Lines are deleted when they arrived longer ago than this, nanoseconds, in whole segments: up to an eighth
     /// later. None: never.
     pub age_ns: Option<i64>,
-    /// Segment files together, in bytes; the oldest are deleted before more is taken. At least 8 MiB. None: no
+    /// Segment files together, in bytes; the oldest are deleted before more is taken. At least eight
+    /// times `segment_bytes_min`. None: no
     /// limit. The catalog (a few hundred bytes a segment) is not counted. A single frame above an eighth of this
     /// (lines of many megabytes) makes a segment of its own size.
     pub bytes_max: Option<u64>,
@@ -101,6 +100,7 @@ impl StoreConfig {
         StoreConfig {
             data_dir: data_dir.into(),
             segment_bytes_max: 1 << 30,
+            segment_bytes_min: 1 << 20,
             queue_bytes_max: 64 << 20,
             cache_bytes_max: 512 << 20,
             commit_interval_ms: 10,
@@ -118,10 +118,12 @@ impl StoreConfig {
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if let Some(bytes) = self.bytes_max
-            && bytes < RETENTION_BYTES_MIN
+            && bytes < self.retention_bytes_min()
         {
+            let least = self.retention_bytes_min();
             return Err(StoreError::Config(format!(
-                "retention.bytes is {bytes} bytes; it must be at least {RETENTION_BYTES_MIN} (8MiB)"
+                "retention.bytes is {bytes} bytes; it must be at least {least} ({}MiB)",
+                least >> 20
             )));
         }
         if self.age_ns.is_some_and(|age| age <= 0) {
@@ -134,10 +136,15 @@ impl StoreConfig {
         Ok(())
     }
 
+    /// Least `bytes_max`: eight segments of the least size, so that what is kept is at least seven eighths of it.
+    fn retention_bytes_min(&self) -> u64 {
+        RETENTION_PARTS * self.segment_bytes_min
+    }
+
     /// Bytes at which a segment is closed.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let part = self.bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
-        self.segment_bytes_max.min(part).max(SEGMENT_BYTES_MIN)
+        self.segment_bytes_max.min(part).max(self.segment_bytes_min)
     }
 
     pub(crate) fn segments_dir(&self) -> PathBuf {
@@ -166,7 +173,7 @@ mod tests {
     #[test]
     fn limits_that_cannot_hold_are_refused() {
         let mut config = StoreConfig::new("d");
-        for (bytes, good) in [(RETENTION_BYTES_MIN - 1, false), (RETENTION_BYTES_MIN, true)] {
+        for (bytes, good) in [((8 << 20) - 1, false), (8 << 20, true)] {
             config.bytes_max = Some(bytes);
             assert_eq!(config.check().is_ok(), good);
         }

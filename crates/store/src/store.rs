@@ -16,16 +16,24 @@ use crate::recovery::{Recovered, RecoveryReport, recover};
 use crate::segments::Position;
 use crate::shared::{Shared, lock, write};
 use crate::stats::StoreState;
-use crate::writer::{self, Active, Writer, ms, refusal};
+use crate::writer::{self, Active, Pace, Writer, ms, refusal};
 
 /// Keeps the frames of one node. All methods may be called from several threads at once.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) writer: Arc<Mutex<Writer>>,
     pub(crate) background: Arc<Mutex<Background>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// None once the store is closed.
+    turns: Mutex<Option<Turns>>,
     pub(crate) background_threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
+/// Who takes the turns of the writer.
+enum Turns {
+    Thread(JoinHandle<()>),
+    /// Whoever calls [`Store::writer_step`].
+    Caller(Pace),
 }
 
 impl Store {
@@ -38,6 +46,24 @@ impl Store {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
     ) -> Result<(Arc<Store>, RecoveryReport), StoreError> {
+        let (mut store, report) = Self::open_stepped(config, disk, clock)?;
+        let (shared, writer) = (store.shared.clone(), store.writer.clone());
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer::run(&shared, &writer))
+            .map_err(StoreError::io(&store.shared.config.data_dir, "start the writer for"))?;
+        store.turns = Mutex::new(Some(Turns::Thread(thread)));
+        Ok((Arc::new(store), report))
+    }
+
+    /// As [`open`](Self::open), without a thread: nothing is written but by [`writer_step`](Self::writer_step) and
+    /// [`background_step`](Self::background_step), in the order in which they are called. For simulations, which then
+    /// do the same again from the same seed. [`append`](Self::append) must not be given more than the queue takes.
+    pub fn open_stepped(
+        config: StoreConfig,
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Store, RecoveryReport), StoreError> {
         config.check()?;
         let dir = config.segments_dir();
         disk.create_dir_all(&dir).map_err(StoreError::io(&dir, "create"))?;
@@ -67,23 +93,24 @@ impl Store {
             in_reserve: false,
         };
         let writer = Arc::new(Mutex::new(writer));
-        let thread = {
-            let (shared, writer) = (shared.clone(), writer.clone());
-            std::thread::Builder::new()
-                .name("store-writer".to_owned())
-                .spawn(move || writer::run(&shared, &writer))
-                .map_err(StoreError::io(&dir, "start the writer for"))?
-        };
         let background = Arc::new(Mutex::new(Background::new(shared.clone(), writer.clone())));
         let store = Store {
             shared,
             writer,
             background,
-            thread: Mutex::new(Some(thread)),
+            turns: Mutex::new(Some(Turns::Caller(Pace::default()))),
             background_threads: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         };
-        Ok((Arc::new(store), report))
+        Ok((store, report))
+    }
+
+    /// Writes what waits, and does what is due every few seconds, as the writer's thread does each time it wakes.
+    /// Nothing on a store that has that thread.
+    pub fn writer_step(&self) {
+        if let Some(Turns::Caller(pace)) = &mut *lock(&self.turns) {
+            writer::turn(&self.shared, &self.writer, pace, false);
+        }
     }
 
     /// This node's id: random, made once, kept in the catalog and in each segment.
@@ -212,8 +239,14 @@ impl Store {
     pub fn close(&self) -> Result<(), StoreError> {
         self.stop_background();
         self.shared.queue.close();
-        let Some(thread) = lock(&self.thread).take() else { return Ok(()) };
-        let panicked = thread.join().is_err();
+        let panicked = match lock(&self.turns).take() {
+            Some(Turns::Thread(thread)) => thread.join().is_err(),
+            Some(Turns::Caller(_)) => {
+                writer::run(&self.shared, &self.writer);
+                false
+            }
+            None => return Ok(()),
+        };
         let reason = match refusal(&self.shared.state()) {
             _ if panicked => AppendError::Failed("the writer failed".to_owned()),
             reason => reason.unwrap_or(AppendError::Closed),

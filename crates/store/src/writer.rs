@@ -56,39 +56,48 @@ pub(crate) struct Active {
 /// Runs until the queue is closed and empty, or closed and the disk does not take what is left.
 pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>) {
     let _finish = FinishQueue(shared);
-    let mut pace = Pace { commit_ns: 0, maintain_ns: 0 };
+    let mut pace = Pace::default();
     loop {
         let closed = wait_for_work(shared, &pace);
-        let now_ns = shared.clock.monotonic_ns();
-        let committed = lock(writer).commit_group();
-        pace.commit_ns = now_ns + ms(shared.config.commit_interval_ms);
-        if let Err(error) = committed {
-            report(shared, &error);
-            if error.is_disk_full() {
-                let mut writer = lock(writer);
-                writer.seal_for_room();
-                writer.commit_internal();
-            }
-            give_up_overdue(shared);
-            pace.commit_ns = now_ns + ms(shared.config.retry_ms);
-            if closed {
-                return;
-            }
-        } else {
-            recovered(shared);
-        }
-        if closed && shared.queue.bytes() == 0 {
+        if turn(shared, writer, &mut pace, closed) {
             return;
-        }
-        if now_ns >= pace.maintain_ns {
-            lock(writer).maintain(shared.clock.now_ns());
-            pace.maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
         }
     }
 }
 
+/// Writes a group, if one waits, and does maintenance if it is due; true when nothing is left to do for good.
+pub(crate) fn turn(shared: &Shared, writer: &Mutex<Writer>, pace: &mut Pace, closed: bool) -> bool {
+    let now_ns = shared.clock.monotonic_ns();
+    let committed = lock(writer).commit_group();
+    pace.commit_ns = now_ns + ms(shared.config.commit_interval_ms);
+    if let Err(error) = committed {
+        report(shared, &error);
+        if error.is_disk_full() {
+            let mut writer = lock(writer);
+            writer.seal_for_room();
+            writer.commit_internal();
+        }
+        give_up_overdue(shared);
+        pace.commit_ns = now_ns + ms(shared.config.retry_ms);
+        if closed {
+            return true;
+        }
+    } else {
+        recovered(shared);
+    }
+    if closed && shared.queue.bytes() == 0 {
+        return true;
+    }
+    if now_ns >= pace.maintain_ns {
+        lock(writer).maintain(shared.clock.now_ns());
+        pace.maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
+    }
+    false
+}
+
 /// When the next things are due, monotonic nanoseconds.
-struct Pace {
+#[derive(Default)]
+pub(crate) struct Pace {
     commit_ns: u64,
     maintain_ns: u64,
 }
@@ -221,9 +230,10 @@ impl Writer {
 
     /// Finds out whether the disk takes more again, when nothing waits to be tried with.
     fn probe(&mut self) -> Result<(), SegmentError> {
+        let bytes = PROBE_BYTES.min(self.segment_bytes());
         match &self.active {
-            Some(active) => self.extend(active.file.allocated_bytes() + PROBE_BYTES),
-            None => self.create(PROBE_BYTES),
+            Some(active) => self.extend(active.file.allocated_bytes() + bytes),
+            None => self.create(bytes),
         }
     }
 

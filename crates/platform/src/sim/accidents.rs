@@ -125,6 +125,11 @@ impl Accidents {
         self.cut = None;
     }
 
+    pub(super) fn is_any_ordered(&self) -> bool {
+        let faults = self.faults.iter().any(|fault| fault.times > 0);
+        faults || !self.chances.is_empty() || self.cut.is_some()
+    }
+
     pub(super) fn cut_at_sync(&mut self, n: u64) {
         self.cut = Some(Cut::AtSync(self.syncs + n));
     }

@@ -181,6 +181,12 @@ impl SimDisk {
         self.state().accidents.fail_by_chance(operations, one_in, errno);
     }
 
+    /// Whether nothing is ordered to fail.
+    pub fn is_healthy(&self) -> bool {
+        let state = self.state();
+        !state.crashed && !state.accidents.is_any_ordered()
+    }
+
     /// Forgets the failures and the power cut that have not come yet.
     pub fn clear_faults(&self) {
         self.state().accidents.clear();
