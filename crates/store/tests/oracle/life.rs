@@ -1,0 +1,753 @@
+//! One history: what happens, in which order, and what is checked after each step.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
+use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
+use segment::sealed::SealedFile;
+use store::{
+    AppendError, DeletionState, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
+};
+
+use super::catalog::CatalogFile;
+use super::common::{TestHost, all};
+use super::lines::{MARKS, line};
+use super::truth::{Fate, Limits, Line, Shown, Truth};
+
+const DIR: &str = "/data";
+const STEPS: usize = 14;
+/// Long beside what passes during appends, so that only a jump of the clock makes anything too old.
+const AGE_NS: i64 = 1_000_000_000_000;
+/// How long the background leaves a segment alone that could not be rewritten.
+const REST_NS: i64 = 61_000_000_000;
+
+pub struct Life {
+    seed: u64,
+    rng: fastrand::Rng,
+    disk: SimDisk,
+    /// The same disk, for a store that is not to share the catalog.
+    bare_disk: SimDisk,
+    catalog: Option<CatalogFile>,
+    os_dir: PathBuf,
+    clock: Arc<ManualClock>,
+    config: StoreConfig,
+    host: TestHost,
+    store: Option<Store>,
+    truth: Truth,
+    snapshots: Vec<Snapshot>,
+    backups: Vec<Backup>,
+    deletions: Vec<Asked>,
+    /// Lines that the store counted as expired or deleted since it was opened, as far as compared.
+    counted: u64,
+    /// Whether it was opened since the last comparison: what went in the life before was counted there.
+    reopened: bool,
+    /// Whether a file could not be removed since the store was opened, so that more may be there than is wanted.
+    removal_failed: bool,
+    story: Vec<String>,
+    coverage: Coverage,
+}
+
+/// Units taken earlier, and the lines that were there then.
+struct Snapshot {
+    units: Vec<Unit>,
+    numbers: BTreeSet<usize>,
+}
+
+/// A directory that must show exactly these lines.
+struct Backup {
+    dir: PathBuf,
+    numbers: BTreeSet<usize>,
+}
+
+/// A deletion that was asked for, and the lines it must delete.
+struct Asked {
+    id: u64,
+    numbers: Vec<usize>,
+}
+
+/// What histories came to, so that a run that reaches nothing is found.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    lines: u64,
+    crashes: u64,
+    crashes_in_rewrites: u64,
+    failed_opens: u64,
+    sealed: u64,
+    merged: u64,
+    encoded_again: u64,
+    deleted_lines: u64,
+    expired_lines: u64,
+    deletions_done: u64,
+    snapshots_read: u64,
+    backups_read: u64,
+    catalogs_lost: u64,
+    catalogs_old: u64,
+    refused_frames: u64,
+}
+
+impl Coverage {
+    fn each(&mut self) -> [(&'static str, &mut u64); 15] {
+        [
+            ("lines", &mut self.lines),
+            ("crashes", &mut self.crashes),
+            ("crashes in rewrites", &mut self.crashes_in_rewrites),
+            ("failed opens", &mut self.failed_opens),
+            ("sealed segments", &mut self.sealed),
+            ("merges", &mut self.merged),
+            ("segments encoded again", &mut self.encoded_again),
+            ("lines deleted", &mut self.deleted_lines),
+            ("lines expired", &mut self.expired_lines),
+            ("deletions done", &mut self.deletions_done),
+            ("snapshots read later", &mut self.snapshots_read),
+            ("backups read", &mut self.backups_read),
+            ("catalogs lost", &mut self.catalogs_lost),
+            ("catalogs old", &mut self.catalogs_old),
+            ("frames refused", &mut self.refused_frames),
+        ]
+    }
+
+    pub fn add(&mut self, other: &Coverage) {
+        let mut other = other.clone();
+        for ((_, sum), (_, more)) in self.each().into_iter().zip(other.each()) {
+            *sum += *more;
+        }
+    }
+
+    /// Everything that a history can come to was come to.
+    pub fn check(mut self) {
+        for (name, count) in self.each() {
+            assert!(*count > 100, "only {count} {name}: the histories are not what they were");
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("LOGINSON_SEED={}\n{}", self.seed, self.story.join("\n"));
+        }
+        let _ = std::fs::remove_dir_all(&self.os_dir);
+    }
+}
+
+impl Life {
+    pub fn new(seed: u64, dir: &Path) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let os_dir = dir.join(seed.to_string());
+        let bare_disk = SimDisk::new(seed);
+        let mut disk = bare_disk.clone();
+        let mut catalog = None;
+        if rng.u8(..4) > 0 {
+            std::fs::create_dir(&os_dir).unwrap();
+            disk = disk.with_os_dir(os_dir.clone());
+            catalog = Some(CatalogFile::new(&os_dir, &disk));
+        }
+        let config = config(&mut rng);
+        let story = vec![format!(
+            "{} catalog, age {:?}, bytes {:?}, rules {:?}",
+            if catalog.is_some() { "with" } else { "without" },
+            config.age_ns,
+            config.bytes_max,
+            config.rules
+        )];
+        Life {
+            seed,
+            rng,
+            disk,
+            bare_disk,
+            catalog,
+            os_dir,
+            clock: Arc::new(ManualClock::new(10 * AGE_NS)),
+            config,
+            host: TestHost::new(),
+            store: None,
+            truth: Truth::default(),
+            snapshots: Vec::new(),
+            backups: Vec::new(),
+            deletions: Vec::new(),
+            counted: 0,
+            reopened: true,
+            removal_failed: false,
+            story,
+            coverage: Coverage::default(),
+        }
+    }
+
+    /// Lives through it; returns what was reached, and what happened.
+    pub fn live(mut self) -> (Coverage, String) {
+        self.open();
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.end();
+        (self.coverage.clone(), self.story.join("\n"))
+    }
+
+    fn tell(&mut self, text: impl Into<String>) {
+        self.story.push(text.into());
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("open")
+    }
+
+    fn limits(&self) -> Limits {
+        let StoreConfig { age_ns, bytes_max, rules, .. } = &self.config;
+        Limits { age_ns: *age_ns, bytes_max: *bytes_max, rules: rules.clone() }
+    }
+
+    /// A step, with or without an accident, and a look at everything afterwards.
+    fn step(&mut self) {
+        let accident = self.rng.u8(..8);
+        match accident {
+            0 | 1 => {
+                let n = self.rng.u64(1..40);
+                self.tell(format!("power is cut at change {n} from here"));
+                self.disk.crash_at_change(n);
+            }
+            2 => self.fail_once(),
+            3 if self.rng.bool() => self.fail_by_chance(),
+            4 if self.rng.u8(..4) == 0 => {
+                let room = self.rng.u64(..20_000);
+                self.tell(format!("{room} bytes of the disk are left"));
+                self.disk.set_capacity(self.disk.used_bytes() + room);
+            }
+            _ => {}
+        }
+        for _ in 0..self.rng.usize(1..4) {
+            if !self.disk.is_crashed() {
+                self.act();
+            }
+        }
+        self.disk.clear_faults();
+        self.disk.set_capacity(1 << 40);
+        if self.disk.is_crashed() || accident == 0 {
+            self.crash();
+        }
+        self.compare();
+    }
+
+    fn act(&mut self) {
+        match self.rng.u8(..22) {
+            0..5 => self.append(),
+            5..7 => self.parse(),
+            7 => {
+                self.tell("roll");
+                self.store().roll();
+            }
+            8..13 => {
+                let steps = self.rng.usize(1..30);
+                self.work(steps);
+            }
+            13 => self.fill(),
+            14 => self.expire(),
+            15 => self.delete_lines(),
+            16 => self.cancel_deletion(),
+            17 => self.take_snapshot(),
+            18 => self.read_snapshot(),
+            19 => self.back_up(),
+            20 => self.reopen(),
+            _ => self.look_up(),
+        }
+    }
+
+    fn fail_once(&mut self) {
+        let operation = Operation::ALL[self.rng.usize(..Operation::ALL.len())];
+        let (skip, times, errno) =
+            (self.rng.u64(..6), self.rng.u64(1..3), [5, 28][self.rng.usize(..2)]);
+        self.tell(format!("{operation:?} fails {times} times after {skip}, error {errno}"));
+        self.removal_failed |= matches!(operation, Operation::Remove | Operation::SyncDir);
+        self.disk.fail(Fault { operation, skip, times, errno });
+    }
+
+    fn fail_by_chance(&mut self) {
+        let one_in = self.rng.u32(2..30);
+        self.tell(format!("one operation in {one_in} fails"));
+        self.removal_failed = true;
+        self.disk.fail_by_chance(&Operation::ALL, one_in, [5, 28][self.rng.usize(..2)]);
+    }
+
+    fn append(&mut self) {
+        let count = self.rng.usize(1..4);
+        let frames: Vec<Frame> = (0..count).map(|_| self.frame()).collect();
+        let numbers: Vec<u32> = frames.iter().map(|frame| frame.header().lines).collect();
+        self.tell(format!("append {} lines in {count} frames", numbers.iter().sum::<u32>()));
+        let store = self.store();
+        let (sender, receiver) = mpsc::channel();
+        let with_callbacks = frames.into_iter().enumerate().map(|(i, frame)| {
+            let sender = sender.clone();
+            let done: store::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
+            (frame, Some(done))
+        });
+        store.append_all(with_callbacks.collect()).expect("the queue has room");
+        let mut results: Vec<Option<Result<(), AppendError>>> = vec![None; count];
+        while results.iter().any(Option::is_none) {
+            store.writer_step();
+            let before = results.iter().flatten().count();
+            for (i, result) in receiver.try_iter() {
+                assert!(results[i].replace(result).is_none(), "frame {i} was called back twice");
+            }
+            assert!(results.iter().flatten().count() > before, "the writer does nothing");
+        }
+        let mut at = self.truth.lines.len() - numbers.iter().sum::<u32>() as usize;
+        for (lines, result) in numbers.iter().zip(results) {
+            let fate = match result.expect("called back") {
+                Ok(()) => Fate::Kept,
+                Err(_) => Fate::Unknown,
+            };
+            self.coverage.refused_frames += u64::from(fate == Fate::Unknown);
+            for line in &mut self.truth.lines[at..at + *lines as usize] {
+                line.fate = fate;
+            }
+            at += *lines as usize;
+        }
+        self.coverage.lines += numbers.iter().map(|&n| u64::from(n)).sum::<u64>();
+    }
+
+    /// A frame of new lines, which are noted as not acknowledged.
+    fn frame(&mut self) -> Frame {
+        self.clock.advance_ns(1 + self.rng.i64(0..1_000));
+        let received_ns = self.clock.now_ns();
+        let (node, sequence) = self.store().next_sequence();
+        let mut builder = FrameBuilder::new();
+        for place in 0..self.rng.u32(1..8) {
+            let mark = MARKS[self.rng.usize(..MARKS.len())];
+            let number = self.truth.lines.len();
+            let raw = line(number, mark, &mut self.rng);
+            let origin = match self.rng.bool() {
+                true => Origin::new(Transport::SyslogTcp, Format::Syslog, None),
+                false => Origin::new(Transport::Http, Format::Auto, None),
+            };
+            builder.push_line(&origin, received_ns, &raw, false);
+            let id = LineId { sequence, line: place };
+            let fate = Fate::Unknown;
+            self.truth.lines.push(Line { raw, mark, id, received_ns, fate, asked: false });
+        }
+        builder.finish(node, sequence).expect("has lines")
+    }
+
+    /// Parses some of the frames that are not parsed, and says that they are counted.
+    fn parse(&mut self) {
+        let count = self.rng.usize(1..40);
+        self.tell(format!("parse {count} frames"));
+        let store = self.store();
+        let after = store.first_unparsed();
+        let frames = all(store);
+        for handle in frames.iter().filter(|h| h.position() > after).take(count) {
+            let Ok(Some(frame)) = handle.read_frame() else { return };
+            let batch = Arc::new(self.host.parse(frame));
+            store.set_times(handle.position(), batch.time_range_ns());
+            handle.put(batch);
+        }
+        // What was parsed before a restart is counted again.
+        let parsed = store.first_unparsed();
+        for handle in frames.iter().filter(|h| h.position() <= parsed) {
+            store.set_settled(handle.position());
+        }
+    }
+
+    fn work(&mut self, steps: usize) {
+        let idle = self.rng.bool();
+        self.host.idle.store(idle, Ordering::Relaxed);
+        if self.rng.u8(..4) == 0 {
+            self.clock.advance_ns(REST_NS);
+            self.store().writer_step();
+        }
+        let mut taken = 0;
+        while taken < steps && self.store().background_step(&self.host) == Step::Worked {
+            taken += 1;
+        }
+        self.tell(format!("{taken} steps in the background, idle {idle}"));
+        self.coverage.crashes_in_rewrites += u64::from(self.disk.is_crashed() && taken > 0);
+    }
+
+    /// Some small segments, sealed, so that there is something to merge.
+    fn fill(&mut self) {
+        for _ in 0..self.rng.usize(2..7) {
+            self.append();
+            self.store().roll();
+            self.parse();
+            self.work(10);
+        }
+    }
+
+    fn expire(&mut self) {
+        let ns = self.rng.i64(0..AGE_NS * 3 / 4);
+        self.tell(format!("{ns} ns pass, retention"));
+        self.clock.advance_ns(ns);
+        let before = self.removal_failed;
+        self.store().run_retention(self.clock.now_ns());
+        self.store().writer_step();
+        if !before && !self.disk.is_crashed() && self.disk.is_healthy() {
+            self.check_age();
+        }
+    }
+
+    /// What is older than the limit on age by more than the span of a segment is gone.
+    fn check_age(&mut self) {
+        let Some(age_ns) = self.config.age_ns else { return };
+        let Ok(shown) = self.show() else { return };
+        let oldest_ns = self.clock.now_ns() - age_ns - age_ns / 8 - 3 * REST_NS;
+        for line in shown {
+            assert!(line.received_ns >= oldest_ns, "line {} should have expired", line.id);
+        }
+    }
+
+    fn delete_lines(&mut self) {
+        let mark = MARKS[self.rng.usize(..MARKS.len())];
+        let asked = self.store().delete_lines(mark);
+        self.tell(format!("delete lines {mark}: {:?}", asked.as_ref().map(|d| d.id)));
+        let mut numbers = Vec::new();
+        for (number, line) in self.truth.lines.iter_mut().enumerate() {
+            if line.mark == mark && line.fate != Fate::Gone {
+                line.asked = true;
+                numbers.push(number);
+            }
+        }
+        if let Ok(deletion) = asked
+            && !self.disk.is_crashed()
+        {
+            self.deletions.push(Asked { id: deletion.id, numbers });
+        }
+    }
+
+    fn cancel_deletion(&mut self) {
+        let Some(asked) = self.deletions.pop() else { return };
+        let cancelled = self.store().cancel_deletion(asked.id);
+        self.tell(format!("cancel deletion {}: {cancelled:?}", asked.id));
+    }
+
+    fn take_snapshot(&mut self) {
+        let Ok(units) = self.store().snapshot((i64::MIN, i64::MAX)) else { return };
+        self.tell(format!("a snapshot of {} units", units.len()));
+        let kept = |(number, line): (usize, &Line)| (line.fate == Fate::Kept).then_some(number);
+        let numbers = self.truth.lines.iter().enumerate().filter_map(kept).collect();
+        self.snapshots.push(Snapshot { units, numbers });
+    }
+
+    /// What an earlier snapshot shows now: what was there then, but for what was deleted since.
+    fn read_snapshot(&mut self) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        let snapshot = self.snapshots.remove(self.rng.usize(..self.snapshots.len()));
+        self.tell("read an earlier snapshot");
+        let Ok(shown) = self.read(&snapshot.units) else { return };
+        let found = self.numbers(&shown);
+        let (limits, now_ns) = (self.limits(), self.clock.now_ns());
+        for &number in snapshot.numbers.difference(&found) {
+            let line = &self.truth.lines[number];
+            let may_go = line.fate == Fate::Gone || limits.may_go(line, now_ns);
+            assert!(may_go, "an earlier snapshot lacks line {number}: {}", line.text());
+        }
+        self.coverage.snapshots_read += 1;
+    }
+
+    /// Second names of sealed files and copies of hot ones, while nothing is written.
+    fn back_up(&mut self) {
+        let dir = PathBuf::from(format!("/backup{}", self.story.len()));
+        let segments_dir = dir.join("segments");
+        let disk = self.disk.clone();
+        let Ok(shown) = self.show() else { return };
+        let done = self.store().freeze(|segments| -> std::io::Result<()> {
+            for segment in segments {
+                let to = segments_dir.join(segment.path.file_name().expect("a file"));
+                if segment.state == SegmentState::Sealed {
+                    disk.hard_link(&segment.path, &to)?;
+                    continue;
+                }
+                let mut bytes = vec![0; segment.data_end as usize];
+                disk.open(&segment.path, Access::Read)?.read_at(&mut bytes, 0)?;
+                let copy = disk.open(&to, Access::Create)?;
+                copy.write_at(&bytes, 0)?;
+                copy.sync_data()?;
+            }
+            disk.sync_dir(&segments_dir)
+        });
+        self.tell(format!("back up {} lines to {}: {done:?}", shown.len(), dir.display()));
+        if done.is_ok() {
+            let numbers = self.numbers(&shown);
+            self.backups.push(Backup { dir, numbers });
+        }
+    }
+
+    /// A line by its name.
+    fn look_up(&mut self) {
+        if self.truth.lines.is_empty() {
+            return;
+        }
+        let number = self.rng.usize(..self.truth.lines.len());
+        let line = &self.truth.lines[number];
+        let Ok(units) = self.store().find(line.id) else { return };
+        let Ok(shown) = self.read(&units) else { return };
+        let found = shown.iter().filter(|shown| shown.id == line.id).count();
+        let may_go = self.limits().may_go(line, self.clock.now_ns());
+        match line.fate {
+            Fate::Kept if !may_go => assert_eq!(found, 1, "find {}", line.text()),
+            Fate::Gone if !self.disk.is_crashed() => {
+                let same = shown.iter().filter(|s| s.id == line.id && s.raw == line.raw).count();
+                assert_eq!(same, 0, "find {}", line.text());
+            }
+            _ => {}
+        }
+    }
+
+    fn reopen(&mut self) {
+        if self.disk.is_crashed() {
+            return;
+        }
+        self.tell("close and open");
+        self.forget_handles();
+        let closed = self.store.take().expect("open").close();
+        if let Err(error) = closed {
+            self.tell(format!("closing: {error}"));
+        }
+        if self.catalog.is_none() {
+            self.deletions.clear();
+        }
+        self.open();
+    }
+
+    fn crash(&mut self) {
+        let process_only = self.rng.u8(..4) == 0;
+        self.disk.crash();
+        self.coverage.crashes += 1;
+        self.forget_handles();
+        // A process that lost its disk; what it still says is of no account.
+        let _ = self.store.take().expect("open").close();
+        match process_only {
+            true => self.disk.restart_process(),
+            false => self.disk.restart(),
+        }
+        let mut what = "none";
+        if let Some(catalog) = &mut self.catalog {
+            what = catalog.restart(&mut self.rng);
+        }
+        let cause = if process_only { "the process was killed" } else { "the power was cut" };
+        self.tell(format!("{cause}; catalog: {what}"));
+        if what != "as it was" {
+            // Deletions stood in it.
+            self.deletions.clear();
+        }
+        self.coverage.catalogs_lost += u64::from(what == "lost");
+        self.coverage.catalogs_old += u64::from(what == "old");
+        self.open();
+        // What is read after a failed sync may still be lost when the power goes.
+        if !process_only {
+            let shown = self.show().expect("the disk is fine");
+            self.truth.keep_what_was_found(&shown);
+        }
+    }
+
+    fn forget_handles(&mut self) {
+        self.snapshots.clear();
+    }
+
+    fn open(&mut self) {
+        for attempt in 0.. {
+            let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+            let clock: Arc<dyn Clock> = self.clock.clone();
+            match Store::open_stepped(self.config.clone(), disk, clock) {
+                Ok((store, report)) => {
+                    self.tell(format!("{report}"));
+                    self.store = Some(store);
+                    break;
+                }
+                Err(error) => {
+                    self.tell(format!("opening: {error}"));
+                    self.coverage.failed_opens += 1;
+                    assert!(attempt < 2, "it does not open: {error}");
+                    self.disk.clear_faults();
+                    self.disk.set_capacity(1 << 40);
+                    if self.disk.is_crashed() {
+                        self.disk.restart();
+                    }
+                }
+            }
+        }
+        self.counted = 0;
+        self.reopened = true;
+        self.removal_failed = false;
+        if let Some(catalog) = &mut self.catalog
+            && self.rng.u8(..3) == 0
+        {
+            catalog.copy();
+        }
+    }
+
+    /// All lines, by the store.
+    fn show(&self) -> Result<Vec<Shown>, String> {
+        let units = self.store().snapshot((i64::MIN, i64::MAX)).map_err(|e| e.to_string())?;
+        self.read(&units)
+    }
+
+    fn read(&self, units: &[Unit]) -> Result<Vec<Shown>, String> {
+        let mut shown = Vec::new();
+        for unit in units {
+            let batch = match unit {
+                Unit::Frame(frame) => match frame.cached() {
+                    Some(batch) => Some(batch),
+                    None => {
+                        let frame = frame.read_frame().map_err(|error| error.to_string())?;
+                        frame.map(|frame| Arc::new(self.host.parse(frame)))
+                    }
+                },
+                Unit::Block(block) => block.read().map_err(|error| error.to_string())?,
+            };
+            let Some(batch) = batch else { continue };
+            assert_eq!(batch.len() as u64, unit.lines(), "lines of a unit");
+            if let Some(range) = unit.time_range() {
+                assert_eq!(range, batch.time_range_ns(), "times of a unit");
+            }
+            shown.extend(batch.rows().map(|row| Shown {
+                id: row.id(),
+                received_ns: row.received_ns(),
+                raw: row.raw().to_vec(),
+            }));
+        }
+        Ok(shown)
+    }
+
+    fn numbers(&self, shown: &[Shown]) -> BTreeSet<usize> {
+        shown.iter().filter_map(|line| super::lines::number_of(&line.raw)).collect()
+    }
+
+    /// Everything that must hold between two steps.
+    fn compare(&mut self) {
+        let shown = self.show().expect("the disk is fine");
+        let (limits, now_ns) = (self.limits(), self.clock.now_ns());
+        let went = self.truth.compare(&shown, &limits, now_ns);
+        let stats = self.store().stats();
+        assert_eq!(stats.lines, shown.len() as u64, "lines by the statistics");
+        let counted = stats.lines_expired + stats.sealing.lines_deleted;
+        // Lines of frames that were refused, and found after a failed write, are counted when they go, too.
+        let unknown = self.truth.lines.iter().any(|line| line.fate == Fate::Unknown);
+        if !unknown && !std::mem::take(&mut self.reopened) {
+            assert!(went <= counted - self.counted, "{went} lines went, {counted} were counted");
+        }
+        self.counted = counted;
+        if let Some(bytes_max) = self.config.bytes_max {
+            let bytes = stats.bytes_disk;
+            assert!(bytes <= bytes_max || self.removal_failed, "{bytes} bytes of {bytes_max}");
+        }
+        self.check_deletions();
+    }
+
+    /// What was asked to be deleted is gone once the store says so.
+    fn check_deletions(&mut self) {
+        let states = self.store().deletions();
+        let is_done = |asked: &Asked| {
+            let found = states.iter().find(|(deletion, _)| deletion.id == asked.id);
+            let (deletion, _) = found.expect("a deletion is listed");
+            assert_ne!(deletion.state, DeletionState::Failed, "{:?}", deletion.note);
+            deletion.state == DeletionState::Done && deletion.note.is_none()
+        };
+        let (done, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.deletions).into_iter().partition(is_done);
+        self.deletions = left;
+        for asked in done {
+            self.coverage.deletions_done += 1;
+            for number in asked.numbers {
+                let line = &self.truth.lines[number];
+                assert!(line.fate != Fate::Kept, "deleted and there: {}", line.text());
+            }
+        }
+    }
+
+    /// After the last step everything can be finished, and is the same then.
+    fn end(&mut self) {
+        self.tell("the end");
+        self.reopen();
+        self.compare();
+        self.store().roll();
+        self.clock.advance_ns(REST_NS);
+        for _ in 0..3 {
+            self.parse();
+        }
+        self.host.idle.store(true, Ordering::Relaxed);
+        let mut steps = 0;
+        while self.store().background_step(&self.host) == Step::Worked {
+            steps += 1;
+            assert!(steps < 10_000, "the background does not end");
+        }
+        self.compare();
+        let stats = self.store().stats().sealing;
+        self.coverage.sealed += stats.sealed_segments;
+        self.coverage.merged += stats.merges;
+        self.coverage.encoded_again += stats.reencoded_segments;
+        self.coverage.deleted_lines += stats.lines_deleted;
+        let gone = self.truth.lines.iter().filter(|line| line.fate == Fate::Gone && !line.asked);
+        self.coverage.expired_lines += gone.count() as u64;
+        self.check_files();
+        self.forget_handles();
+        self.store.take().expect("open").close().expect("the disk is fine");
+        for backup in std::mem::take(&mut self.backups) {
+            self.check_backup(&backup);
+        }
+    }
+
+    /// No file is left over, and each sealed one is whole.
+    fn check_files(&self) {
+        let segments = self.store().segments();
+        let mut listed: Vec<String> = segments
+            .iter()
+            .map(|s| s.path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        listed.sort();
+        let dir = Path::new(DIR).join("segments");
+        assert_eq!(self.disk.list(&dir).unwrap(), listed, "files and what is listed");
+        for segment in segments.iter().filter(|s| s.state == SegmentState::Sealed) {
+            let file = SealedFile::open(&self.disk, &segment.path).unwrap();
+            for block in 0..file.footer().blocks.len() {
+                file.verify_block(block).unwrap();
+            }
+        }
+    }
+
+    fn check_backup(&mut self, backup: &Backup) {
+        self.tell(format!("open {}", backup.dir.display()));
+        let disk: Arc<dyn Disk> = Arc::new(self.bare_disk.clone());
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let config = StoreConfig {
+            data_dir: backup.dir.clone(),
+            age_ns: None,
+            bytes_max: None,
+            rules: Vec::new(),
+            ..self.config.clone()
+        };
+        let (store, report) = Store::open_stepped(config, disk, clock).expect("opens");
+        assert_eq!(report.warnings, Vec::<String>::new());
+        let units = store.snapshot((i64::MIN, i64::MAX)).unwrap();
+        let shown = self.read(&units).unwrap();
+        assert_eq!(self.numbers(&shown), backup.numbers, "lines of a backup");
+        self.coverage.backups_read += 1;
+    }
+}
+
+/// Settings in which little is much, drawn for a history.
+fn config(rng: &mut fastrand::Rng) -> StoreConfig {
+    let segment_bytes_max = 16 << rng.u8(10..13);
+    let one_in = |rng: &mut fastrand::Rng, n| rng.u8(..n) == 0;
+    let rules = match one_in(rng, 5) {
+        true => vec![RetentionRule { filter: MARKS[0].to_owned(), age_ns: AGE_NS / 3 }],
+        false => Vec::new(),
+    };
+    StoreConfig {
+        segment_bytes_max,
+        segment_bytes_min: 4 << 10,
+        // The clock stands still while the store tries again.
+        unacknowledged_ms_max: 0,
+        retry_ms: 0,
+        commit_interval_ms: 0,
+        disk_free_bytes_min: 0,
+        cache_bytes_max: if rng.bool() { 0 } else { 64 << 10 },
+        age_ns: one_in(rng, 3).then_some(AGE_NS),
+        bytes_max: one_in(rng, 4).then_some(rng.u64(64..256) << 10),
+        rules,
+        backlog_bytes_max: 16 << 10,
+        ..StoreConfig::new(DIR)
+    }
+}

@@ -1,0 +1,146 @@
+//! The naive twin of the store: a vector of lines, and what must be true of each.
+
+use std::collections::BTreeMap;
+
+use record::LineId;
+use store::RetentionRule;
+
+use super::lines::number_of;
+
+/// What is known of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Not acknowledged: may be there or not, its frame as a whole.
+    Unknown,
+    /// Acknowledged, or seen after a crash: must be there, unless it may go.
+    Kept,
+    /// Deleted: must not come back.
+    Gone,
+}
+
+pub struct Line {
+    pub raw: Vec<u8>,
+    pub mark: &'static str,
+    pub id: LineId,
+    pub received_ns: i64,
+    pub fate: Fate,
+    /// Whether a deletion that covers it was asked for.
+    pub asked: bool,
+}
+
+/// A line as the store shows it.
+pub struct Shown {
+    pub id: LineId,
+    pub received_ns: i64,
+    pub raw: Vec<u8>,
+}
+
+/// Why lines may go by themselves.
+pub struct Limits {
+    pub age_ns: Option<i64>,
+    pub bytes_max: Option<u64>,
+    pub rules: Vec<RetentionRule>,
+}
+
+#[derive(Default)]
+pub struct Truth {
+    pub lines: Vec<Line>,
+}
+
+impl Truth {
+    /// Compares what is shown with what must be; what may be gone and is, is gone from then on. Returns how many
+    /// lines went.
+    pub fn compare(&mut self, shown: &[Shown], limits: &Limits, now_ns: i64) -> u64 {
+        let shown = self.by_number(shown);
+        let mut went: Vec<usize> = Vec::new();
+        for (number, line) in self.lines.iter_mut().enumerate() {
+            match (line.fate, shown.contains_key(&number)) {
+                (Fate::Gone, true) => panic!("line {number} came back"),
+                (Fate::Kept, false) => {
+                    assert!(limits.may_go(line, now_ns), "line {number} is lost: {}", line.text());
+                    went.push(number);
+                }
+                _ => {}
+            }
+        }
+        self.check_order_of_leaving(&went, limits, now_ns);
+        for &number in &went {
+            self.lines[number].fate = Fate::Gone;
+        }
+        self.check_frames(&shown, limits, now_ns);
+        went.len() as u64
+    }
+
+    /// After a restart: what was never acknowledged and is there, stays.
+    pub fn keep_what_was_found(&mut self, shown: &[Shown]) {
+        for number in self.by_number(shown).into_keys() {
+            let fate = &mut self.lines[number].fate;
+            assert_ne!(*fate, Fate::Gone, "line {number} came back");
+            *fate = Fate::Kept;
+        }
+    }
+
+    /// Each line as it was sent, and once.
+    fn by_number<'a>(&self, shown: &'a [Shown]) -> BTreeMap<usize, &'a Shown> {
+        let mut numbers = BTreeMap::new();
+        for line in shown {
+            let text = || String::from_utf8_lossy(&line.raw).into_owned();
+            let number = number_of(&line.raw).unwrap_or_else(|| panic!("foreign: {}", text()));
+            let sent = self.lines.get(number).unwrap_or_else(|| panic!("foreign: {}", text()));
+            assert!(sent.raw == line.raw, "line {number} is changed: {} {}", sent.text(), text());
+            assert_eq!(sent.id, line.id, "name of line {number}");
+            assert_eq!(sent.received_ns, line.received_ns, "arrival of line {number}");
+            assert!(numbers.insert(number, line).is_none(), "line {number} is there twice");
+        }
+        numbers
+    }
+
+    /// The limit on bytes deletes from the oldest on.
+    fn check_order_of_leaving(&self, went: &[usize], limits: &Limits, now_ns: i64) {
+        let for_bytes = |number: &&usize| !limits.otherwise(&self.lines[**number], now_ns);
+        let Some(&last) = went.iter().rev().find(for_bytes) else { return };
+        let stayed = self.lines[..last].iter().position(|line| line.fate == Fate::Kept);
+        let stayed = stayed.filter(|number| !went.contains(number));
+        assert_eq!(stayed, None, "line {last} went, an older one stayed");
+    }
+
+    /// A frame that was not acknowledged is there as a whole or not at all.
+    fn check_frames(&self, shown: &BTreeMap<usize, &Shown>, limits: &Limits, now_ns: i64) {
+        let numbers: Vec<usize> = (0..self.lines.len()).collect();
+        let frames = numbers.chunk_by(|&a, &b| {
+            let of =
+                |number: usize| (self.lines[number].id.sequence, self.lines[number].received_ns);
+            of(a) == of(b)
+        });
+        for frame in frames {
+            let is_there = |number: &usize| shown.contains_key(number);
+            let unknown = frame.iter().any(|&n| self.lines[n].fate == Fate::Unknown);
+            if unknown && frame.iter().any(is_there) {
+                let missing =
+                    frame.iter().find(|&n| !is_there(n) && !limits.may_go(&self.lines[*n], now_ns));
+                assert_eq!(missing, None, "a frame is there in part");
+            }
+        }
+    }
+}
+
+impl Line {
+    pub fn text(&self) -> String {
+        format!("{} {:?} {:?}", self.id, self.fate, String::from_utf8_lossy(&self.raw))
+    }
+}
+
+impl Limits {
+    /// Whether a line may be deleted at that time.
+    pub fn may_go(&self, line: &Line, now_ns: i64) -> bool {
+        self.bytes_max.is_some() || self.otherwise(line, now_ns)
+    }
+
+    /// Whether it may for another reason than the limit on bytes.
+    fn otherwise(&self, line: &Line, now_ns: i64) -> bool {
+        let is_older = |age_ns: i64| line.received_ns < now_ns - age_ns;
+        line.asked
+            || self.age_ns.is_some_and(is_older)
+            || self.rules.iter().any(|rule| rule.filter == line.mark && is_older(rule.age_ns))
+    }
+}
