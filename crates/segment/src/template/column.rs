@@ -30,6 +30,12 @@ pub(super) const DEPTH_MAX: usize = 8;
 const VALUES_MIN: usize = 6;
 /// Values that another encoding makes this many times smaller are not tried as they are.
 const PLAIN_RATIO_MAX: u32 = 8;
+/// Values whose repetition tells whether a dictionary is worth trying.
+const SAMPLE_VALUES: usize = 1024;
+/// A column of digits that is estimated at these bytes, and one more for so many values, is good enough: no
+/// other encoding is tried.
+const ENOUGH_BYTES: u32 = 16;
+const ENOUGH_VALUES_PER_BYTE: u32 = 32;
 /// Marks in the text of templates: the next byte is meant as it is; a slot; the end.
 pub(super) const ESCAPE: u8 = 2;
 pub(super) const SLOT: u8 = 1;
@@ -76,24 +82,18 @@ impl Chooser<'_, '_> {
         if spans.len() < VALUES_MIN || depth == DEPTH_MAX {
             return self.plain(spans);
         }
-        let mut best: Option<Choice> = None;
-        let mut offer = |choice: Option<Choice>| {
-            if let Some(choice) = choice
-                && best.as_ref().is_none_or(|best| choice.cost < best.cost)
-            {
-                best = Some(choice);
-            }
-        };
-        let digits = Digits::encode(text, spans, self.estimator)
+        let mut best = Digits::encode(text, spans, self.estimator)
             .map(|digits| Choice { cost: 2 + digits.cost(), column: Column::Digits(digits) });
-        offer(digits);
-        offer(hex(text, spans));
-        let (distinct, ids) = distinct_of(text, spans);
-        if distinct.len() < spans.len() - spans.len() / 8 {
-            offer(Some(self.dictionary(&distinct, &ids, grain, depth)));
-        }
-        if depth == 0 || distinct.len() > spans.len() / 4 {
-            offer(self.templates(spans, grain, depth));
+        let enough = ENOUGH_BYTES + spans.len() as u32 / ENOUGH_VALUES_PER_BYTE;
+        if best.as_ref().is_none_or(|best| best.cost > enough) {
+            keep_better(&mut best, hex(text, spans));
+            let repeated = repeated_of(text, spans);
+            if let Some((distinct, ids)) = &repeated {
+                keep_better(&mut best, Some(self.dictionary(distinct, ids, grain, depth)));
+            }
+            if depth == 0 || repeated.is_none_or(|(distinct, _)| distinct.len() > spans.len() / 4) {
+                keep_better(&mut best, self.templates(spans, grain, depth));
+            }
         }
         let bytes: usize = spans.iter().map(Span::len).sum();
         match best {
@@ -166,6 +166,14 @@ impl Chooser<'_, '_> {
     }
 }
 
+fn keep_better(best: &mut Option<Choice>, choice: Option<Choice>) {
+    if let Some(choice) = choice
+        && best.as_ref().is_none_or(|best| choice.cost < best.cost)
+    {
+        *best = Some(choice);
+    }
+}
+
 /// Whether the values were not taken apart at all.
 fn is_whole(templates: &[Vec<Vec<u8>>]) -> bool {
     let whole = |t: &Vec<Vec<u8>>| t.len() == 2 && t.iter().all(Vec::is_empty);
@@ -187,10 +195,23 @@ fn put_template(out: &mut Vec<u8>, pieces: &[Vec<u8>]) {
     out.push(END);
 }
 
-/// The distinct values in order of their first occurrence, and the index of each value among them.
+/// The distinct values in order of their first occurrence, and the index of each value among them; `None` when
+/// they are too many for a dictionary, or look like it in a sample.
+fn repeated_of(text: &[u8], spans: &[Span]) -> Option<(Vec<Span>, Vec<u64>)> {
+    if spans.len() >= 2 * SAMPLE_VALUES {
+        let (distinct, _) = distinct_of(text, &spans[..SAMPLE_VALUES]);
+        if distinct.len() > SAMPLE_VALUES - SAMPLE_VALUES / 16 {
+            return None;
+        }
+    }
+    let (distinct, ids) = distinct_of(text, spans);
+    (distinct.len() < spans.len() - spans.len() / 4).then_some((distinct, ids))
+}
+
 fn distinct_of(text: &[u8], spans: &[Span]) -> (Vec<Span>, Vec<u64>) {
     let mut distinct = Vec::new();
     let mut index_of: HashMap<&[u8], u64, FixedState> = HashMap::default();
+    index_of.reserve(spans.len() / 4);
     let index = |span: &Span| {
         *index_of.entry(span.of(text)).or_insert_with(|| {
             distinct.push(*span);

@@ -19,7 +19,7 @@ impl Estimator {
 
     pub fn bytes(&mut self, bytes: &[u8]) -> u32 {
         let size = if bytes.len() < SMALL_BYTES {
-            entropy_bytes(bytes)
+            entropy_bytes(bytes) as usize
         } else {
             let room = zstd::zstd_safe::compress_bound(bytes.len());
             self.buffer.resize(room, 0);
@@ -31,7 +31,7 @@ impl Estimator {
 }
 
 /// Entropy of order 0, and a part of the table that tells it.
-fn entropy_bytes(bytes: &[u8]) -> usize {
+pub(super) fn entropy_bytes(bytes: &[u8]) -> u32 {
     let mut counts = [0u32; 256];
     for &byte in bytes {
         counts[usize::from(byte)] += 1;
@@ -42,5 +42,5 @@ fn entropy_bytes(bytes: &[u8]) -> usize {
         .filter(|&&c| c > 0)
         .map(|&c| 3.0 + c as f32 * (total / c as f32).log2())
         .sum();
-    (bits / 8.0) as usize
+    (bits / 8.0) as u32
 }

@@ -4,7 +4,7 @@
 //! Fixed widths are stored in planes (all highest bytes, then all next ones, …), which zstd takes apart far
 //! better than values side by side. The layout is the one whose bytes compress best.
 
-use super::estimate::Estimator;
+use super::estimate::{Estimator, entropy_bytes};
 use super::wire::{Reader, put_varint, unzigzag, zigzag};
 use super::{CodecError, Sections};
 
@@ -21,6 +21,8 @@ const VARINTS: u8 = 4;
 /// Indexes numbered by first occurrence: 0 is the next new one, k the k-th youngest; in planes.
 const YOUNGEST_PLANES: u8 = 5;
 const LAYOUTS: u8 = 6;
+/// Layouts whose bytes have more than this many times the entropy of the best are not estimated any better.
+const HOPELESS: u32 = 2;
 
 /// An encoded stream.
 pub(super) struct Ints {
@@ -60,8 +62,14 @@ impl Ints {
         if candidates[0].width > 1 {
             candidates.push(varints(VARINTS, low, &above));
         }
-        for candidate in &mut candidates {
-            candidate.cost = 3 + estimator.bytes(&candidate.bytes);
+        let entropies: Vec<u32> = candidates.iter().map(|c| entropy_bytes(&c.bytes)).collect();
+        let least = entropies.iter().copied().min().unwrap_or(0);
+        for (candidate, entropy) in candidates.iter_mut().zip(entropies) {
+            candidate.cost = 3 + if entropy / HOPELESS > least {
+                entropy
+            } else {
+                estimator.bytes(&candidate.bytes)
+            };
         }
         candidates.into_iter().min_by_key(|c| c.cost).expect("at least one")
     }

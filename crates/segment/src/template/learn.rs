@@ -47,8 +47,8 @@ struct Shape {
     /// A value of it.
     row: u32,
     rows: u32,
-    /// Hash of each token of the value, [`VARIES`] for those that vary.
-    tokens: Vec<u64>,
+    /// For each token of the value its hash, [`VARIES`] for those that vary, and that of the text before it.
+    tokens: Vec<(u64, u64)>,
     /// The shape it was merged into.
     merged: Option<u32>,
     /// Tokens that stand before a slot for the rest of the value, if it has one.
@@ -88,9 +88,35 @@ pub(super) fn learn(text: &[u8], spans: &[Span], grain: Grain) -> Split {
     extract(&values, &shapes, &row_shapes)
 }
 
+/// What a token adds to the key of its shape.
 #[inline]
-fn place(hash: u64, at: usize) -> u64 {
-    fold(hash ^ 0x2545_f491_4f6c_dd1d, (at as u64).wrapping_mul(2) + 0x9e37_79b9_7f4a_7c15)
+fn part(at: usize, before: u64, hash: u64) -> u64 {
+    fold(
+        hash ^ 0x2545_f491_4f6c_dd1d,
+        before.wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+    )
+}
+
+/// A hash that is quick for few bytes: up to seven are their own.
+#[inline]
+fn quick_hash(text: &[u8], start: usize, end: usize) -> u64 {
+    let length = end - start;
+    if length < 8
+        && let Some(eight) = text.get(start..start + 8)
+    {
+        let word = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
+        return (word & ((1 << (8 * length)) - 1)) | (length as u64) << 56;
+    }
+    quick_hash_by_copy(&text[start..end])
+}
+
+fn quick_hash_by_copy(bytes: &[u8]) -> u64 {
+    if bytes.len() >= 8 {
+        return hash64(bytes);
+    }
+    let mut eight = [0; 8];
+    eight[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(eight) | (bytes.len() as u64) << 56
 }
 
 /// The shape of each value. A shape's key is the sum of the hashes of its tokens, each by its place, so that
@@ -106,14 +132,15 @@ fn shapes_of(values: &Cut<'_>) -> (Vec<Shape>, Map<u64, u32>, Vec<u32>) {
         let mut from = span.start;
         let tokens = values.tokens(row as u32);
         for (at, token) in tokens.iter().enumerate() {
-            let between = hash64(&values.text[from as usize..token.span.start as usize]);
-            let hash = if token.digit { VARIES } else { hash64(token.span.of(values.text)) };
-            key = key.wrapping_add(place(between, 1000 + at)).wrapping_add(place(hash, at));
-            hashes.push(hash);
+            let (start, end) = (token.span.start as usize, token.span.end as usize);
+            let before = quick_hash(values.text, from as usize, start);
+            let hash = if token.digit { VARIES } else { quick_hash(values.text, start, end) };
+            key = key.wrapping_add(part(at, before, hash));
+            hashes.push((hash, before));
             from = token.span.end;
         }
-        let behind = hash64(&values.text[from as usize..span.end as usize]);
-        key = key.wrapping_add(place(behind, 1000 + tokens.len()));
+        let behind = quick_hash(values.text, from as usize, span.end as usize);
+        key = key.wrapping_add(part(tokens.len(), behind, 0));
         let id = *by_key.entry(key).or_insert_with(|| {
             let tokens = hashes.clone();
             shapes.push(Shape { row: row as u32, rows: 0, tokens, merged: None, beginning: None });
@@ -135,9 +162,9 @@ fn merge(shapes: &mut Vec<Shape>, by_key: &mut Map<u64, u32>) -> bool {
     // For each key with one token varying: shapes that have it, and their rows.
     let mut groups: Map<u64, (u32, u32)> = Map::default();
     let varied = |shape: &Shape, key: u64, at: usize| {
-        let hash = shape.tokens[at];
-        let other = key.wrapping_sub(place(hash, at)).wrapping_add(place(VARIES, at));
-        (hash != VARIES).then_some(other)
+        let (hash, before) = shape.tokens[at];
+        let constant = part(at, before, hash);
+        (hash != VARIES).then(|| key.wrapping_sub(constant).wrapping_add(part(at, before, VARIES)))
     };
     for (shape, &key) in shapes.iter().zip(&keys) {
         if shape.merged.is_some() {
@@ -175,7 +202,7 @@ fn merge(shapes: &mut Vec<Shape>, by_key: &mut Map<u64, u32>) -> bool {
             Some(&into) => into,
             None => {
                 let mut tokens = shape.tokens.clone();
-                tokens[at] = VARIES;
+                tokens[at].0 = VARIES;
                 let row = shape.row;
                 shapes.push(Shape { row, rows: 0, tokens, merged: None, beginning: None });
                 let into = shapes.len() as u32 - 1;
@@ -202,8 +229,8 @@ fn cut_rare(shapes: &mut [Shape]) {
     let rare = |shape: &Shape| shape.merged.is_none() && shape.rows < SHAPE_ROWS_MIN;
     let beginnings = |shape: &Shape| {
         let mut key = 0u64;
-        let keys = shape.tokens.iter().enumerate().map(move |(at, &hash)| {
-            key = key.wrapping_add(place(hash, at));
+        let keys = shape.tokens.iter().enumerate().map(move |(at, &(hash, _))| {
+            key = key.wrapping_add(part(at, 0, hash));
             key
         });
         keys.collect::<Vec<_>>()
@@ -285,7 +312,7 @@ fn slots_of(tokens: &[Token], span: Span, shape: &Shape, text: &[u8], slots: &mu
         return;
     }
     let whole = shape.beginning.map_or(tokens.len(), |b| b as usize);
-    for (token, &hash) in tokens[..whole].iter().zip(&shape.tokens) {
+    for (token, &(hash, _)) in tokens[..whole].iter().zip(&shape.tokens) {
         if hash == VARIES {
             slots.push(token.span);
         }

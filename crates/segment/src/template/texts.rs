@@ -90,8 +90,9 @@ impl Texts {
         Values { text: &self.bytes, ends: &self.ends }
     }
 
-    #[cfg(test)]
-    pub(super) fn push(&mut self, value: &[u8]) {
+    /// Appends a value.
+    #[inline]
+    pub fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len() as u32);
     }

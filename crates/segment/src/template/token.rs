@@ -68,7 +68,7 @@ pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
     let first = out.len();
     let mut at = 0;
     while at < value.len() {
-        let (start, end) = match grain {
+        let (start, end, classes) = match grain {
             Grain::Line => next_of_line(value, at),
             Grain::Word => next_word(value, at, DIGIT | LETTER),
             Grain::Digits => {
@@ -82,7 +82,7 @@ pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
         }
         let last = out.len() - first + 1 == TOKENS_MAX;
         let end = if last { value.len() } else { end };
-        let digit = last || value[start..end].iter().any(u8::is_ascii_digit);
+        let digit = last || classes & DIGIT != 0;
         let span = Span { start: base + start as u32, end: base + end as u32 };
         out.push(Token { span, digit });
         let quoted = grain == Grain::Line && start > at && value[start - 1] == b'"';
@@ -90,22 +90,25 @@ pub(super) fn cut(value: &[u8], base: u32, grain: Grain, out: &mut Vec<Token>) {
     }
 }
 
-/// The next run of bytes of these classes; it begins at the end of the value when there is none.
+/// The next run of bytes of these classes, and which of them it holds; it begins at the end of the value when
+/// there is none.
 #[inline]
-fn next_word(value: &[u8], from: usize, classes: u8) -> (usize, usize) {
+fn next_word(value: &[u8], from: usize, classes: u8) -> (usize, usize, u8) {
     let mut start = from;
     while start < value.len() && class(value[start]) & classes == 0 {
         start += 1;
     }
     let mut end = start;
+    let mut found = 0;
     while end < value.len() && class(value[end]) & classes != 0 {
+        found |= class(value[end]);
         end += 1;
     }
-    (start, end)
+    (start, end, found)
 }
 
 #[inline]
-fn next_of_line(value: &[u8], from: usize) -> (usize, usize) {
+fn next_of_line(value: &[u8], from: usize) -> (usize, usize, u8) {
     let mut start = from;
     loop {
         while start < value.len() && class(value[start]) & (BREAK | TRAIL) != 0 {
@@ -113,24 +116,27 @@ fn next_of_line(value: &[u8], from: usize) -> (usize, usize) {
                 && let Some(end) = closing_quote(value, start + 1)
             {
                 if end > start + 1 {
-                    return (start + 1, end);
+                    let classes = value[start + 1..end].iter().fold(0, |all, &b| all | class(b));
+                    return (start + 1, end, classes);
                 }
                 start = end;
             }
             start += 1;
         }
         if start >= value.len() {
-            return (value.len(), value.len());
+            return (value.len(), value.len(), 0);
         }
         let mut end = start;
+        let mut classes = 0;
         while end < value.len() && class(value[end]) & BREAK == 0 {
+            classes |= class(value[end]);
             end += 1;
         }
         while end > start && class(value[end - 1]) & TRAIL != 0 {
             end -= 1;
         }
         if end > start {
-            return (start, end);
+            return (start, end, classes);
         }
         start += 1;
     }
