@@ -56,6 +56,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_never_changes() {
+        let check = |text: &str, hash| assert_eq!(hash64(text.as_bytes()), hash, "{text}");
+        check("", 0x4b24_d35c_ba4a_63b0);
+        check("a", 0xf956_d363_dcc6_4ef7);
+        check("word", 0x31cd_9308_c248_9b42);
+        check("password", 0x0601_3404_7631_0625);
+        check("a word of more than sixteen bytes", 0x0b9e_46de_b315_c91c);
+    }
+
+    #[test]
     fn lengths_and_single_bits_change_it() {
         let text: Vec<u8> = (0..80).collect();
         let mut seen = HashSet::new();

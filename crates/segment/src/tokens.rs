@@ -279,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn version_1_is_read() {
+        let bytes = [
+            1, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 111, 0, 0, 0, 143, 0, 0, 0, 0, 0, 14, 117,
+            0, 0, 0, 0, 0,
+        ];
+        assert_eq!(filter_of(&["Failed password for root"]), bytes);
+        let filter = TokenFilter::open(&bytes).unwrap();
+        assert!(filter.may_contain_all(&required_tokens(b"Failed password for root", true, true)));
+        assert!(!filter.may_contain_all(&required_tokens(b"Accepted", true, true)));
+    }
+
+    #[test]
     fn open_ends_are_left_out() {
         let hashes = |tokens: &[&str]| {
             let mut hashes: Vec<_> =

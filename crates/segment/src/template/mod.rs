@@ -14,6 +14,8 @@
 //! | numbers | streams of integers and hexadecimal numbers, in the order of the tree |
 //! | texts | values that are stored as they are, in the order of the tree |
 //!
+//! `docs/format/templates.md` draws them byte by byte.
+//!
 //! A needle that stands in the text of a template is counted without opening any line of it; only lines of
 //! templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
 //!

@@ -196,6 +196,41 @@ fn damage_is_an_error_or_other_text_and_never_a_panic() {
     assert!(decode(sections_of(&encoded), values.len(), texts.bytes.len() - 1).is_err());
 }
 
+/// Bytes of version 1 stay readable; the file is three sections, each behind its length (u32).
+#[test]
+fn version_1_is_read() {
+    let fixture = include_bytes!("../../tests/fixtures/templates_v1.bin");
+    let mut rest = &fixture[..];
+    let sections = [(); SECTIONS].map(|()| {
+        let (length, behind) = rest.split_first_chunk::<4>().unwrap();
+        let (section, behind) = behind.split_at(u32::from_le_bytes(*length) as usize);
+        rest = behind;
+        section
+    });
+    let texts = texts_of(&fixture_values());
+    let column = TemplateColumn::open(sections, texts.len(), texts.bytes.len()).unwrap();
+    assert!(column.decode().unwrap() == texts);
+    let outline = column.outline(&<[u8]>::len).join("\n");
+    for encoding in
+        ["same", "lines", "lengths", "digits", "hex", "dictionary", "templates", "\\x01"]
+    {
+        assert!(outline.contains(encoding), "{encoding} is missing in\n{outline}");
+    }
+}
+
+/// Values that need every encoding.
+fn fixture_values() -> Vec<Vec<u8>> {
+    let mix = |i: u64| i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let line = |i: u64| match i % 4 {
+        0 => format!("08:{:02}:{:02},{:03} GET \"/a/{}\"", i / 60, i % 60, mix(i) % 1000, i % 9),
+        1 => format!("id {:016x} of {:08}", mix(i), mix(i) % 100_000_000),
+        2 => format!("user {} of a\x01b{}", ["ann", "bob", "cid", "dot", "eve"][i as usize % 5], i),
+        _ if i % 48 == 3 => format!("note \"two\nlines {i}\" with quotes"),
+        _ => format!("up since 4 days, load {}", mix(i) % 7),
+    };
+    (0..240).map(|i| line(i).into_bytes()).collect()
+}
+
 /// Lines as programs write them, and others.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
