@@ -23,6 +23,10 @@ use std::sync::Arc;
 
 use crate::frame::{Frame, LineId, Origin};
 
+mod restored;
+
+pub use restored::RestoredBuilder;
+
 /// Number of a field name in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldId(pub u16);
@@ -690,123 +694,6 @@ impl BatchBuilder {
         }
         self.names_seen |= seen_bit(name);
         self.batch.fields.push(Field { name, at, length });
-    }
-}
-
-/// Puts the records of a sealed block together again. Trusts its caller, who checked the block: places must lie in
-/// what was given before.
-pub struct RestoredBuilder {
-    batch: Batch,
-    bytes: Vec<u8>,
-    ids: Vec<LineId>,
-    origins: Arc<[Origin]>,
-    line_at: u32,
-    fields_at: usize,
-}
-
-impl RestoredBuilder {
-    /// A batch without rows. `names` are numbered in their order, all different and at most [`BATCH_NAMES_MAX`];
-    /// `rows`, `fields` (those of stems once) and `text_bytes` say for how much to make room.
-    pub fn new(
-        names: Vec<Arc<str>>,
-        origins: Arc<[Origin]>,
-        rows: usize,
-        fields: usize,
-        text_bytes: usize,
-    ) -> Self {
-        assert!(names.len() <= BATCH_NAMES_MAX, "a block has no more names than a batch");
-        let ids = (0..names.len()).map(|place| FieldId(place as u16));
-        let places = names.iter().cloned().zip(ids).collect();
-        let batch = Batch {
-            text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
-            rows: Vec::with_capacity(rows),
-            stems: stems_of(&origins),
-            fields: Vec::with_capacity(fields),
-            arena: Vec::new(),
-            names,
-            places,
-            time_min_ns: i64::MAX,
-            time_max_ns: i64::MIN,
-        };
-        RestoredBuilder {
-            batch,
-            bytes: Vec::with_capacity(text_bytes),
-            ids: Vec::with_capacity(rows),
-            origins,
-            line_at: 0,
-            fields_at: 0,
-        }
-    }
-
-    /// Where [`Place::Made`] and [`Place::Shared`] point to; written before the fields that do.
-    #[inline]
-    pub fn arena(&mut self) -> &mut Vec<u8> {
-        &mut self.batch.arena
-    }
-
-    /// Where the line of the next row is written, behind what is there.
-    #[inline]
-    pub fn line(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    /// Adds a field of the next row; a place in the line counts from the line's first byte.
-    #[inline]
-    pub fn push_field(&mut self, name: FieldId, place: Place, length: u32) {
-        let at = match place {
-            Place::Line(at) => at,
-            Place::Made(at) => at | IN_ARENA,
-            Place::Shared(at) => at | IN_ARENA | SHARED,
-        };
-        self.batch.fields.push(Field { name, at, length });
-    }
-
-    /// Makes a stem of the fields added since the last row or stem. As for [`Row::stem`], they have to stand in each
-    /// line of the rows it is given to. None, and the fields are dropped, when there are [`STEMS_MAX`] already.
-    pub fn share(&mut self, origin: u16) -> Option<StemId> {
-        debug_assert!(usize::from(origin) < self.origins.len());
-        if self.batch.stems.len() >= STEMS_MAX {
-            self.batch.fields.truncate(self.fields_at);
-            return None;
-        }
-        let stem = StemId(self.batch.stems.len() as u16);
-        let fields = (self.batch.fields.len() - self.fields_at) as u16;
-        self.batch.stems.push(Stem { fields_at: self.fields_at as u32, fields, origin });
-        self.fields_at = self.batch.fields.len();
-        Some(stem)
-    }
-
-    /// The stem of the rows of an origin that share nothing.
-    pub fn stem_of(&self, origin: u16) -> StemId {
-        debug_assert!(usize::from(origin) < self.origins.len());
-        StemId(origin)
-    }
-
-    /// Closes the row, whose line is what was written since the row before. Its fields are those added since then,
-    /// and those of its stem.
-    #[inline]
-    pub fn end_row(&mut self, id: LineId, time_ns: i64, received_ns: i64, stem: StemId) {
-        self.batch.rows.push(RowHead {
-            time_ns,
-            received_ns,
-            line_at: self.line_at,
-            line_length: self.bytes.len() as u32 - self.line_at,
-            fields_at: self.fields_at as u32,
-            fields: (self.batch.fields.len() - self.fields_at) as u16,
-            stem,
-        });
-        self.batch.time_min_ns = self.batch.time_min_ns.min(time_ns);
-        self.batch.time_max_ns = self.batch.time_max_ns.max(time_ns);
-        self.ids.push(id);
-        self.line_at = self.bytes.len() as u32;
-        self.fields_at = self.batch.fields.len();
-    }
-
-    /// The batch.
-    pub fn finish(mut self) -> Batch {
-        self.batch.fields.shrink_to_fit();
-        self.batch.text = Text::Block { bytes: self.bytes, origins: self.origins, ids: self.ids };
-        self.batch
     }
 }
 

@@ -17,6 +17,7 @@
 //! not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
+mod common;
 mod heads;
 mod json;
 mod json_scan;
@@ -32,15 +33,15 @@ mod times;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use json::JSON_DEPTH_MAX;
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
 pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 
-use crate::batch::{Batch, BatchBuilder, FieldId, Kept, StemId};
-use crate::frame::{Format, Frame, Hints, Line, Origin, Transport};
+use crate::batch::{Batch, BatchBuilder, Kept};
+use crate::frame::{Format, Frame, Line, Origin, Transport};
+use common::{Common, Forced};
 use heads::{Heads, Learnt, Sight};
 use json::{Around, Flattener, TimeFound};
 use row::{Own, Rows, Taken};
@@ -71,24 +72,6 @@ pub struct Parser {
     stored_before: Option<(usize, usize)>,
 }
 
-/// What the lines of an origin have in common, found out once a batch.
-#[derive(Clone)]
-struct Common {
-    sender: Option<IpAddr>,
-    remote_ip: Option<Kept>,
-    file: Option<Kept>,
-    extra: Vec<(FieldId, Kept)>,
-    extra_left_out: bool,
-    type_name: Option<Kept>,
-    forced: Option<Forced>,
-    /// Whether [`find_head`] looks for a head.
-    may_have_head: bool,
-    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and without head.
-    tails: [Option<StemId>; 6],
-    /// The same for the rule that held last.
-    rule_tail: Option<(usize, StemId)>,
-}
-
 /// What the parsing of a message has to know of the line.
 #[derive(Clone, Copy)]
 struct Opening<'a> {
@@ -97,13 +80,6 @@ struct Opening<'a> {
     has_time: bool,
     /// The head says how severe the line is.
     severe: bool,
-}
-
-/// A parser that was asked for by the name of the type.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Forced {
-    Syslog,
-    Message(MessageFormat),
 }
 
 /// What a message turned out to be.
@@ -569,53 +545,6 @@ impl Parser {
             zone_offset_s: self.zone_offset_s,
             live: matches!(line.origin.transport, SyslogUdp | SyslogTcp | SyslogTls),
         }
-    }
-}
-
-impl Common {
-    fn new(origin: &Origin, rows: &mut Rows<'_>) -> Common {
-        let hints: &Hints = &origin.hints;
-        let sender = origin.sender.map(|s| s.ip().to_canonical());
-        let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
-        let mut extra = Vec::new();
-        for (name, value) in hints.extra_fields.iter().take(EXTRA_FIELDS_MAX) {
-            // `type` and `_msg` may be set; what is computed may not.
-            let may_set = name == "_msg" || (name == "type" && !value.is_empty());
-            let computed = !may_set && row::is_own(name, Taken::default());
-            let id =
-                if computed { rows.key_id(&format!("extra.{name}")) } else { rows.key_id(name) };
-            if let Some(id) = id {
-                extra.push((id, rows.builder.keep(value.as_bytes())));
-            }
-        }
-        Common {
-            extra_left_out: extra.len() < hints.extra_fields.len(),
-            sender,
-            remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
-            file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
-            extra,
-            type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
-            forced: match type_name {
-                Some("syslog") => Some(Forced::Syslog),
-                Some("json") => Some(Forced::Message(MessageFormat::Json)),
-                Some("access") => Some(Forced::Message(MessageFormat::Access)),
-                Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
-                _ => None,
-            },
-            may_have_head: match type_name {
-                Some("syslog") => true,
-                Some("json" | "access" | "plain") => origin.format == Format::Syslog,
-                _ => origin.format != Format::Json,
-            },
-            tails: [None; 6],
-            rule_tail: None,
-        }
-    }
-
-    /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
-    fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
-        let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
-        !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
     }
 }
 

@@ -12,7 +12,7 @@ mod syslog;
 use std::sync::Arc;
 
 use super::*;
-use crate::frame::FrameBuilder;
+use crate::frame::{FrameBuilder, Hints};
 
 /// Arrival of all lines of these tests: 2026-11-21T12:00:00Z.
 const ARRIVAL_NS: i64 = 1_795_262_400_000_000_000;

@@ -1,0 +1,80 @@
+//! What the lines of an origin have in common, and what the origin's hints ask of the parser.
+
+use std::net::IpAddr;
+
+use super::row::{self, EXTRA_FIELDS_MAX, Rows, Taken};
+use super::rules::MessageFormat;
+use crate::batch::{FieldId, Kept, StemId};
+use crate::frame::{Format, Hints, Line, Origin};
+
+/// What the lines of an origin have in common, found out once a batch.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub sender: Option<IpAddr>,
+    pub remote_ip: Option<Kept>,
+    pub file: Option<Kept>,
+    pub extra: Vec<(FieldId, Kept)>,
+    pub extra_left_out: bool,
+    pub type_name: Option<Kept>,
+    pub forced: Option<Forced>,
+    /// Whether `find_head` looks for a head.
+    pub may_have_head: bool,
+    /// Shapes of lines that have nothing in common but their type and origin; by kind, with and without head.
+    pub tails: [Option<StemId>; 6],
+    /// The same for the rule that held last.
+    pub rule_tail: Option<(usize, StemId)>,
+}
+
+/// A parser that was asked for by the name of the type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forced {
+    Syslog,
+    Message(MessageFormat),
+}
+
+impl Common {
+    pub fn new(origin: &Origin, rows: &mut Rows<'_>) -> Common {
+        let hints: &Hints = &origin.hints;
+        let sender = origin.sender.map(|s| s.ip().to_canonical());
+        let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
+        let mut extra = Vec::new();
+        for (name, value) in hints.extra_fields.iter().take(EXTRA_FIELDS_MAX) {
+            // `type` and `_msg` may be set; what is computed may not.
+            let may_set = name == "_msg" || (name == "type" && !value.is_empty());
+            let computed = !may_set && row::is_own(name, Taken::default());
+            let id =
+                if computed { rows.key_id(&format!("extra.{name}")) } else { rows.key_id(name) };
+            if let Some(id) = id {
+                extra.push((id, rows.builder.keep(value.as_bytes())));
+            }
+        }
+        Common {
+            extra_left_out: extra.len() < hints.extra_fields.len(),
+            sender,
+            remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
+            file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
+            extra,
+            type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
+            forced: match type_name {
+                Some("syslog") => Some(Forced::Syslog),
+                Some("json") => Some(Forced::Message(MessageFormat::Json)),
+                Some("access") => Some(Forced::Message(MessageFormat::Access)),
+                Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
+                _ => None,
+            },
+            may_have_head: match type_name {
+                Some("syslog") => true,
+                Some("json" | "access" | "plain") => origin.format == Format::Syslog,
+                _ => origin.format != Format::Json,
+            },
+            tails: [None; 6],
+            rule_tail: None,
+        }
+    }
+
+    /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
+    pub fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
+        let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
+        !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
+    }
+}
