@@ -309,7 +309,9 @@ class Mock {
         { source: 'http_jsonline', lines_received: this.#posted, bytes_received: this.#posted * 120, lines_kept: this.#posted, dropped: { disk_full: 0 } },
       ],
       store: {
-        lines: lines.length, bytes_raw: lines.length * 140, bytes_disk: lines.length * 145, segments: 1, oldest: lines[0]?.line._time ?? null, newest: lines[lines.length - 1]?.line._time ?? null,
+        lines: lines.length, bytes_raw: lines.length * 140, bytes_disk: lines.length * 145, segments: 1,
+        segments_sealed: 0, sealed_bytes_raw: 0, sealed_bytes_disk: 0, sealing: { lag_segments: 0, lag_bytes: 0, lag_s: 0, damaged_segments: 0 },
+        oldest: lines[0]?.line._time ?? null, newest: lines[lines.length - 1]?.line._time ?? null,
         disk_free_bytes: total * 0.57, disk_total_bytes: total, retention: { age_s: null, bytes_max: 20 * 2 ** 30 }, state: 'ok',
       },
       parse_lag_lines: 0, recovery: 'Clean start: 1 hot segment of 4.2 MiB read, nothing to repair.',

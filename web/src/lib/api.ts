@@ -289,6 +289,10 @@ export interface StoreStatus {
   bytes_raw: number;
   bytes_disk: number;
   segments: number;
+  segments_sealed: number;
+  sealed_bytes_raw: number;
+  sealed_bytes_disk: number;
+  sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number };
   oldest: string | null;
   newest: string | null;
   /** Null when the system does not tell. */
