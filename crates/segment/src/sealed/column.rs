@@ -360,6 +360,8 @@ fn decimals(values: &Values) -> Option<Vec<i64>> {
 pub(crate) struct ColumnReader<'a> {
     column: Column<'a>,
     next: usize,
+    /// Of a text, where the next value begins.
+    at: u32,
 }
 
 /// Text that writes the event time, and what differs from it.
@@ -481,7 +483,7 @@ fn decode_lengths<'a>(mut cursor: Cursor<'a>, count: usize) -> Read<(&'a [u8], V
 
 impl<'a> ColumnReader<'a> {
     pub(crate) fn new(column: Column<'a>) -> Self {
-        ColumnReader { column, next: 0 }
+        ColumnReader { column, next: 0, at: 0 }
     }
 
     /// The length that all values have, if that is known.
@@ -529,8 +531,9 @@ impl<'a> ColumnReader<'a> {
                 out.extend_from_slice(values.get(code));
             }
             Column::Text { text, ends, gap } => {
-                let from = if place == 0 { 0 } else { ends[place - 1] + *gap };
-                out.extend_from_slice(&text[from as usize..ends[place] as usize]);
+                let end = ends[place];
+                out.extend_from_slice(&text[self.at as usize..end as usize]);
+                self.at = end + *gap;
             }
             Column::Numbers(numbers) => {
                 write_decimal(numbers[place], out);

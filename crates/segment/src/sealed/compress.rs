@@ -1,31 +1,40 @@
 //! Chunks through zstd, with its memory used again.
 
 use zstd::bulk;
+use zstd::zstd_safe::CParameter;
 
 use super::bytes::{Corrupt, Read};
 
 /// A chunk of more bytes was not written by us.
 pub(crate) const CHUNK_BYTES_MAX: usize = 512 << 20;
 
+/// Text is looked for this far back: a block. Quick levels would look a quarter as far, and find less for the same work.
+const WINDOW_LOG_BYTES: u32 = 21;
+
 /// Compresses; keeps the memory of one level.
 #[derive(Default)]
 pub(crate) struct Compressor {
     zstd: Option<(i32, bulk::Compressor<'static>)>,
+    /// Where chunks are compressed to.
+    scratch: Vec<u8>,
 }
 
 impl Compressor {
     /// Appends the compressed bytes.
     pub(crate) fn compress(&mut self, bytes: &[u8], level: i32, out: &mut Vec<u8>) {
         if self.zstd.as_ref().is_none_or(|(have, _)| *have != level) {
-            let zstd = bulk::Compressor::new(level).expect("zstd has that level");
+            let mut zstd = bulk::Compressor::new(level).expect("zstd has that level");
+            let window = CParameter::WindowLog(WINDOW_LOG_BYTES);
+            zstd.set_parameter(window).expect("zstd has windows of that size");
             self.zstd = Some((level, zstd));
         }
         let (_, zstd) = self.zstd.as_mut().expect("just made");
-        let at = out.len();
         let bound = zstd::zstd_safe::compress_bound(bytes.len());
-        out.resize(at + bound, 0);
-        let length = zstd.compress_to_buffer(bytes, &mut out[at..]).expect("there is room");
-        out.truncate(at + length);
+        if self.scratch.len() < bound {
+            self.scratch.resize(bound, 0);
+        }
+        let length = zstd.compress_to_buffer(bytes, &mut self.scratch[..]).expect("there is room");
+        out.extend_from_slice(&self.scratch[..length]);
     }
 }
 

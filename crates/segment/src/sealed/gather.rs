@@ -1,12 +1,12 @@
 //! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie together.
 //!
-//! What a row is counted and grouped by mostly stands in its stem, and is found once for the rows of a batch that
-//! share one. Rows of which some of it stands among their own fields (a `level` in a JSON line) are looked at one by
-//! one.
+//! What a row is counted and grouped by mostly stands in its stem, or is a `level` of its own: it is found once for the
+//! rows of a batch with the same stem and the same such values.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use record::{Batch, FieldId, Row, Transport};
+use record::{Batch, Row, StemId, Transport};
 
 use super::Clustering;
 use super::block::RowRef;
@@ -122,11 +122,13 @@ impl Pending {
     }
 }
 
+/// Values of [`ROLLUP_FIELDS`], where there are.
+type Values<'a> = [Option<&'a [u8]>; ROLLUP_FIELDS.len()];
+
 /// What rows are counted and grouped by.
-#[derive(Clone, Copy)]
 struct Key<'a> {
-    values: [&'a [u8]; ROLLUP_FIELDS.len()],
-    internal: bool,
+    /// What the rows have among their own fields.
+    own: Values<'a>,
     counted: ValueNumbers,
     /// Of the group, without [`DISPLACED`].
     number: u64,
@@ -142,10 +144,10 @@ struct Keys<'a> {
     clustering: Clustering,
     /// By number of a name, its place among [`ROLLUP_FIELDS`].
     fields: Vec<Option<u8>>,
-    /// By number of a stem, that of rows that have nothing of it themselves.
-    of_stems: Vec<Option<Key<'a>>>,
-    /// That of the last row which had.
-    of_row: Option<Key<'a>>,
+    keys: Vec<Key<'a>>,
+    places: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
+    /// By number of a stem, the place of the key of its last row.
+    last: Vec<u32>,
 }
 
 impl<'a> Keys<'a> {
@@ -156,54 +158,55 @@ impl<'a> Keys<'a> {
                 fields[usize::from(id.0)] = Some(place as u8);
             }
         }
-        Keys { batch, clustering, fields, of_stems: vec![None; batch.stems()], of_row: None }
+        let last = vec![UNKNOWN; batch.stems()];
+        Keys { batch, clustering, fields, keys: Vec::new(), places: HashMap::default(), last }
     }
 
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
-        let field = |id: FieldId| self.fields[usize::from(id.0)];
-        if row.own_places().all(|(id, ..)| field(id).is_none()) {
-            let key = &mut self.of_stems[usize::from(row.stem().0)];
-            return key.get_or_insert_with(|| {
-                let internal = is_internal(self.batch, row);
-                Key::new(values(row, &self.fields), internal, self.clustering, counter)
-            });
+        let mut own: Values<'a> = [None; ROLLUP_FIELDS.len()];
+        for (place, (id, ..)) in row.own_places().enumerate() {
+            if let Some(field) = self.fields[usize::from(id.0)] {
+                own[usize::from(field)] = row.field_at(place);
+            }
         }
-        let (values, internal) = (values(row, &self.fields), is_internal(self.batch, row));
-        if self.of_row.is_none_or(|key| (key.values, key.internal) != (values, internal)) {
-            self.of_row = Some(Key::new(values, internal, self.clustering, counter));
-        }
-        self.of_row.as_mut().expect("just made")
+        let last = self.last[usize::from(row.stem().0)] as usize;
+        let place = match self.keys.get(last) {
+            Some(key) if key.own == own => last,
+            _ => self.other(row, own, counter),
+        };
+        &mut self.keys[place]
     }
-}
 
-/// The values of the fields that are counted; empty where there is none.
-fn values<'a>(row: &Row<'a>, fields: &[Option<u8>]) -> [&'a [u8]; ROLLUP_FIELDS.len()] {
-    let mut values: [&[u8]; ROLLUP_FIELDS.len()] = [b""; ROLLUP_FIELDS.len()];
-    for (id, value) in row.fields() {
-        if let Some(field) = fields[usize::from(id.0)] {
-            values[usize::from(field)] = value;
-        }
+    fn other(&mut self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> usize {
+        let place = match self.places.get(&(row.stem(), own)) {
+            Some(&place) => place,
+            None => {
+                let place = self.keys.len() as u32;
+                self.keys.push(self.make(row, own, counter));
+                self.places.insert((row.stem(), own), place);
+                place
+            }
+        };
+        self.last[usize::from(row.stem().0)] = place;
+        place as usize
     }
-    values
-}
 
-impl<'a> Key<'a> {
-    fn new(
-        values: [&'a [u8]; ROLLUP_FIELDS.len()],
-        internal: bool,
-        clustering: Clustering,
-        counter: &mut Counter,
-    ) -> Self {
+    fn make(&self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> Key<'a> {
+        let mut values: [&[u8]; ROLLUP_FIELDS.len()] = [b""; ROLLUP_FIELDS.len()];
+        for (id, value) in row.fields() {
+            if let Some(field) = self.fields[usize::from(id.0)] {
+                values[usize::from(field)] = value;
+            }
+        }
         let [_, hostname, app_name, type_name] = values;
-        let number = match clustering {
-            _ if internal => INTERNAL,
+        let number = match self.clustering {
+            _ if is_internal(self.batch, row) => INTERNAL,
             Clustering::Arrival => 1,
             Clustering::Application => number_of(&[type_name, app_name]),
             Clustering::Stream => number_of(&[type_name, app_name, hostname]),
         };
-        let counted = counter.numbers(values);
-        Key { values, internal, counted, number, groups: [UNKNOWN; 2] }
+        Key { own, counted: counter.numbers(values), number, groups: [UNKNOWN; 2] }
     }
 }
 

@@ -34,29 +34,36 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
     out.push(DELTAS);
     out.push(unit_place as u8);
     put_signed(out, first);
+    out.reserve(values.len());
     for pair in values.windows(2) {
         let delta = pair[1].wrapping_sub(pair[0]);
-        put_signed(out, if unit == 1 { delta } else { delta / unit });
+        // Most are the same second, or count on.
+        let units = if unit == 1 || delta == 0 { delta } else { delta / unit };
+        put_signed(out, units);
     }
 }
 
 /// The greatest unit that all values are whole numbers of. Differences that would wrap are no multiples of it.
 fn unit_place(values: &[i64]) -> usize {
     let mut place = UNITS.len() - 1;
-    for value in values {
+    let mut last = 0;
+    for &value in values {
+        if value == last {
+            continue;
+        }
         while value % UNITS[place] != 0 {
             place -= 1;
         }
         if place == 0 {
             break;
         }
+        last = value;
     }
     if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { place }
 }
 
 /// Reads `count` numbers.
 pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
-    let mut values = Vec::with_capacity(count);
     let mode = cursor.u8()?;
     let unit = match mode {
         SAME | STEPS => 1,
@@ -64,13 +71,15 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
         _ => return Err(Corrupt("a mode of numbers")),
     };
     let mut value = cursor.signed()?;
+    if mode == SAME {
+        return Ok(vec![value; count]);
+    }
     let step = if mode == STEPS { cursor.signed()? } else { 0 };
-    for place in 0..count {
-        if place > 0 {
-            let delta = if mode == DELTAS { cursor.signed()?.wrapping_mul(unit) } else { step };
-            value = value.wrapping_add(delta);
-        }
-        values.push(value);
+    let mut values = vec![value; count];
+    for next in values.iter_mut().skip(1) {
+        let delta = if mode == STEPS { step } else { cursor.signed()?.wrapping_mul(unit) };
+        value = value.wrapping_add(delta);
+        *next = value;
     }
     Ok(values)
 }

@@ -172,9 +172,9 @@ struct Folded {
 
 /// Rows with the same fields of the same kinds in the same order of the line.
 struct Shape {
-    steps: Vec<Step>,
-    /// Place in [`Layouts::gaps`] of the text before each step, and of that behind the last.
-    gaps: Vec<u32>,
+    stops: Vec<Stop>,
+    /// Place in [`Layouts::gaps`] of the text behind the last step.
+    tail: u32,
     fields: Vec<(u32, FieldKind)>,
     /// Parts that are kept apart, and their columns.
     made: Vec<(u16, u32)>,
@@ -184,12 +184,18 @@ struct Shape {
     layouts: HashMap<Vec<u8>, u32, foldhash::fast::RandomState>,
 }
 
+/// A step with the text before it.
+struct Stop {
+    /// Place in [`Layouts::gaps`].
+    gap: u32,
+    step: Step,
+}
+
 /// Fields and steps: what tells shapes apart.
 type ShapeKey = (Vec<(u32, FieldKind)>, Vec<Step>);
 
 /// A shape as rows of one batch have it, with that batch's numbers.
 struct BatchShape {
-    hash: u64,
     /// The stem whose values are folded.
     folded: Option<StemId>,
     /// The parts of a row of that shape, without those that are folded; places in the line and lengths do not count.
@@ -234,6 +240,9 @@ const VARIES: u8 = u8::MAX;
 /// Nothing stands there.
 const NOTHING: u8 = u8::MAX - 1;
 
+/// No row was split yet.
+const UNSEEN: u8 = u8::MAX - 2;
+
 /// What was seen between two fields.
 struct Gap {
     column: u32,
@@ -253,7 +262,8 @@ pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     shape_places: HashMap<ShapeKey, u32, foldhash::fast::RandomState>,
     parts: Vec<Part>,
-    literals: Vec<u8>,
+    /// Of the row at hand, see [`Shape::fits`].
+    bounds: Vec<(u32, u32)>,
 }
 
 /// Takes the values of a row.
@@ -281,35 +291,46 @@ impl Layouts {
         let raw = row.raw();
         let place = self.shape(batch, row, known);
         let shape = &mut self.shapes[place as usize];
-        self.literals.clear();
-        let mut at = 0;
-        for (step, gap) in shape.steps.iter().zip(&shape.gaps) {
-            let (to, next) = step.bounds(&self.parts);
-            let literal = self.gaps[*gap as usize].put(&raw[at..to], sink);
-            self.literals.push(literal);
-            if let Step::Value { column, .. } = step {
-                sink.value(*column, &raw[to..next]);
+        let mut rest = raw;
+        let mut changed = false;
+        let mut put = |gap: u32, text: &[u8], literal: &mut u8, sink: &mut _| {
+            let found = match text {
+                [] => NOTHING,
+                text => self.gaps[gap as usize].put(text, sink),
+            };
+            changed |= *literal != found;
+            *literal = found;
+        };
+        let (last, literals) = shape.literals.split_last_mut().expect("there is one more");
+        for ((stop, literal), &(gap, length)) in shape.stops.iter().zip(literals).zip(&self.bounds)
+        {
+            let (text, behind) = rest.split_at(gap as usize);
+            put(stop.gap, text, literal, sink);
+            let (value, behind) = behind.split_at(length as usize);
+            if let Step::Value { column, .. } = stop.step {
+                sink.value(column, value);
             }
-            at = next;
+            rest = behind;
         }
-        let last = shape.gaps[shape.steps.len()];
-        let literal = self.gaps[last as usize].put(&raw[at..], sink);
-        self.literals.push(literal);
+        put(shape.tail, rest, last, sink);
         for &(part, column) in &shape.made {
             let value = row.field_at(usize::from(part)).expect("a row has its parts");
             sink.value(column, value);
         }
-        if self.literals == shape.literals {
-            return shape.layout;
-        }
-        shape.literals.clone_from(&self.literals);
-        if let Some(&layout) = shape.layouts.get(&self.literals) {
-            shape.layout = layout;
-            return layout;
-        }
-        let made = layout_of(shape, &self.gaps, &self.literals);
-        shape.layout = self.layouts.number(&made);
-        shape.layouts.insert(self.literals.clone(), shape.layout);
+        if changed { self.other_layout(place) } else { shape.layout }
+    }
+
+    /// The layout of the shape's rows with other literals than the row before.
+    fn other_layout(&mut self, shape: u32) -> u32 {
+        let shape = &mut self.shapes[shape as usize];
+        shape.layout = match shape.layouts.get(&shape.literals) {
+            Some(&layout) => layout,
+            None => {
+                let layout = self.layouts.number(&layout_of(shape, &self.gaps));
+                shape.layouts.insert(shape.literals.clone(), layout);
+                layout
+            }
+        };
         shape.layout
     }
 
@@ -324,19 +345,19 @@ impl Layouts {
             Some(_) => self.parts.extend(row.own_places()),
             None => self.parts.extend(row.places()),
         }
-        let hash = hash_of(folded, &self.parts);
         let line = row.raw();
         if let Some(last) = known.shapes.get(last as usize)
-            && last.holds(hash, folded, &self.parts)
-            && self.shapes[last.shape as usize].fits(&self.parts, line)
+            && last.holds(folded, &self.parts)
+            && self.shapes[last.shape as usize].fits(&self.parts, line, &mut self.bounds)
         {
             return last.shape;
         }
+        let hash = hash_of(folded, &self.parts);
         let mut orders = 0;
         for &place in known.by_hash.get(&hash).into_iter().flatten() {
             let of_batch = &known.shapes[place as usize];
-            if of_batch.holds(hash, folded, &self.parts) {
-                if self.shapes[of_batch.shape as usize].fits(&self.parts, line) {
+            if of_batch.holds(folded, &self.parts) {
+                if self.shapes[of_batch.shape as usize].fits(&self.parts, line, &mut self.bounds) {
                     known.stems[stem].last = place;
                     return of_batch.shape;
                 }
@@ -344,8 +365,10 @@ impl Layouts {
             }
         }
         let shape = self.find_shape(batch, row, known, folded.is_some(), orders);
+        let fits = self.shapes[shape as usize].fits(&self.parts, line, &mut self.bounds);
+        assert!(fits, "a row fits in the shape that was made for it");
         let place = known.shapes.len() as u32;
-        known.shapes.push(BatchShape { hash, folded, parts: self.parts.clone(), shape });
+        known.shapes.push(BatchShape { folded, parts: self.parts.clone(), shape });
         known.by_hash.entry(hash).or_default().push(place);
         known.stems[stem].last = place;
         shape
@@ -398,24 +421,26 @@ impl Layouts {
             return place;
         }
         let (fields, steps) = key.clone();
-        let mut gaps = Vec::with_capacity(steps.len() + 1);
+        let mut stops = Vec::with_capacity(steps.len());
         let mut before = EDGE;
-        for step in &steps {
+        for step in steps {
             let (first, last) = step.ends();
-            gaps.push(self.gap(before, fields[first].0));
+            let gap = self.gap(before, fields[first].0);
+            stops.push(Stop { gap, step });
             before = fields[last].0;
         }
-        gaps.push(self.gap(before, EDGE));
+        let tail = self.gap(before, EDGE);
         let made = fields.iter().enumerate().filter_map(|(part, (_, kind))| match kind {
             FieldKind::Made(column) => Some((part as u16, *column)),
             _ => None,
         });
+        let literals = vec![UNSEEN; stops.len() + 1];
         let shape = Shape {
-            steps,
-            gaps,
+            stops,
+            tail,
             made: made.collect(),
             fields,
-            literals: Vec::new(),
+            literals,
             layout: 0,
             layouts: HashMap::default(),
         };
@@ -474,7 +499,7 @@ impl Folded {
 impl BatchShape {
     /// Whether a row has the same fields from the same kinds of places.
     #[inline]
-    fn holds(&self, hash: u64, folded: Option<StemId>, parts: &[Part]) -> bool {
+    fn holds(&self, folded: Option<StemId>, parts: &[Part]) -> bool {
         let alike = |(a, b): (&Part, &Part)| {
             let kind = match (a.1, b.1) {
                 (Place::Line(_), Place::Line(_)) | (Place::Made(_), Place::Made(_)) => true,
@@ -483,39 +508,39 @@ impl BatchShape {
             };
             a.0 == b.0 && kind && (a.2 == 0) == (b.2 == 0)
         };
-        hash == self.hash
-            && folded == self.folded
+        folded == self.folded
             && parts.len() == self.parts.len()
             && self.parts.iter().zip(parts).all(alike)
     }
 }
 
 impl Shape {
-    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places.
+    /// Whether the parts of a row stand in the shape's order, and the folded texts in their places; `bounds` gets the
+    /// lengths of the text before each step and of its own.
     #[inline]
-    fn fits(&self, parts: &[Part], line: &[u8]) -> bool {
+    fn fits(&self, parts: &[Part], line: &[u8], bounds: &mut Vec<(u32, u32)>) -> bool {
+        bounds.clear();
         let mut at = 0;
-        let fit = self.steps.iter().all(|step| {
-            let (to, next) = step.bounds(parts);
-            let after = to >= at;
-            at = next;
-            after
-                && match step {
-                    Step::Folded(folded) => line.get(to..next) == Some(&folded.text),
-                    _ => true,
-                }
-        });
-        fit && at <= line.len()
+        for Stop { step, .. } in &self.stops {
+            let (from, to) = step.bounds(parts);
+            let in_place = match step {
+                Step::Folded(folded) => line.get(from..to) == Some(&folded.text),
+                _ => true,
+            };
+            if from < at || !in_place {
+                return false;
+            }
+            bounds.push(((from - at) as u32, (to - from) as u32));
+            at = to;
+        }
+        at <= line.len()
     }
 }
 
 impl Gap {
-    /// Notes the text of a gap; returns which literal it is, or that it was given to the sink.
+    /// Notes the text of a gap, which is not empty; returns which literal it is, or that it was given to the sink.
     #[inline]
     fn put(&mut self, text: &[u8], sink: &mut impl Sink) -> u8 {
-        if text.is_empty() {
-            return NOTHING;
-        }
         if !self.varies {
             if let Some(place) = self.literals.iter().position(|literal| **literal == *text) {
                 return place as u8;
@@ -664,10 +689,12 @@ impl Folded {
     }
 }
 
-fn layout_of(shape: &Shape, gaps: &[Gap], literals: &[u8]) -> Layout {
+fn layout_of(shape: &Shape, gaps: &[Gap]) -> Layout {
     let mut elements = Vec::new();
-    for (place, (gap, &literal)) in shape.gaps.iter().zip(literals).enumerate() {
-        let gap = &gaps[*gap as usize];
+    let stops = shape.stops.iter().map(|stop| (stop.gap, Some(&stop.step)));
+    let stops = stops.chain(std::iter::once((shape.tail, None)));
+    for ((gap, step), &literal) in stops.zip(&shape.literals) {
+        let gap = &gaps[gap as usize];
         match literal {
             NOTHING => {}
             VARIES => elements.push(Element::Gap(gap.column)),
@@ -675,7 +702,7 @@ fn layout_of(shape: &Shape, gaps: &[Gap], literals: &[u8]) -> Layout {
                 elements.push(Element::Literal(gap.literals[usize::from(literal)].clone()));
             }
         }
-        match shape.steps.get(place) {
+        match step {
             None => {}
             Some(Step::Value { part, column }) => {
                 elements.push(Element::Value { field: *part, column: *column });

@@ -93,8 +93,11 @@ impl<'a> Source<'a> {
     /// Whether the rows have the same values in the fields that are not of both stems.
     #[inline]
     fn fields_alike(&self, found: &Row<'_>, expected: &Row<'_>) -> bool {
-        let shared = found.stem_fields().min(expected.stem_fields());
-        self.same_fields(found, expected, 0..found.fields_count() - shared)
+        let (own_a, own_b) = (found.own_places(), expected.own_places());
+        let (least, most) = (own_a.len().min(own_b.len()), own_a.len().max(own_b.len()));
+        let mut parts = own_a.zip(own_b).enumerate();
+        parts.all(|(place, (a, b))| self.same_field(found, expected, place, a, b))
+            && (least == most || self.same_fields(found, expected, least..most))
     }
 
     /// Whether the rows, which have the same line, have the same fields at these places.
@@ -107,12 +110,24 @@ impl<'a> Source<'a> {
     ) -> bool {
         let parts = found.places().zip(expected.places()).enumerate();
         let mut parts = parts.skip(places.start).take(places.len());
-        parts.all(|(place, ((name_a, at_a, length_a), (name_b, at_b, length_b)))| {
-            let same_value = match (at_a, at_b) {
-                (Place::Line(a), Place::Line(b)) => a == b || length_a == 0,
-                _ => found.field_at(place) == expected.field_at(place),
-            };
-            self.names[usize::from(name_a.0)] == Some(name_b) && length_a == length_b && same_value
-        })
+        parts.all(|(place, (a, b))| self.same_field(found, expected, place, a, b))
+    }
+
+    /// Whether `a` and `b`, the fields at `place` of the two rows, are the same.
+    #[inline]
+    fn same_field(
+        &self,
+        found: &Row<'_>,
+        expected: &Row<'_>,
+        place: usize,
+        a: (FieldId, Place, u32),
+        b: (FieldId, Place, u32),
+    ) -> bool {
+        let ((name_a, at_a, length_a), (name_b, at_b, length_b)) = (a, b);
+        let same_value = match (at_a, at_b) {
+            (Place::Line(a), Place::Line(b)) => a == b || length_a == 0,
+            _ => found.field_at(place) == expected.field_at(place),
+        };
+        self.names[usize::from(name_a.0)] == Some(name_b) && length_a == length_b && same_value
     }
 }
