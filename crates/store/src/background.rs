@@ -180,8 +180,10 @@ impl Background {
         let now_ns = self.shared.clock.now_ns();
         let waits = match rewrite.purpose {
             Purpose::Seal | Purpose::Prune => false,
-            Purpose::Merge => urgent,
-            Purpose::Reencode => sealable() || plan::is_any_to_be_searched(&self.shared, now_ns),
+            Purpose::Merge => urgent && sealable(),
+            Purpose::Reencode => {
+                sealable() || plan::is_any_to_be_searched(&self.shared, &self.resting, now_ns)
+            }
         };
         if waits {
             rewrite.abandon(&self.writer);

@@ -113,9 +113,15 @@ pub(crate) fn backlog_bytes(shared: &Shared) -> u64 {
     shared.hot().iter().map(waits).sum()
 }
 
-/// Whether lines of any sealed segment are to be searched for deletion.
-pub(crate) fn is_any_to_be_searched(shared: &Shared, now_ns: i64) -> bool {
-    shared.list().sealed.iter().any(|segment| is_to_be_searched(shared, segment, now_ns))
+/// Whether lines of any sealed segment that is not left alone are to be searched for deletion.
+pub(crate) fn is_any_to_be_searched(
+    shared: &Shared,
+    resting: &HashMap<u64, u64>,
+    now_ns: i64,
+) -> bool {
+    let sealed = shared.list().sealed;
+    let mut awake = sealed.iter().filter(|segment| !resting.contains_key(&segment.id));
+    awake.any(|segment| is_to_be_searched(shared, segment, now_ns))
 }
 
 fn is_to_be_searched(shared: &Shared, segment: &Arc<SealedSegment>, now_ns: i64) -> bool {

@@ -9,7 +9,7 @@ use crate::config::RETENTION_PARTS;
 use crate::segments::{AnySegment, Fate};
 use crate::shared::{read, write};
 use crate::stats::add;
-use crate::writer::Writer;
+use crate::writer::{Removing, Writer};
 
 impl Writer {
     /// Deletes what is beyond the limits on age and bytes at `now_ns`, nanoseconds since 1970 UTC.
@@ -53,7 +53,7 @@ impl Writer {
     pub(crate) fn make_room(&mut self, bytes: u64) {
         let Some(bytes_max) = self.shared.config.bytes_max else { return };
         let segments = self.shared.list().by_age();
-        let leaving: u64 = self.removing.iter().map(|file| file.bytes).sum();
+        let leaving: u64 = self.removing.iter().map(Removing::bytes).sum();
         let listed: u64 = segments.iter().map(AnySegment::file_bytes).sum();
         let mut sum = listed + leaving + self.reserved_bytes;
         for segment in segments {
@@ -75,8 +75,11 @@ impl Writer {
     pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
         let node = self.shared.node;
         let known = segment.sequence_known(node);
-        let segments = self.shared.list().by_age();
-        !segments.iter().any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
+        let segments = read(&self.shared.segments);
+        // The newest hot one mostly knows.
+        let hot = segments.hot.iter().rev().cloned().map(AnySegment::Hot);
+        let mut all = hot.chain(segments.sealed.iter().rev().cloned().map(AnySegment::Sealed));
+        !all.any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
     }
 
     /// Deletes a segment that is not the last witness; false when the disk refused, to be tried again later.

@@ -292,11 +292,8 @@ impl Rewrite {
         }
         for source in &sources {
             shared.forget(source, Fate::Replaced);
-            writer.removing.push(Removing {
-                id: source.id(),
-                path: source.path().to_owned(),
-                bytes: source.file_bytes(),
-            });
+            let path = source.path().to_owned();
+            writer.removing.push(Removing { path, row: Some(source.row()) });
         }
         self.pruning.count(&mut writer);
         writer.remove_files();
@@ -309,7 +306,7 @@ impl Rewrite {
         let mut writer = lock(writer);
         let published = self.shared.config.segments_dir().join(sealed_name(self.id));
         for path in [&self.path, &published] {
-            writer.removing.push(Removing { id: self.id, path: path.clone(), bytes: 0 });
+            writer.removing.push(Removing { path: path.clone(), row: None });
         }
         writer.remove_files();
         writer.reserved_bytes = 0;

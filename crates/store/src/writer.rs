@@ -42,9 +42,15 @@ pub(crate) struct Writer {
 
 /// A file to be removed.
 pub(crate) struct Removing {
-    pub(crate) id: u64,
     pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
+    /// The row of a segment that was replaced; none of a file that was never listed.
+    pub(crate) row: Option<SegmentRow>,
+}
+
+impl Removing {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.row.as_ref().map_or(0, |row| row.bytes_disk)
+    }
 }
 
 /// The segment being written.
@@ -471,9 +477,12 @@ impl Writer {
         self.save(&segment.row());
     }
 
-    /// Writes a row; if that fails, all are written later.
+    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment may not be in the
+    /// catalog before its sources are marked, so it is not written alone while rows are missing.
     pub(crate) fn save(&mut self, row: &SegmentRow) {
-        if let Err(error) = self.catalog.put(row) {
+        if self.catalog_stale {
+            self.refresh_catalog();
+        } else if let Err(error) = self.catalog.put(row) {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
@@ -492,12 +501,19 @@ impl Writer {
             self.save_index(&segment, parsed);
         }
         if self.catalog_stale {
-            let rows: Vec<SegmentRow> =
-                self.shared.list().by_age().iter().map(AnySegment::row).collect();
-            match self.catalog.put_all(&rows) {
-                Ok(()) => self.catalog_stale = false,
-                Err(error) => tracing::warn!("{error}"),
-            }
+            self.refresh_catalog();
+        }
+    }
+
+    /// Writes all rows anew, after one could not be written.
+    fn refresh_catalog(&mut self) {
+        let listed = self.shared.list().by_age();
+        let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
+        let leaving = self.removing.iter().filter_map(|file| file.row.clone());
+        rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
+        match self.catalog.set_all(&rows) {
+            Ok(()) => self.catalog_stale = false,
+            Err(error) => tracing::warn!("{error}"),
         }
     }
 
@@ -518,32 +534,38 @@ impl Writer {
         if self.removing.is_empty() {
             return;
         }
-        let mut removed = Vec::new();
         let disk = self.shared.disk.clone();
-        self.removing.retain(|file| match disk.remove(&file.path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!("{}: cannot delete: {error}", file.path.display());
-                true
-            }
-            _ => {
-                removed.push(file.id);
-                false
-            }
-        });
-        self.sync_segments_dir();
-        for id in removed {
-            if let Err(error) = self.catalog.remove(id) {
+        let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
+            .into_iter()
+            .partition(|file| match disk.remove(&file.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!("{}: cannot delete: {error}", file.path.display());
+                    false
+                }
+                _ => true,
+            });
+        self.removing = refused;
+        if !self.sync_segments_dir() {
+            // They may be there again after a power cut, so their rows stay until then.
+            self.removing.extend(removed);
+            return;
+        }
+        for row in removed.into_iter().filter_map(|file| file.row) {
+            if let Err(error) = self.catalog.remove(row.id) {
                 // The mark stays, and the next start finishes.
                 tracing::warn!("{error}");
             }
         }
     }
 
-    pub(crate) fn sync_segments_dir(&self) {
+    /// Makes removals of files durable; false when the disk refused.
+    pub(crate) fn sync_segments_dir(&self) -> bool {
         let dir = self.shared.config.segments_dir();
-        if let Err(error) = self.shared.disk.sync_dir(&dir) {
+        let synced = self.shared.disk.sync_dir(&dir);
+        if let Err(error) = &synced {
             tracing::warn!("{}: cannot sync: {error}", dir.display());
         }
+        synced.is_ok()
     }
 
     /// Brings the index in a rolled segment's file up to date.

@@ -97,9 +97,12 @@ impl Catalog {
         self.wrap(put(&self.connection, row))
     }
 
-    /// Writes many rows in one transaction.
-    pub(crate) fn put_all(&mut self, rows: &[SegmentRow]) -> Result<(), StoreError> {
-        self.transact(|connection| rows.iter().try_for_each(|row| put(connection, row)))
+    /// Makes these all the rows there are, in one transaction.
+    pub(crate) fn set_all(&mut self, rows: &[SegmentRow]) -> Result<(), StoreError> {
+        self.transact(|connection| {
+            connection.execute("DELETE FROM segments", [])?;
+            rows.iter().try_for_each(|row| put(connection, row))
+        })
     }
 
     /// The step that makes a rewritten segment take the place of its sources: the row of the new one, if lines were
