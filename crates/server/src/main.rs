@@ -3,17 +3,21 @@
 //! This crate is the binary. [`pipeline`] wires the stages in order and is the place to start reading;
 //! [`http`] answers requests, [`cli`] holds the commands, [`config`] what the server is told.
 
+mod at_rest;
+mod backup;
 mod cli;
 mod config;
 mod delivery;
 mod export;
 mod http;
+mod inspect;
 mod log;
 mod pipeline;
 mod server;
 mod stored;
 mod summaries;
 mod upkeep;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -65,6 +65,11 @@ fn mistakes_are_explained() {
         &["import", "--help"],
         &["serve", "--help"],
         &["generate", "--help"],
+        &["export", "--help"],
+        &["backup", "--help"],
+        &["restore", "--help"],
+        &["verify", "--help"],
+        &["inspect", "--help"],
     ] {
         assert!(text(&run(&server, arguments)).contains("Examples:\n"), "{arguments:?}");
     }

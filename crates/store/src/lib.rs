@@ -16,6 +16,7 @@
 //! Left out: compression and columns (sealed segments), replication, and knowledge of what is in a line: event
 //! times come from the parse stage by [`Store::set_times`].
 
+mod at_rest;
 mod background;
 mod cache;
 mod catalog;
@@ -41,6 +42,9 @@ mod store;
 mod unit;
 mod writer;
 
+pub use at_rest::{
+    AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
+};
 pub use background::Step;
 pub use config::{RetentionRule, StoreConfig};
 pub use deletions::{

@@ -121,7 +121,7 @@ impl SealedFile {
     }
 
     /// Reads block `place` and compares its lines with the checksum over them.
-    pub fn verify_block(&self, place: usize) -> Result<(), SegmentError> {
+    pub fn verify_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
         self.may_contain(place, &[])?;
         let batch = self.read_block(place)?;
@@ -131,7 +131,7 @@ impl SealedFile {
             let found = format!("{found:08x}");
             return Err(damage(&self.path, entry.offset, "the lines of a block", expected, found));
         }
-        Ok(())
+        Ok(batch)
     }
 
     /// How the columns of block `place` are stored; the fixed ones (times, names of lines, layouts) are not listed.

@@ -1,16 +1,26 @@
 //! The commands. `loginson` alone is `loginson serve`.
 
+mod backup;
 mod client;
 mod delete;
+mod export;
 mod generate;
 mod import;
+mod inspect;
+mod progress;
 mod query;
+mod restore;
 mod serve;
 mod tail;
 mod terminal;
+mod verify;
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
 use clap::{Args, Parser, Subcommand};
+use platform::RealDisk;
+use store::{AtRest, StoreError};
 
 #[derive(Parser)]
 #[command(
@@ -25,6 +35,8 @@ use clap::{Args, Parser, Subcommand};
   loginson query '* | stats by (hostname) count()'
   loginson tail 'level:error'                     follow errors as they arrive
   loginson import --type access access.log.gz     take in files
+  loginson export --format parquet -o all.parquet every row as a table, for DuckDB and pandas
+  loginson backup                                 a copy of everything, while the server goes on
   loginson generate                               send made-up logs, to look around
 
 Help on one command: loginson query --help. The query language and the settings are described in docs/."
@@ -48,6 +60,16 @@ enum Command {
     Delete(delete::DeleteArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
+    /// Write every row of a query to a file: lines, JSON or Parquet
+    Export(export::ExportArgs),
+    /// Make a copy of everything, while the server goes on
+    Backup(backup::BackupArgs),
+    /// Make a data directory of a backup
+    Restore(restore::RestoreArgs),
+    /// Check every checksum and every count
+    Verify(verify::VerifyArgs),
+    /// Show what is in a segment file, and how well it is compressed
+    Inspect(inspect::InspectArgs),
     /// Make up logs of a small shop, with an incident, and send them
     Generate(generate::GenerateArgs),
 }
@@ -63,6 +85,16 @@ struct ServerArgs {
         default_value = "http://127.0.0.1:9514"
     )]
     server: String,
+}
+
+/// Opens a data directory or backup that no server has.
+fn open_at_rest(dir: &Path) -> Result<AtRest> {
+    AtRest::open(&RealDisk, dir).map_err(|error| match error {
+        StoreError::Locked { .. } => {
+            anyhow!("{error}; while it runs, make a copy by `loginson backup` and name that")
+        }
+        error => error.into(),
+    })
 }
 
 /// A query, which may begin with a minus, but not with two: that is a flag written wrongly.
@@ -83,6 +115,11 @@ pub fn run() -> Result<()> {
         Some(Command::Tail(args)) => tail::run(args),
         Some(Command::Delete(args)) => delete::run(args),
         Some(Command::Import(args)) => import::run(args),
+        Some(Command::Export(args)) => export::run(args),
+        Some(Command::Backup(args)) => backup::run(args),
+        Some(Command::Restore(args)) => restore::run(args),
+        Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Inspect(args)) => inspect::run(args),
         Some(Command::Generate(args)) => generate::run(args),
     }
 }

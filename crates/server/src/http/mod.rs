@@ -4,6 +4,7 @@
 //! write the answer. Nothing here blocks the threads of the runtime.
 
 mod ask;
+mod backups;
 mod body;
 mod context;
 mod deletions;
@@ -54,6 +55,8 @@ pub struct App {
     phase: RwLock<Phase>,
     insert_places: Arc<Semaphore>,
     summary_places: Arc<Semaphore>,
+    /// Backups are made and deleted one at a time.
+    backup_place: Arc<Semaphore>,
     queue: Queue,
     /// Queries that ended, by [`query::State`].
     queries_ended: [AtomicU64; 5],
@@ -85,6 +88,7 @@ impl App {
             phase: RwLock::new(Phase::Recovering),
             insert_places: Arc::new(Semaphore::new(INSERTS_MAX)),
             summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            backup_place: Arc::new(Semaphore::new(1)),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),
             stopping,
@@ -154,6 +158,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(insert::routes())
         .merge(select::routes())
         .merge(export::routes())
+        .merge(backups::routes())
         .merge(queries::routes())
         .merge(context::routes())
         .merge(deletions::routes())

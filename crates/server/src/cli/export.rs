@@ -1,0 +1,256 @@
+//! `loginson export`: every row of a query into a file, from a running server or from a directory at rest.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use platform::{Clock, RealClock, RealDisk};
+use query::source::TimeRange;
+use query::time::parse_time;
+use query::{Context, Limits, Query};
+use record::{Parser, ParserConfig};
+
+use super::ServerArgs;
+use super::client::{Client, explain_query_refusal};
+use super::progress::bytes_bar;
+use crate::at_rest::RestSource;
+use crate::config::{Config, RawConfig};
+use crate::export::{self, Encoder, Format, NoLine};
+use crate::stored::Parsers;
+
+/// Bytes kept of the end of an answer, to see whether it ends in an error.
+const TAIL_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson export --format raw > all.log                       every line of the running server, byte for byte
+  loginson export --format parquet --query 'type:access' --start 2026-01-01 --end 2026-02-01 -o january.parquet
+  loginson export --format jsonl --query 'level:error | fields _time, hostname, _msg' | gzip > errors.jsonl.gz
+  loginson export --data-dir /var/lib/loginson --format raw    from a directory that no server has, or a backup
+
+  duckdb -c \"SELECT hostname, count(*) FROM 'january.parquet' GROUP BY ALL\"
+  python3 -c \"import pandas; print(pandas.read_parquet('january.parquet'))\"
+
+Rows come oldest first by the pieces they are stored in, not line by line; `| sort by (_time)` sorts, in memory. A file that is
+not complete is removed.")]
+pub struct ExportArgs {
+    /// How rows are written
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Which rows, in LogsQL
+    #[arg(long, value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text, default_value = "*")]
+    query: String,
+    /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    start: Option<String>,
+    /// Time before which rows lie
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    end: Option<String>,
+    /// Computed fields to add to rows of jsonl and parquet: _id, _raw, _received
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = ["_id", "_raw", "_received"])]
+    include: Vec<String>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Data directory that no server has, or a backup, instead of a running server
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Configuration file with the rules for types; for --data-dir
+    #[arg(long, value_name = "FILE.toml", requires = "data_dir")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: ExportArgs) -> Result<()> {
+    let mut output = Output::open(args.output.as_deref())?;
+    let result = match &args.data_dir {
+        Some(dir) => at_rest(&args, dir, &mut output),
+        None => by_server(&args, &mut output),
+    };
+    match result {
+        Err(error) if broken_pipe(&error) => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => output.finish(),
+    }
+}
+
+fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    let format = match args.format {
+        Format::Raw => "raw",
+        Format::Jsonl => "jsonl",
+        Format::Parquet => "parquet",
+    };
+    let mut form = vec![("query", args.query.clone()), ("format", format.to_owned())];
+    form.extend(args.start.clone().map(|start| ("start", start)));
+    form.extend(args.end.clone().map(|end| ("end", end)));
+    form.extend(args.include.iter().map(|field| ("include", field.clone())));
+    let response = match client.post_form("/api/v1/export", &form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let mut body = response.into_body().into_reader();
+    let mut buffer = vec![0; 256 << 10];
+    let mut tail = Vec::new();
+    loop {
+        let read =
+            body.read(&mut buffer).context("the export is not complete: the server ended it")?;
+        if read == 0 {
+            break;
+        }
+        output.write(&buffer[..read])?;
+        tail.extend_from_slice(&buffer[..read]);
+        tail.drain(..tail.len().saturating_sub(TAIL_BYTES_MAX));
+    }
+    let last = tail.strip_suffix(b"\n").unwrap_or(&tail);
+    let last = &last[memchr::memrchr(b'\n', last).map_or(0, |at| at + 1)..];
+    if args.format == Format::Jsonl && last.starts_with(b"{\"_error\":") {
+        let error: serde_json::Value = serde_json::from_slice(last)?;
+        let error = super::terminal::escaped(error["_error"].as_str().unwrap_or_default());
+        bail!("the export is not complete: {error}");
+    }
+    Ok(())
+}
+
+fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
+    let now_ns = RealClock::new().now_ns();
+    let query = Query::parse(&args.query, now_ns)?;
+    let time = |flag: &str, text: &Option<String>, default| match text {
+        None => Ok(default),
+        Some(text) => parse_time(text, now_ns).map(|instants| instants.start_ns).ok_or_else(|| {
+            anyhow!("{flag}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z or 15m")
+        }),
+    };
+    let range = TimeRange {
+        start_ns: time("--start", &args.start, i64::MIN)?,
+        end_ns: time("--end", &args.end, i64::MAX)?,
+    };
+    let bar = bytes_bar("exporting", 0);
+    let shown = bar.clone();
+    let directory = super::open_at_rest(dir)?;
+    let source = RestSource::new(Arc::new(RealDisk), directory, parsers(args)?, move |bytes| {
+        shown.inc(bytes);
+    });
+    bar.set_length(source.bytes(range));
+    let limits = Limits { run_time: Duration::MAX, rows_max: u64::MAX, ..Limits::default() };
+    let include = export::fields(args.format, args.include.clone());
+    let context = Context { range, oldest_first: true, include, limits, ..Context::default() };
+    let mut encoder = Encoder::new(args.format);
+    let mut bytes = Vec::new();
+    let mut failed: Option<anyhow::Error> = None;
+    let ran = query::run(&query, &source, &context, &mut |rows| {
+        bytes.clear();
+        let pushed = encoder.push(&rows, &mut bytes).map_err(|error: NoLine| error.into());
+        match pushed.and_then(|()| output.write(&bytes)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    bar.finish_and_clear();
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    ran?;
+    bytes.clear();
+    encoder.finish(&mut bytes);
+    output.write(&bytes)?;
+    let faults = source.faults();
+    for fault in &faults {
+        eprintln!("loginson: left out: {}", super::terminal::escaped(fault));
+    }
+    if !faults.is_empty() {
+        output.keep()?;
+        bail!(
+            "{} parts of {} could not be read; the rest was exported",
+            faults.len(),
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Parsers as the server of that configuration has them: with other rules lines are of other types.
+fn parsers(args: &ExportArgs) -> Result<Parsers> {
+    let raw = match &args.config {
+        Some(path) => RawConfig::read(path)?,
+        None => RawConfig::default(),
+    };
+    let config = Config::try_from(raw)?;
+    let parser = Parser::new(&ParserConfig {
+        types: config.types,
+        syslog_zone_offset_s: config.syslog_zone_s,
+    });
+    Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
+}
+
+/// Where an export goes. A file has its name only when it is complete.
+enum Output {
+    Standard(BufWriter<io::Stdout>),
+    File { file: File, part: PathBuf, whole: PathBuf, complete: bool },
+}
+
+impl Output {
+    fn open(path: Option<&Path>) -> Result<Output> {
+        let Some(whole) = path else {
+            return Ok(Output::Standard(BufWriter::new(io::stdout())));
+        };
+        let part = whole.with_added_extension("part");
+        let file =
+            File::create(&part).with_context(|| format!("cannot write {}", part.display()))?;
+        Ok(Output::File { file, part, whole: whole.to_owned(), complete: false })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Output::Standard(out) => out.write_all(bytes).context("cannot write the export"),
+            Output::File { file, part, .. } => {
+                file.write_all(bytes).with_context(|| format!("cannot write {}", part.display()))
+            }
+        }
+    }
+
+    /// Gives the file its name.
+    fn keep(&mut self) -> Result<()> {
+        match self {
+            Output::Standard(out) => out.flush().context("cannot write the export"),
+            Output::File { file, part, whole, complete } => {
+                file.sync_all()
+                    .and_then(|()| fs::rename(&*part, &*whole))
+                    .with_context(|| format!("cannot write {}", whole.display()))?;
+                *complete = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<()> {
+        match self.keep() {
+            Err(error) if broken_pipe(&error) => Ok(()),
+            kept => kept,
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Output::File { part, complete: false, .. } = self {
+            let _ = fs::remove_file(part);
+        }
+    }
+}
+
+/// Whether our reader went away (`| head`), which is no error.
+fn broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

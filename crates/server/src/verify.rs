@@ -1,0 +1,379 @@
+//! Checks files of a store: every checksum, and every count against every other that says the same.
+//!
+//! A fault is told with file, byte, what was expected and what was found, and the check goes on behind it. Nothing is
+//! changed. Left out: whether event times and fields are those that parsing would give today.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Access, Disk};
+use record::{Batch, FrameError};
+use segment::sealed::{Rollup, SealedFile};
+use segment::{Contents, FrameEntry, Origin, SegmentError, read_frame, read_segment};
+use store::{AtRest, RestSegment, SegmentKind};
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it, when it is at a place.
+    pub offset: Option<u64>,
+    /// Which part of it.
+    pub part: String,
+    /// What should be there; empty when there is nothing to compare.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { file, offset, part, expected, found } = self;
+        write!(f, "{}", file.display())?;
+        if let Some(offset) = offset {
+            write!(f, " at byte {offset}")?;
+        }
+        match expected.is_empty() {
+            true => write!(f, ": {part}: {found}"),
+            false => write!(f, ": {part}: expected {expected}, found {found}"),
+        }
+    }
+}
+
+impl From<SegmentError> for Fault {
+    fn from(error: SegmentError) -> Fault {
+        let fault = |file, offset, part: &str, expected: String, found: String| Fault {
+            file,
+            offset,
+            part: part.to_owned(),
+            expected,
+            found,
+        };
+        match error {
+            SegmentError::Io { path, action, source } => {
+                fault(path, None, &format!("cannot {action}"), String::new(), source.to_string())
+            }
+            SegmentError::Damaged { path, offset, part, expected, found } => {
+                fault(path, Some(offset), part, expected, found)
+            }
+            SegmentError::Version { path, expected, found } => {
+                let (expected, found) = (format!("version {expected}"), format!("version {found}"));
+                fault(path, None, "written by another version of Loginson", expected, found)
+            }
+            SegmentError::Frame { path, offset, source } => {
+                let (part, expected, found) = match source {
+                    FrameError::Checksum { part, expected, found } => (
+                        format!("checksum of the frame's {part}"),
+                        format!("{expected:08x}"),
+                        format!("{found:08x}"),
+                    ),
+                    FrameError::Short { needed, found } => {
+                        ("a frame".into(), format!("{needed} bytes"), format!("{found}"))
+                    }
+                    FrameError::Magic(found) => {
+                        ("a frame".into(), "its first bytes".into(), format!("{found:02x?}"))
+                    }
+                    other => ("a frame".into(), String::new(), other.to_string()),
+                };
+                fault(path, Some(offset), &part, expected, found)
+            }
+        }
+    }
+}
+
+/// Is told how a check goes.
+pub trait Observer {
+    /// So many more bytes of files were dealt with.
+    fn advanced(&mut self, bytes: u64);
+    /// Something is wrong.
+    fn fault(&mut self, fault: Fault);
+    /// Something is worth knowing and not wrong.
+    fn note(&mut self, note: String);
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Segment files.
+    pub files: u64,
+    /// Lines in them that are whole.
+    pub lines: u64,
+    /// Bytes of these lines with their newlines.
+    pub bytes_raw: u64,
+    /// Length of the files.
+    pub bytes: u64,
+}
+
+/// Checks every segment of a directory, and the catalog against them. Calls `each` with each segment and its lines.
+pub fn verify_directory(
+    disk: &dyn Disk,
+    at_rest: &AtRest,
+    observer: &mut dyn Observer,
+    mut each: impl FnMut(&RestSegment, u64),
+) -> Checked {
+    let mut all = Checked::default();
+    at_rest.notes.iter().for_each(|note| observer.note(note.clone()));
+    if let Some(error) = &at_rest.catalog_fault {
+        let file = at_rest.dir.join(store::CATALOG_FILE);
+        let (part, found) = ("the catalog".into(), error.to_string());
+        observer.fault(Fault { file, offset: None, part, expected: String::new(), found });
+    }
+    for (id, row) in &at_rest.missing {
+        observer.fault(Fault {
+            file: at_rest.dir.join(store::SEGMENTS_DIR).join(&row.file),
+            offset: None,
+            part: format!("segment {id}"),
+            expected: format!("{} lines, as the catalog says", row.lines),
+            found: "no file".into(),
+        });
+    }
+    for segment in &at_rest.segments {
+        let checked = verify_segment(disk, segment, observer);
+        each(segment, checked.lines);
+        all.files += 1;
+        all.lines += checked.lines;
+        all.bytes_raw += checked.bytes_raw;
+        all.bytes += segment.bytes;
+    }
+    all
+}
+
+/// Checks one segment file, against its row in the catalog too if it has one.
+pub fn verify_segment(
+    disk: &dyn Disk,
+    segment: &RestSegment,
+    observer: &mut dyn Observer,
+) -> Checked {
+    let mut check = Check { disk, segment, observer, advanced: 0, faults: 0 };
+    let found = match segment.kind {
+        SegmentKind::Hot => check.hot(),
+        SegmentKind::Sealed => check.sealed(),
+    };
+    let (lines, bytes_raw) = found.unwrap_or_else(|error| {
+        check.fault(error.into());
+        (0, 0)
+    });
+    check.against_catalog(lines, bytes_raw);
+    check.observer.advanced(segment.bytes.saturating_sub(check.advanced));
+    Checked { files: 1, lines, bytes_raw, bytes: segment.bytes }
+}
+
+/// A segment being checked.
+struct Check<'a> {
+    disk: &'a dyn Disk,
+    segment: &'a RestSegment,
+    observer: &'a mut dyn Observer,
+    advanced: u64,
+    faults: u64,
+}
+
+impl Check<'_> {
+    fn hot(&mut self) -> Result<(u64, u64), SegmentError> {
+        let path = &self.segment.path;
+        let contents = read_segment(self.disk, path, self.segment.id, self.segment.limit())?;
+        let Contents { header, frames, data_end, origin, .. } = contents;
+        match header {
+            Ok(header) => {
+                self.same(16, "the file header", "segment", self.segment.id, header.segment)
+            }
+            Err(error) => self.fault(error.into()),
+        }
+        match origin {
+            Origin::Index => self.index(&frames, data_end),
+            Origin::Scan(scan) => {
+                let told = scan.damages.len() as u64;
+                scan.damages.into_iter().for_each(|damage| self.fault(damage.into()));
+                if scan.damaged_frames > told {
+                    let found = format!("{} damaged frames in all", scan.damaged_frames);
+                    self.wrong(None, "frames", String::new(), found);
+                }
+                let tail = scan.tail_bytes;
+                if scan.tail_has_frames {
+                    let found =
+                        format!("{tail} bytes that cannot be read, with whole frames in them");
+                    self.wrong(
+                        Some(data_end),
+                        "behind the last good frame",
+                        "the end".into(),
+                        found,
+                    );
+                } else if tail > 0 {
+                    let path = path.display();
+                    self.observer.note(format!(
+                        "{path}: if a crash interrupted a write, the {tail} bytes behind byte {data_end} were never \
+                         acknowledged, and the next start cuts them off"
+                    ));
+                }
+            }
+        }
+        let file = self.disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
+        let (mut lines, mut bytes_raw) = (0, 0);
+        for entry in &frames {
+            match read_frame(&*file, path, entry) {
+                Ok(frame) => {
+                    let mut found = FrameEntry::new(entry.offset, frame.header());
+                    found.set_time_range_ns(entry.time_range_ns().unwrap_or((1, 0)));
+                    if found != *entry {
+                        let (expected, found) = (format!("{entry:?}"), format!("{found:?}"));
+                        self.wrong(
+                            Some(entry.offset),
+                            "a frame and its place in the index",
+                            expected,
+                            found,
+                        );
+                    }
+                    lines += u64::from(frame.header().lines);
+                    bytes_raw += u64::from(frame.header().payload_bytes);
+                }
+                Err(error) => self.fault(error.into()),
+            }
+            self.advanced += u64::from(entry.frame_bytes);
+            self.observer.advanced(entry.frame_bytes.into());
+        }
+        Ok((lines, bytes_raw))
+    }
+
+    /// Whether the index names frames back to back.
+    fn index(&mut self, frames: &[FrameEntry], data_end: u64) {
+        let mut at = segment::HEADER_BYTES as u64;
+        for entry in frames {
+            self.same(entry.offset, "the index", "a frame at byte", at, entry.offset);
+            at = entry.end();
+        }
+        self.same(data_end, "the index", "the end of the frames at byte", at, data_end);
+    }
+
+    fn sealed(&mut self) -> Result<(u64, u64), SegmentError> {
+        let file = SealedFile::open(self.disk, &self.segment.path)?;
+        let footer = Arc::clone(file.footer());
+        self.same(16, "the file header", "segment", self.segment.id, footer.header.segment);
+        let (mut lines, mut bytes_raw) = (0, 0);
+        let mut recount = Recount::new(&footer.rollups);
+        for (place, block) in footer.blocks.iter().enumerate() {
+            match file.verify_block(place) {
+                Ok(batch) => {
+                    lines += batch.len() as u64;
+                    bytes_raw += block.bytes_raw;
+                    recount.add(&batch);
+                }
+                Err(error) => self.fault(error.into()),
+            }
+            self.advanced += block.bytes_disk();
+            self.observer.advanced(block.bytes_disk());
+        }
+        // Without all blocks counts differ for a reason that was told.
+        if self.faults == 0 {
+            self.counts(&footer.rollups, &recount);
+        }
+        Ok((lines, bytes_raw))
+    }
+
+    /// Compares the footer's counts of lines by value with those of the lines.
+    fn counts(&mut self, rollups: &[Rollup], recount: &Recount<'_>) {
+        for (rollup, (_, found)) in rollups.iter().zip(&recount.fields) {
+            let expected = rollup.totals();
+            let values: BTreeSet<&[u8]> =
+                expected.iter().map(|(v, _)| *v).chain(found.keys().map(|v| &v[..])).collect();
+            let count = |value: &[u8]| {
+                expected.iter().filter(|(v, _)| *v == value).map(|(_, lines)| lines).sum::<u64>()
+            };
+            for value in values {
+                let (expected, found) = (count(value), found.get(value).copied().unwrap_or(0));
+                if expected != found {
+                    let part = format!(
+                        "the footer's count of {}={:?}",
+                        rollup.field,
+                        String::from_utf8_lossy(value)
+                    );
+                    self.wrong(None, &part, format!("{expected} lines"), format!("{found}"));
+                }
+            }
+        }
+    }
+
+    fn against_catalog(&mut self, lines: u64, bytes_raw: u64) {
+        let Some(listed) = self.segment.listed.as_ref().filter(|_| self.segment.is_closed()) else {
+            return;
+        };
+        // A damaged file has fewer lines for that reason, which was told.
+        if self.faults == 0 && (lines, bytes_raw) != (listed.lines, listed.bytes_raw) {
+            let expected = format!("{} lines of {} bytes", listed.lines, listed.bytes_raw);
+            let found = format!("{lines} lines of {bytes_raw} bytes");
+            self.wrong(None, "lines, compared with the catalog", expected, found);
+        }
+    }
+
+    fn same(&mut self, offset: u64, part: &str, what: &str, expected: u64, found: u64) {
+        if expected != found {
+            let (expected, found) = (format!("{what} {expected}"), format!("{found}"));
+            self.wrong(Some(offset), part, expected, found);
+        }
+    }
+
+    fn wrong(&mut self, offset: Option<u64>, part: &str, expected: String, found: String) {
+        let (file, part) = (self.segment.path.clone(), part.to_owned());
+        self.fault(Fault { file, offset, part, expected, found });
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.faults += 1;
+        self.observer.fault(fault);
+    }
+}
+
+/// Lines by value.
+type Counts = HashMap<Vec<u8>, u64, foldhash::fast::RandomState>;
+
+/// Lines by value, for the fields that a footer counts.
+struct Recount<'a> {
+    fields: Vec<(&'a str, Counts)>,
+}
+
+impl<'a> Recount<'a> {
+    fn new(rollups: &'a [Rollup]) -> Self {
+        let fields = rollups.iter().map(|rollup| (rollup.field.as_str(), Counts::default()));
+        Recount { fields: fields.collect() }
+    }
+
+    fn add(&mut self, batch: &Batch) {
+        for (field, counts) in &mut self.fields {
+            let id = batch.field_id(field);
+            for row in batch.rows() {
+                let value = id.and_then(|id| row.get(id)).unwrap_or_default();
+                match counts.get_mut(value) {
+                    Some(lines) => *lines += 1,
+                    None => drop(counts.insert(value.to_vec(), 1)),
+                }
+            }
+        }
+    }
+}
+
+/// A file named by itself, as a segment.
+pub fn single_file(disk: &dyn Disk, path: &Path) -> Result<RestSegment, SegmentError> {
+    let bytes = disk.file_bytes(path).map_err(SegmentError::io(path, "get the length of"))?;
+    let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
+    let mut start = [0; 24];
+    let read = file.read_at(&mut start, 0).map_err(SegmentError::io(path, "read"))?;
+    let by_name = path.file_name().and_then(|name| SegmentKind::of_file(name.to_str()?));
+    let kind = match (SegmentKind::of_bytes(&start[..read]), by_name) {
+        (Some(kind), _) => kind,
+        (None, Some((kind, _))) => kind,
+        (None, None) => {
+            return Err(SegmentError::Damaged {
+                path: path.to_owned(),
+                offset: 0,
+                part: "the file header",
+                expected: "that of a hot or sealed segment".into(),
+                found: format!("{:02x?}", &start[..read.min(8)]),
+            });
+        }
+    };
+    // A copy may have any name; the number is in the file then.
+    let in_file = u64::from_le_bytes(start[16..24].try_into().expect("eight bytes"));
+    let id = by_name.map_or(in_file, |(_, id)| id);
+    Ok(RestSegment { id, kind, path: path.to_owned(), bytes, listed: None })
+}

@@ -1,0 +1,331 @@
+//! A data directory, or a backup, that no server has open: looked at without changing a byte, except that SQLite undoes a
+//! change of the catalog that a crash interrupted, as at every opening.
+//!
+//! Which files count is decided as a start of the store decides it: rows marked for deletion and sources of a finished
+//! rewrite do not, a rewrite that was not finished does not. What a start would repair is left as it is and told in
+//! [`AtRest::notes`].
+//!
+//! Left out: event times, deletions that wait to be carried out, and everything that writes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use platform::{Disk, DiskLock, LockError};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use segment::sealed::SealedFile;
+use segment::{Contents, FrameEntry, Origin, SegmentError, read_segment};
+
+use crate::error::StoreError;
+
+/// Name of the catalog in a data directory.
+pub const CATALOG_FILE: &str = "catalog.sqlite";
+const JOURNAL_FILE: &str = "catalog.sqlite-journal";
+/// Name of the directory of segments in a data directory.
+pub const SEGMENTS_DIR: &str = "segments";
+
+/// Which form a segment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SegmentKind {
+    /// Frames as they arrived.
+    Hot,
+    /// Columns.
+    Sealed,
+}
+
+impl SegmentKind {
+    /// The kind and number of a segment by its file name; none when it is no segment's name.
+    pub fn of_file(name: &str) -> Option<(SegmentKind, u64)> {
+        let (number, extension) = name.split_once('.')?;
+        let kind = match extension {
+            "hot" => SegmentKind::Hot,
+            "sealed" => SegmentKind::Sealed,
+            _ => return None,
+        };
+        let id: u64 = number.parse().ok()?;
+        (id > 0 && id.to_string() == number).then_some((kind, id))
+    }
+
+    /// The kind of a segment by the first bytes of its file.
+    pub fn of_bytes(start: &[u8]) -> Option<SegmentKind> {
+        match start.get(..8)? {
+            b"LGNHOTSG" => Some(SegmentKind::Hot),
+            b"LGNSEALD" => Some(SegmentKind::Sealed),
+            _ => None,
+        }
+    }
+}
+
+/// What the catalog says of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Where it is in its life: `hot`, `rolled`, `sealed`, ….
+    pub state: String,
+    /// Its file.
+    pub file: String,
+    /// Lines in it. Of a hot segment that was not closed this is an old number.
+    pub lines: u64,
+    /// Bytes of its lines with their newlines; likewise.
+    pub bytes_raw: u64,
+    /// First byte behind its frames; counts for the state `kept`.
+    pub data_end: u64,
+}
+
+/// A segment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestSegment {
+    /// Its number.
+    pub id: u64,
+    /// Its form.
+    pub kind: SegmentKind,
+    /// Its file.
+    pub path: PathBuf,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Its row in the catalog; none when that was lost or not written yet.
+    pub listed: Option<Listed>,
+}
+
+impl RestSegment {
+    /// Whether the catalog's counts of it are final.
+    pub fn is_closed(&self) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.state != "hot")
+    }
+
+    /// How much of its file counts; none for all.
+    pub fn limit(&self) -> Option<u64> {
+        self.listed.as_ref().filter(|listed| listed.state == "kept").map(|listed| listed.data_end)
+    }
+}
+
+/// A data directory that nobody writes.
+pub struct AtRest {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its segments, hot and sealed, by number.
+    pub segments: Vec<RestSegment>,
+    /// Rows of the catalog whose file is not there: number and row.
+    pub missing: Vec<(u64, Listed)>,
+    /// Why the catalog could not be used, if it could not.
+    pub catalog_fault: Option<StoreError>,
+    /// What the next start will repair.
+    pub notes: Vec<String>,
+    _lock: Option<Box<dyn DiskLock>>,
+}
+
+impl AtRest {
+    /// Whether a directory looks like a data directory or a backup.
+    pub fn is_one(disk: &dyn Disk, dir: &Path) -> bool {
+        disk.list(&dir.join(SEGMENTS_DIR)).is_ok()
+    }
+
+    /// Looks at a directory. While it is being looked at no server can have it.
+    ///
+    /// Errors: a server has it; it is no data directory or cannot be read.
+    pub fn open(disk: &dyn Disk, dir: &Path) -> Result<AtRest, StoreError> {
+        let segments_dir = dir.join(SEGMENTS_DIR);
+        let lock = lock(disk, dir)?;
+        let names = disk.list(&segments_dir).map_err(|source| StoreError::Io {
+            path: segments_dir.clone(),
+            action: "read it as the segments of a data directory",
+            source,
+        })?;
+        let mut at_rest = AtRest {
+            dir: dir.to_owned(),
+            segments: Vec::new(),
+            missing: Vec::new(),
+            catalog_fault: None,
+            notes: Vec::new(),
+            _lock: lock,
+        };
+        let mut rows = match read_catalog(disk, dir) {
+            Ok(rows) => rows,
+            Err(error) => {
+                at_rest.catalog_fault = Some(error);
+                BTreeMap::new()
+            }
+        };
+        for name in names {
+            let path = segments_dir.join(&name);
+            if let Some((kind, id)) = SegmentKind::of_file(&name) {
+                let listed = rows.get(&id).filter(|row| row.file == name).cloned();
+                if listed.as_ref().is_some_and(|row| row.state == "deleting") {
+                    at_rest.notes.push(format!("{}: is about to be deleted", path.display()));
+                    continue;
+                }
+                let bytes =
+                    disk.file_bytes(&path).map_err(StoreError::io(&path, "get the length of"))?;
+                at_rest.segments.push(RestSegment { id, kind, path, bytes, listed });
+            } else {
+                at_rest.notes.push(format!("{}: is none of the segments", path.display()));
+            }
+        }
+        at_rest.segments.sort_by_key(|segment| (segment.id, segment.kind));
+        let replaced = at_rest.leave_out_replaced(disk);
+        let there: BTreeSet<u64> = at_rest.segments.iter().map(|segment| segment.id).collect();
+        rows.retain(|id, row| {
+            row.state != "deleting" && !there.contains(id) && !replaced.contains(id)
+        });
+        at_rest.missing = rows.into_iter().collect();
+        Ok(at_rest)
+    }
+
+    /// Leaves out the sources of rewrites whose last step, that to the catalog, was not done; returns their numbers.
+    fn leave_out_replaced(&mut self, disk: &dyn Disk) -> BTreeSet<u64> {
+        let unlisted = self
+            .segments
+            .iter()
+            .filter(|segment| segment.kind == SegmentKind::Sealed && segment.listed.is_none());
+        let replaced: BTreeSet<u64> = unlisted
+            .filter_map(|segment| SealedFile::open(disk, &segment.path).ok())
+            .flat_map(|file| file.footer().replaces.clone())
+            .collect();
+        let notes = &mut self.notes;
+        self.segments.retain(|segment| {
+            let counts = !replaced.contains(&segment.id);
+            if !counts {
+                let path = segment.path.display();
+                notes.push(format!("{path}: its lines stand in a newer segment"));
+            }
+            counts
+        });
+        replaced
+    }
+
+    /// The frames of every hot segment, each frame once: what was written again after a failed write counts in the later
+    /// file. A file that cannot be read comes with its error.
+    pub fn hot_contents(
+        &self,
+        disk: &dyn Disk,
+    ) -> Vec<(&RestSegment, Result<Contents, SegmentError>)> {
+        let hot = self.segments.iter().filter(|segment| segment.kind == SegmentKind::Hot);
+        let mut found: Vec<_> = hot
+            .map(|segment| {
+                (segment, read_segment(disk, &segment.path, segment.id, segment.limit()))
+            })
+            .collect();
+        let mut later: HashSet<(u32, u64)> = HashSet::new();
+        let scanned = |contents: &Contents| matches!(contents.origin, Origin::Scan(_));
+        let is_scanned = |contents: &Result<Contents, _>| contents.as_ref().is_ok_and(scanned);
+        let first = found.iter().position(|(_, contents)| is_scanned(contents));
+        for (_, contents) in found.iter_mut().skip(first.unwrap_or(usize::MAX)).rev() {
+            let Ok(contents) = contents else { continue };
+            let key = |entry: &FrameEntry| (entry.node, entry.sequence);
+            if scanned(contents) {
+                contents.frames.retain(|entry| !later.contains(&key(entry)));
+            }
+            later.extend(contents.frames.iter().map(key));
+        }
+        found
+    }
+}
+
+/// Takes the lock of a data directory. A backup has none, and a directory that cannot be written cannot be in use.
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreError> {
+    let path = dir.join("LOCK");
+    if disk.file_bytes(&path).is_err() {
+        return Ok(None);
+    }
+    match disk.lock(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::Held { holder }) => {
+            Err(StoreError::Locked { data_dir: dir.to_owned(), holder })
+        }
+        Err(LockError::Io(_)) => Ok(None),
+    }
+}
+
+/// Copies the catalog of a data directory, whole and as one file. When a server has the directory, it must not change the
+/// catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
+pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
+    let path = dir.join(CATALOG_FILE);
+    let copy = || {
+        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // As a backup by SQLite's own interface, and without the pages that are not used.
+        connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map(|_| ())
+    };
+    let file = path.display().to_string();
+    copy().map_err(|source| StoreError::Catalog { file, source })
+}
+
+/// The rows of the catalog, by number; none when there is no catalog. What is read here is in every version of the tables.
+fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
+    let path = dir.join(CATALOG_FILE);
+    let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
+        return Ok(BTreeMap::new());
+    };
+    // What is to be undone stands in the journal then; a connection that may not write could not even read.
+    let interrupted =
+        fs::metadata(path.with_file_name(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0);
+    let read = || {
+        let flags = match interrupted {
+            true => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            false => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let connection = Connection::open_with_flags(&path, flags)?;
+        let check: Option<String> =
+            connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).optional()?;
+        if let Some(fault) = check.filter(|text| text != "ok") {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            return Err(rusqlite::Error::SqliteFailure(code, Some(fault)));
+        }
+        let sql = "SELECT id, state, file, lines, bytes_raw, data_end FROM segments ORDER BY id";
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| {
+            let number = |place: usize| row.get::<_, i64>(place).map(|value| value as u64);
+            let listed = Listed {
+                state: row.get(1)?,
+                file: row.get(2)?,
+                lines: number(3)?,
+                bytes_raw: number(4)?,
+                data_end: number(5)?,
+            };
+            Ok((number(0)?, listed))
+        })?;
+        rows.collect()
+    };
+    let file = path.display().to_string();
+    read().map_err(|source| StoreError::Catalog { file, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_catalog_that_a_crash_interrupted_is_undone() {
+        let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = before.path().join(CATALOG_FILE);
+        crate::catalog::Catalog::open(Some(file.clone())).unwrap();
+        let connection = Connection::open(&file).unwrap();
+        // So small a cache that the change reaches the file before it is committed.
+        connection.execute_batch("PRAGMA journal_mode = TRUNCATE; PRAGMA cache_size = 1;").unwrap();
+        connection.execute_batch("BEGIN; CREATE TABLE t (x); ").unwrap();
+        for _ in 0..200 {
+            connection.execute("INSERT INTO t VALUES (zeroblob(4000))", []).unwrap();
+        }
+        for name in [CATALOG_FILE, JOURNAL_FILE] {
+            fs::copy(before.path().join(name), after.path().join(name)).unwrap();
+        }
+        assert!(fs::metadata(after.path().join(JOURNAL_FILE)).unwrap().len() > 0);
+        assert_eq!(read_catalog(&platform::RealDisk, after.path()).unwrap(), BTreeMap::new());
+        copy_catalog(after.path(), &after.path().join("copy")).unwrap();
+        assert!(copy_catalog(after.path(), &after.path().join("copy")).is_err(), "it is there");
+    }
+
+    #[test]
+    fn only_names_of_segments_are_segments() {
+        for (name, expected) in [
+            ("1.hot", Some((SegmentKind::Hot, 1))),
+            ("12.sealed", Some((SegmentKind::Sealed, 12))),
+            ("12.sealing", None),
+            ("0.hot", None),
+            ("01.hot", None),
+            ("1.hot.damaged", None),
+            ("hot", None),
+            ("../1.hot", None),
+        ] {
+            assert_eq!(SegmentKind::of_file(name), expected, "{name}");
+        }
+    }
+}
