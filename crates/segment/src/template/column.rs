@@ -26,6 +26,9 @@ pub(super) const TEMPLATES: u8 = 6;
 
 /// Encodings within encodings. Deeper ones are refused when read, too.
 pub(super) const DEPTH_MAX: usize = 8;
+/// How often the text of the block is taken apart, in all columns together; what is left is written as it is.
+/// Real logs need less than half of it, made-up ones would take minutes without.
+const WORK_TEXTS_MAX: usize = 16;
 /// Columns with fewer values are written as they are: no other encoding would pay for its description.
 const VALUES_MIN: usize = 6;
 /// Values that another encoding makes this many times smaller are not tried as they are.
@@ -60,13 +63,16 @@ struct Choice {
 
 /// Encodes the values at `spans` of `text`.
 pub(super) fn encode(text: &[u8], spans: &[Span], estimator: &mut Estimator) -> Column {
-    let mut chooser = Chooser { text, estimator };
+    let bytes_left = (text.len() + spans.len()).saturating_mul(WORK_TEXTS_MAX);
+    let mut chooser = Chooser { text, estimator, bytes_left };
     chooser.choose(spans, Grain::Line, 0).column
 }
 
 struct Chooser<'a, 'e> {
     text: &'a [u8],
     estimator: &'e mut Estimator,
+    /// What may still be taken apart, bytes.
+    bytes_left: usize,
 }
 
 impl Chooser<'_, '_> {
@@ -79,9 +85,11 @@ impl Chooser<'_, '_> {
             let cost = 2 + first.len() as u32;
             return Choice { column: Column::Same(first.of(text).to_vec()), cost };
         }
-        if spans.len() < VALUES_MIN || depth == DEPTH_MAX {
+        let bytes = spans.len() + spans.iter().map(Span::len).sum::<usize>();
+        if spans.len() < VALUES_MIN || depth == DEPTH_MAX || bytes > self.bytes_left {
             return self.plain(spans);
         }
+        self.bytes_left -= bytes;
         let mut best = Digits::encode(text, spans, self.estimator)
             .map(|digits| Choice { cost: 2 + digits.cost(), column: Column::Digits(digits) });
         let enough = ENOUGH_BYTES + spans.len() as u32 / ENOUGH_VALUES_PER_BYTE;
@@ -95,7 +103,6 @@ impl Chooser<'_, '_> {
                 keep_better(&mut best, self.templates(spans, grain, depth));
             }
         }
-        let bytes: usize = spans.iter().map(Span::len).sum();
         match best {
             Some(best) if best.cost < bytes as u32 / PLAIN_RATIO_MAX => best,
             Some(best) => {

@@ -20,6 +20,8 @@ use crate::hash::{fold, hash64};
 const VARIES: u64 = 0x5bd1_e995_97f4_a7c1;
 /// Rounds of merging: as many tokens of one shape can come to vary by merging.
 const ROUNDS_MAX: usize = 8;
+/// Tokens of shapes that all rounds together look at; then the shapes stay as they are.
+const MERGE_TOKENS_MAX: usize = 1 << 21;
 /// Shapes that must differ in one token for it to vary.
 const MERGE_SHAPES_MIN: u32 = 3;
 /// Rows a shape has on average, beyond which its words rather stand still.
@@ -79,10 +81,13 @@ pub(super) fn learn(text: &[u8], spans: &[Span], grain: Grain) -> Split {
         values.token_ends.push(values.tokens.len() as u32);
     }
     let (mut shapes, mut by_key, row_shapes) = shapes_of(&values);
+    let mut tokens_left = MERGE_TOKENS_MAX;
     for _ in 0..ROUNDS_MAX {
-        if !merge(&mut shapes, &mut by_key) {
+        let tokens: usize = shapes.iter().map(|shape| shape.tokens.len()).sum();
+        if tokens > tokens_left || !merge(&mut shapes, &mut by_key) {
             break;
         }
+        tokens_left -= tokens;
     }
     cut_rare(&mut shapes);
     extract(&values, &shapes, &row_shapes)
