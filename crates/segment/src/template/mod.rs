@@ -53,8 +53,10 @@ use wire::{Reader, put_varint};
 pub const SECTIONS: usize = 3;
 /// Largest text of a column. The caller cuts its blocks far below.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
-/// How far around an occurrence of a needle its meaning may depend on the text, bytes: one character.
-pub const CONTEXT_BYTES: usize = 4;
+/// Whether an occurrence of a needle counts, by a text and where in it the needle begins. It may look at the
+/// character (UTF-8) before and the one behind the needle, and must not depend on anything farther away.
+pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
+
 const VERSION: u64 = 1;
 
 /// The sections are not what was written.
@@ -187,13 +189,11 @@ impl<'a> TemplateColumn<'a> {
         self.decode_where(|row| wanted[row])
     }
 
-    /// The rows whose value contains `needle`, ascending. `accept` says of each occurrence, by a text and where
-    /// in it the needle begins, whether it counts; it may look [`CONTEXT_BYTES`] beyond both ends of the needle
-    /// and must not depend on more. For any occurrence: `&|_, _| true`.
+    /// The rows whose value contains `needle`, ascending: anywhere, or where `accept` says that it counts.
     pub fn matching_rows(
         &self,
         needle: &[u8],
-        accept: &dyn Fn(&[u8], usize) -> bool,
+        accept: Option<Accept<'_>>,
     ) -> Result<Vec<u32>, CodecError> {
         let found = self.matching(needle, accept)?;
         Ok((0..).zip(found).filter_map(|(row, found)| found.then_some(row)).collect())
@@ -203,16 +203,12 @@ impl<'a> TemplateColumn<'a> {
     pub fn count_containing(
         &self,
         needle: &[u8],
-        accept: &dyn Fn(&[u8], usize) -> bool,
+        accept: Option<Accept<'_>>,
     ) -> Result<usize, CodecError> {
         Ok(self.matching(needle, accept)?.into_iter().filter(|&found| found).count())
     }
 
-    fn matching(
-        &self,
-        needle: &[u8],
-        accept: &dyn Fn(&[u8], usize) -> bool,
-    ) -> Result<Vec<bool>, CodecError> {
+    fn matching(&self, needle: &[u8], accept: Option<Accept<'_>>) -> Result<Vec<bool>, CodecError> {
         let mut found = vec![false; self.len()];
         let needle = Needle::new(needle, accept);
         search::matching(&self.view, &needle, &mut self.budget(), &mut found)?;

@@ -9,29 +9,32 @@ use memchr::memmem::Finder;
 
 use super::texts::Builder;
 use super::view::{Kind, Template, TemplatesView, View};
-use super::{CONTEXT_BYTES, CodecError, class_of};
+use super::{Accept, CodecError, class_of};
 
-/// What is searched for: `accept` says of an occurrence, by the text and where it begins in it, whether it
-/// counts. It may look at the needle and at [`CONTEXT_BYTES`] on each side of it.
+/// Bytes of the longest character in UTF-8.
+const CHARACTER_BYTES: usize = 4;
+
+/// What is searched for.
 pub(super) struct Needle<'n> {
     finder: Finder<'n>,
-    accept: &'n dyn Fn(&[u8], usize) -> bool,
+    accept: Option<Accept<'n>>,
     /// The class of each of its bytes.
     classes: Vec<u8>,
 }
 
 impl<'n> Needle<'n> {
-    pub fn new(needle: &'n [u8], accept: &'n dyn Fn(&[u8], usize) -> bool) -> Self {
+    pub fn new(needle: &'n [u8], accept: Option<Accept<'n>>) -> Self {
         let classes = needle.iter().map(|&b| class_of(b)).collect();
         Needle { finder: Finder::new(needle), accept, classes }
     }
 
     /// The same wherever it stands.
     fn anywhere(&self) -> Needle<'_> {
-        fn any(_: &[u8], _: usize) -> bool {
-            true
-        }
-        Needle { finder: self.finder.as_ref(), accept: &any, classes: self.classes.clone() }
+        Needle { finder: self.finder.as_ref(), accept: None, classes: self.classes.clone() }
+    }
+
+    fn accepts(&self, text: &[u8], at: usize) -> bool {
+        self.accept.is_none_or(|accept| accept(text, at))
     }
 
     fn bytes(&self) -> &[u8] {
@@ -41,7 +44,7 @@ impl<'n> Needle<'n> {
     fn is_in(&self, text: &[u8]) -> bool {
         let mut from = 0;
         while let Some(found) = self.finder.find(&text[from..]) {
-            if (self.accept)(text, from + found) {
+            if self.accepts(text, from + found) {
                 return true;
             }
             from += found + 1;
@@ -215,11 +218,18 @@ fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) ->
 
 /// Whether the needle stands in a text whatever is around it, beyond the beginning and end of the value.
 fn stands_in(piece: &[u8], first: bool, last: bool, needle: &Needle<'_>) -> bool {
+    if needle.accept.is_none() {
+        return needle.finder.find(piece).is_some();
+    }
     let length = needle.bytes().len();
     needle.finder.find_iter(piece).any(|at| {
-        let known_before = first || at >= CONTEXT_BYTES;
-        let known_behind = last || at + length + CONTEXT_BYTES <= piece.len();
-        known_before && known_behind && (needle.accept)(piece, at)
+        // An ASCII byte is a whole character; of others up to three more bytes may matter.
+        let (before, behind) = (&piece[..at], &piece[at + length..]);
+        let known_before =
+            first || before.len() >= CHARACTER_BYTES || before.last().is_some_and(u8::is_ascii);
+        let known_behind =
+            last || behind.len() >= CHARACTER_BYTES || behind.first().is_some_and(u8::is_ascii);
+        known_before && known_behind && needle.accepts(piece, at)
     })
 }
 

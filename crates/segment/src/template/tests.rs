@@ -30,24 +30,19 @@ fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
     let some: Vec<_> = rows.iter().map(|&row| texts.get(row as usize)).collect();
     assert!(column.decode_rows(&rows).unwrap() == texts_of(&some), "rows differ");
     for needle in needles {
-        for accept in [any_occurrence, whole_word] {
+        let whole = |text: &[u8], at: usize| whole_word(text, at, needle.len());
+        for accept in [None, Some(&whole as Accept<'_>)] {
             let naive = |row: &u32| {
                 let value = texts.get(*row as usize);
-                let fits = |at: &usize| {
-                    value[*at..].starts_with(needle) && accept(value, *at, needle.len())
-                };
-                (0..=value.len()).any(|at| fits(&at))
+                (0..=value.len()).any(|at| {
+                    value[at..].starts_with(needle) && accept.is_none_or(|accept| accept(value, at))
+                })
             };
             let expected: Vec<u32> = (0..values.len() as u32).filter(naive).collect();
-            let found =
-                column.matching_rows(needle, &|text, at| accept(text, at, needle.len())).unwrap();
+            let found = column.matching_rows(needle, accept).unwrap();
             assert_eq!(found, expected, "needle {:?}", needle.escape_ascii().to_string());
         }
     }
-}
-
-fn any_occurrence(_: &[u8], _: usize, _: usize) -> bool {
-    true
 }
 
 fn whole_word(text: &[u8], at: usize, length: usize) -> bool {
@@ -170,7 +165,7 @@ fn damage_is_an_error_or_other_text_and_never_a_panic() {
         if let Ok(decoded) = column.decode() {
             assert!(decoded.len() == values.len() && decoded.bytes.len() <= texts.bytes.len());
         }
-        let _ = column.matching_rows(b"user", &|_, _| true);
+        let _ = column.matching_rows(b"user", None);
         let _ = column.outline(&<[u8]>::len);
     };
     for section in 0..SECTIONS {
@@ -277,7 +272,7 @@ proptest! {
         let tables = [&[1][..], &tables].concat();
         if let Ok(column) = TemplateColumn::open([&tables, &numbers, &numbers], rows, 1000) {
             let _ = column.decode();
-            let _ = column.matching_rows(b"a", &|_, _| true);
+            let _ = column.matching_rows(b"a", None);
         }
     }
 }
