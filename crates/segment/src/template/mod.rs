@@ -19,6 +19,21 @@
 //! A needle that stands in the text of a template is counted without opening any line of it; only lines of
 //! templates whose slots could hold it are looked at ([`TemplateColumn::matching_rows`]).
 //!
+//! How far it goes, whole lines as values (`examples/text_codec.rs`): blocks of the twelve sample logs of
+//! 0.15–2.4 MB become 2.35 times smaller than with zstd -3, 1.69 times smaller than with zstd -19, at level 19.
+//! Levels and blocks, as the geometric mean of the ratio to zstd -3 in the same blocks, three generated logs of
+//! 16 MiB:
+//!
+//! | block | 3 | 6 | 9 | 12 | 15 | 19 |
+//! |---|---|---|---|---|---|---|
+//! | 2 MiB | 2.01 | 2.04 | 2.06 | 2.07 | 2.15 | 2.15 |
+//! | 4 MiB | 2.20 | 2.26 | 2.26 | 2.27 | 2.32 | 2.37 |
+//! | 8 MiB | 2.62 | 2.69 | 2.70 | 2.71 | 2.74 | 2.82 |
+//!
+//! Levels above 9 give one to five parts in a hundred more and take five to thirty times as long; larger blocks give
+//! more than any level, and cost memory and the time of reading a single line. A longer window gives nothing:
+//! the sections of a block fit the usual one.
+//!
 //! Invariants: encoding is a function of the values alone; decoding gives the values or an error, and takes
 //! memory in proportion to the text and the rows that the caller says there are.
 //!
