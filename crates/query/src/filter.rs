@@ -15,6 +15,7 @@ use std::fmt;
 pub(crate) use parse::parse_filter;
 pub(crate) use parse_time::parse_duration_argument;
 pub(crate) use select::Selector;
+pub(crate) use word::PhraseFinder;
 
 use crate::cursor::{quote, quote_name};
 use crate::number::parse_number;

@@ -12,6 +12,7 @@
 
 mod bitmap;
 mod block;
+mod counting;
 mod cursor;
 mod endpoint;
 mod error;

@@ -67,7 +67,7 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
     }
 }
 
-fn is_stored(name: &str) -> bool {
+pub(crate) fn is_stored(name: &str) -> bool {
     !matches!(name, "_time" | "_received" | "_raw" | "_id" | "_stream")
 }
 

@@ -151,6 +151,11 @@ pub(crate) trait Processor {
     /// Takes rows; hands on what it can. Break: it wants no more.
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
+    /// Takes a number of rows that were counted elsewhere; only for pipes that count all rows and do nothing else.
+    fn add_counted(&mut self, _rows: u64) {
+        unreachable!("only stats counts rows that it has not seen");
+    }
+
     /// Hands on what it kept; no more rows come.
     fn finish(&mut self, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
         Ok(())

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use record::Batch;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, Lines, Scratch};
+use crate::counting::Counting;
 use crate::filter::Selector;
 use crate::needs::Needs;
 use crate::newest::Newest;
@@ -291,6 +292,7 @@ impl Run<'_> {
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
         let selector = Selector::new(query.filter());
         let needs = Needs::new(query.filter());
+        let counting = Counting::of(query);
         for unit in &units {
             self.check()?;
             progress.units_done.fetch_add(1, Relaxed);
@@ -306,6 +308,18 @@ impl Run<'_> {
             if !needs.may_be_in(&**unit)? {
                 progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
                 self.outcome.units_skipped += 1;
+                continue;
+            }
+            if let Some(counting) = &counting
+                && known.is_some_and(|(oldest, newest)| {
+                    range.contains(oldest) && range.contains(newest)
+                })
+                && let Some(rows) = counting.count_in(&**unit)?
+            {
+                stages[0].add_counted(rows);
+                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+                self.outcome.lines_scanned += unit.lines();
+                progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
                 continue;
             }
             let Some(batch) = unit.load()? else {

@@ -54,6 +54,16 @@ pub trait Source: Send + Sync {
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
 }
 
+/// Which lines are to be counted: those whose field holds a text.
+pub struct Counted<'a> {
+    /// The field, a stored one.
+    pub field: &'a str,
+    /// The text, not empty.
+    pub text: &'a [u8],
+    /// Whether an occurrence counts, by value and place in it; looks at most one character beyond both ends.
+    pub accept: &'a dyn Fn(&[u8], usize) -> bool,
+}
+
 /// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.
 pub trait ScanUnit: Send + Sync {
     /// Earliest and latest event time, both inclusive, when known without reading.
@@ -68,6 +78,10 @@ pub trait ScanUnit: Send + Sync {
     /// For each phrase whether some value of its lines may hold it; found out with less than reading it. None where
     /// that is not known.
     fn may_hold(&self, _phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+        Ok(None)
+    }
+    /// How many of its lines those are, when that is found out with less than reading it all.
+    fn count(&self, _counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
         Ok(None)
     }
 }

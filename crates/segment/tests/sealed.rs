@@ -298,3 +298,65 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     assert!(filters > 3, "{filters}");
     assert!(absent > filters * 95, "{absent} of {}", filters * 100);
 }
+
+/// Not in the middle of a word.
+fn at_word(value: &[u8], at: usize, length: usize) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    !is_word(at.checked_sub(1).and_then(|before| value.get(before)))
+        && !is_word(value.get(at + length))
+}
+
+#[test]
+fn counting_columns_agrees_with_looking_at_every_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut told = 0;
+    for effort in [Effort::Fast, Effort::Best] {
+        let path = path(&dir, &format!("{effort:?}"));
+        let options = SealOptions { block_bytes: 100 << 10, ..SealOptions::new(effort) };
+        seal(&path, &parse(&corpus()), options);
+        let file = SealedFile::open(&RealDisk, &path).unwrap();
+        let texts = [
+            "error",
+            "a",
+            "1",
+            "session opened",
+            "PacketResponder 1",
+            "GET",
+            "info",
+            "sshd",
+            "10.",
+            ": ",
+            "Mozilla/5.0 (X11",
+            "absent text",
+        ];
+        for place in 0..file.footer().blocks.len() {
+            let block = file.read_block(place).unwrap();
+            for field in ["_msg", "level", "path", "type", "absent", "hostname"] {
+                for text in texts {
+                    let text = text.as_bytes();
+                    for words in [false, true] {
+                        let accept =
+                            |value: &[u8], at: usize| !words || at_word(value, at, text.len());
+                        let holds = |row: &Row<'_>| {
+                            let value = row.get_by_name(field).unwrap_or_default();
+                            let found =
+                                |at: usize| value[at..].starts_with(text) && accept(value, at);
+                            (0..value.len()).any(found)
+                        };
+                        let expected = block.rows().filter(holds).count() as u64;
+                        let found = file.count_lines(place, field, text, &accept).unwrap();
+                        if let Some(found) = found {
+                            let text = String::from_utf8_lossy(text);
+                            assert_eq!(
+                                found, expected,
+                                "{effort:?} {place} {field} {text:?} {words}"
+                            );
+                            told += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(told > 2_000, "{told}");
+}

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use query::source::{Phrase, ScanUnit, Source, SourceError, TimeRange};
+use query::source::{Counted, Phrase, ScanUnit, Source, SourceError, TimeRange};
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::required_tokens;
 use store::{FrameHandle, Store, StoreError, Unit};
@@ -129,5 +129,17 @@ impl ScanUnit for StoredUnit {
         let sets: Vec<_> = phrases.iter().map(words).collect();
         let held = file.may_contain(block.position().frame as usize, &sets);
         held.map_err(|error| SourceError(error.to_string()))
+    }
+
+    fn count(&self, counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(None) };
+        // Lines in memory are looked at faster than columns are decompressed.
+        if block.cached().is_some() {
+            return Ok(None);
+        }
+        let Some(file) = block.file().map_err(told)? else { return Ok(None) };
+        let Counted { field, text, accept } = counted;
+        file.count_lines(block.position().frame as usize, field, text, accept)
+            .map_err(|error| SourceError(error.to_string()))
     }
 }

@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use crate::cursor::is_word_char;
 
 /// Finds a phrase or a prefix of one.
-pub(super) struct PhraseFinder {
+pub(crate) struct PhraseFinder {
     finder: Finder<'static>,
     starts_with_word: bool,
     ends_with_word: bool,
@@ -30,14 +30,20 @@ impl PhraseFinder {
         self.find_from(value, 0).is_some()
     }
 
+    /// Whether an occurrence at `start` is a match: no word goes on beyond it.
+    #[inline]
+    pub fn accepts(&self, value: &[u8], start: usize) -> bool {
+        let end = start + self.finder.needle().len();
+        !(self.starts_with_word && word_before(value, start)
+            || self.ends_with_word && word_behind(value, end))
+    }
+
     /// The end of the first occurrence at or behind `from`.
     pub fn find_from(&self, value: &[u8], mut from: usize) -> Option<usize> {
         let length = self.finder.needle().len();
         while let Some(found) = self.finder.find(&value[from..]) {
             let (start, end) = (from + found, from + found + length);
-            let goes_on = self.starts_with_word && word_before(value, start)
-                || self.ends_with_word && word_behind(value, end);
-            if !goes_on {
+            if self.accepts(value, start) {
                 return Some(end);
             }
             from = start + 1;

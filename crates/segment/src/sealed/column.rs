@@ -436,6 +436,35 @@ impl<'a> Column<'a> {
     }
 }
 
+impl Column<'_> {
+    /// Values for which `holds` does; those of a dictionary are asked about once. Text that writes the event time is no
+    /// field and has none.
+    pub(crate) fn count_where(&self, holds: &dyn Fn(&[u8]) -> bool) -> u64 {
+        match self {
+            Column::Dictionary { values, codes, count } => {
+                let held: Vec<bool> = values.iter().map(holds).collect();
+                match codes.is_empty() {
+                    true => u64::from(held.first() == Some(&true)) * *count as u64,
+                    false => codes.iter().filter(|&&code| held[usize::from(code)]).count() as u64,
+                }
+            }
+            Column::Numbers(numbers) => {
+                numbers.iter().filter(|number| holds(number.to_string().as_bytes())).count() as u64
+            }
+            Column::Text { text, ends, gap } => {
+                let mut from = 0;
+                let value = |&end: &u32| {
+                    let value = &text[from as usize..end as usize];
+                    from = end + gap;
+                    holds(value)
+                };
+                ends.iter().map(value).filter(|held| *held).count() as u64
+            }
+            Column::Time(_) => 0,
+        }
+    }
+}
+
 fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column<'static>> {
     let mut cursor = Cursor::new(tables);
     let text_bytes = cursor.count(TEXT_BYTES_MAX)?;

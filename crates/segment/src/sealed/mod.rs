@@ -18,6 +18,7 @@ mod block;
 mod bytes;
 mod column;
 mod compress;
+mod count;
 mod footer;
 mod gather;
 mod ints;

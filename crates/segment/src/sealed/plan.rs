@@ -52,7 +52,7 @@ impl Plan {
         let fixed = fixed_places(layout, readers);
         let place = |field: usize| match layout.fields[field].1 {
             Kind::InLine => fixed[field].map(|(from, to)| (Place::Line(from), to - from)),
-            Kind::Shared { at, length } => Some((Place::Shared(at), length)),
+            Kind::Shared { at, length, .. } => Some((Place::Shared(at), length)),
             Kind::Empty => Some((Place::Line(0), 0)),
             Kind::Made(_) => None,
         };
@@ -172,7 +172,9 @@ impl Plan {
         for (&(name, kind), &(from, to)) in self.own.iter().zip(spans) {
             match kind {
                 Kind::InLine => builder.push_field(name, Place::Line(from), to - from),
-                Kind::Shared { at, length } => builder.push_field(name, Place::Shared(at), length),
+                Kind::Shared { at, length, .. } => {
+                    builder.push_field(name, Place::Shared(at), length)
+                }
                 Kind::Made(column) => {
                     let arena = builder.arena();
                     let at = arena.len() as u32;

@@ -9,9 +9,10 @@ use record::Batch;
 use super::bytes::Corrupt;
 use super::column::Encoding;
 use super::compress::Decompressor;
+use super::count::{Needle, count};
 use super::footer::{
-    BlockEntry, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer, damage,
-    malformed,
+    BlockEntry, Chunk, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer,
+    damage, malformed,
 };
 use super::restore::{Listing, lines_crc, restore};
 use crate::error::SegmentError;
@@ -162,6 +163,62 @@ impl SealedFile {
         listing.columns.iter().map(describe).collect()
     }
 
+    /// The lines of block `place` whose field holds `text`, which is not empty; an occurrence counts if `accept` says so
+    /// of the value and the place in it, for which it may look one character beyond both ends. None where that cannot
+    /// be told without putting lines together. Reads the columns of that field and no others.
+    pub fn count_lines(
+        &self,
+        place: usize,
+        field: &str,
+        text: &[u8],
+        accept: &dyn Fn(&[u8], usize) -> bool,
+    ) -> Result<Option<u64>, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let pack = self.read_chunk(entry, 0)?;
+        // An error of reading goes past the count, which knows no files.
+        let mut failed = None;
+        let counted = count(&pack, field, &Needle::new(text, accept), &mut |number| {
+            self.read_chunk(entry, number).map_err(|error| {
+                failed = Some(error);
+                Corrupt("a chunk")
+            })
+        });
+        match (counted, failed) {
+            (_, Some(error)) => Err(error),
+            (Ok(lines), None) => Ok(lines),
+            (Err(corrupt), None) => Err(malformed(&self.path, entry.offset, corrupt)),
+        }
+    }
+
+    /// One chunk of a block, checked and decompressed.
+    fn read_chunk(&self, entry: &BlockEntry, number: usize) -> Result<Vec<u8>, SegmentError> {
+        let Some(chunk) = entry.chunks.get(number) else {
+            let corrupt = Corrupt("the chunk of a column");
+            return Err(malformed(&self.path, entry.offset, corrupt));
+        };
+        let before = entry.chunks[..number].iter().map(|chunk| u64::from(chunk.bytes_disk));
+        let offset = entry.offset + before.sum::<u64>();
+        let stored = read_exact(&*self.file, &self.path, offset, chunk.bytes_disk as usize)?;
+        self.open_chunk(chunk, &stored, offset, &mut Decompressor::default())
+    }
+
+    fn open_chunk(
+        &self,
+        chunk: &Chunk,
+        stored: &[u8],
+        offset: u64,
+        decompressor: &mut Decompressor,
+    ) -> Result<Vec<u8>, SegmentError> {
+        let found = crc32c::crc32c(stored);
+        if found != chunk.crc {
+            let expected = format!("checksum {:08x}", chunk.crc);
+            return Err(damage(&self.path, offset, "a block", expected, format!("{found:08x}")));
+        }
+        decompressor
+            .decompress(stored, chunk.bytes as usize)
+            .map_err(|corrupt| malformed(&self.path, offset, corrupt))
+    }
+
     /// The chunks of a block, checked and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
         let stored = read_exact(&*self.file, &self.path, entry.offset, entry.chunk_bytes_disk())?;
@@ -169,24 +226,10 @@ impl SealedFile {
         let mut chunks = Vec::with_capacity(entry.chunks.len());
         let mut decompressor = Decompressor::default();
         for chunk in &entry.chunks {
+            let to = from + chunk.bytes_disk as usize;
             let offset = entry.offset + from as u64;
-            let bytes = &stored[from..from + chunk.bytes_disk as usize];
-            let found = crc32c::crc32c(bytes);
-            if found != chunk.crc {
-                let expected = format!("checksum {:08x}", chunk.crc);
-                return Err(damage(
-                    &self.path,
-                    offset,
-                    "a block",
-                    expected,
-                    format!("{found:08x}"),
-                ));
-            }
-            let bytes = decompressor
-                .decompress(bytes, chunk.bytes as usize)
-                .map_err(|corrupt| malformed(&self.path, offset, corrupt))?;
-            chunks.push(bytes);
-            from += chunk.bytes_disk as usize;
+            chunks.push(self.open_chunk(chunk, &stored[from..to], offset, &mut decompressor)?);
+            from = to;
         }
         Ok(chunks)
     }

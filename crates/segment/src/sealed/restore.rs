@@ -49,7 +49,12 @@ pub(super) enum Element<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     InLine,
-    Shared { at: u32, length: u32 },
+    /// Place of the value in the list, and in the arena.
+    Shared {
+        place: usize,
+        at: u32,
+        length: u32,
+    },
     Made(usize),
     Empty,
 }
@@ -102,6 +107,51 @@ impl<'a> Listing<'a> {
             })
             .collect::<Read<Vec<_>>>()?;
         Ok(Listing { rows, names, shared, columns, rest: cursor })
+    }
+}
+
+/// What stands in a pack behind its lists, for whoever wants some columns only.
+pub(super) struct Body<'a> {
+    pub(super) layouts: Vec<Layout<'a>>,
+    /// Lines of each layout.
+    pub(super) rows_of: Vec<u64>,
+    /// For each column its sections; empty where they are not in the pack.
+    pub(super) inside: Vec<Vec<&'a [u8]>>,
+}
+
+impl<'a> Listing<'a> {
+    /// The shared values, in their order.
+    pub(super) fn shared_values(&self) -> Vec<&'a [u8]> {
+        self.shared.clone()
+    }
+
+    /// Reads what stands behind the lists.
+    pub(super) fn body(&self) -> Read<Body<'a>> {
+        let mut rest = self.rest.clone();
+        let places: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
+        let around =
+            Around { names: self.names.len(), shared: &places, columns: self.columns.len() };
+        let layouts = (0..rest.count(rest.left())?)
+            .map(|_| read_layout(&mut rest, &around))
+            .collect::<Read<Vec<_>>>()?;
+        rest.piece()?;
+        for _ in 0..5 {
+            ints::decode(&mut rest, self.rows)?;
+        }
+        let mut rows_of = vec![0; layouts.len()];
+        for layout in ints::decode(&mut rest, self.rows)? {
+            let rows = usize::try_from(layout).ok().and_then(|place| rows_of.get_mut(place));
+            *rows.ok_or(Corrupt("the layout of a line"))? += 1;
+        }
+        let inside = self.columns.iter().map(|column| {
+            let section = |&(chunk, bytes): &(usize, usize)| match chunk {
+                0 => rest.take(bytes),
+                _ => Ok(&[][..]),
+            };
+            column.sections.iter().map(section).collect()
+        });
+        let inside = inside.collect::<Read<Vec<_>>>()?;
+        Ok(Body { layouts, rows_of, inside })
     }
 }
 
@@ -239,7 +289,7 @@ fn read_layout<'a>(cursor: &mut Cursor<'a>, around: &Around<'_>) -> Read<Layout<
             1 => {
                 let place = below(cursor.count(COUNT_MAX)?, around.shared.len(), "a value")?;
                 let (at, length) = around.shared[place];
-                Kind::Shared { at, length }
+                Kind::Shared { place, at, length }
             }
             2 => Kind::Made(below(cursor.count(COUNT_MAX)?, around.columns, "a column")?),
             3 => Kind::Empty,

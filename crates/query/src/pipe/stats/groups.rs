@@ -341,6 +341,15 @@ impl Processor for Grouping {
         Ok(ControlFlow::Continue(()))
     }
 
+    fn add_counted(&mut self, rows: u64) {
+        for states in &mut self.state.states {
+            match states {
+                States::Count(counts) => counts[0] += rows,
+                _ => unreachable!("it counts rows and nothing else"),
+            }
+        }
+    }
+
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let by: Vec<Arc<str>> = self.stats.by.iter().map(|by| by.name.as_str().into()).collect();
         let names: Vec<Arc<str>> =
