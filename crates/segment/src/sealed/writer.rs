@@ -237,7 +237,8 @@ impl Effort {
     pub(crate) fn level(self) -> i32 {
         match self {
             Effort::Fast => 1,
-            Effort::Best => 12,
+            // Higher levels give some hundredths more and take many times as long, see [`crate::template`].
+            Effort::Best => 9,
         }
     }
 
