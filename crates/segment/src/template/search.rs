@@ -136,6 +136,9 @@ fn matching_templates(
         *found = answers[id as usize] == Answer::All;
     }
     let within = columns_with(view, &answers, needle, budget)?;
+    if !answers.contains(&Answer::Across) && within.iter().all(Option::is_none) {
+        return Ok(());
+    }
 
     // Rows that may contain it are rendered and searched.
     let mut next = vec![0u32; view.columns.len()];
