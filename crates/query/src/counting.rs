@@ -39,11 +39,12 @@ impl<'q> Counting<'q> {
 
     /// The lines of a unit whose event times are all wanted.
     pub fn count_in(&self, unit: &dyn ScanUnit) -> Result<Option<u64>, SourceError> {
-        let accept = |value: &[u8], at: usize| {
-            self.words.as_ref().is_none_or(|words| words.accepts(value, at))
+        let text = self.text.as_bytes();
+        let Some(words) = &self.words else {
+            return unit.count(&Counted { field: self.field, text, accept: None });
         };
-        let counted = Counted { field: self.field, text: self.text.as_bytes(), accept: &accept };
-        unit.count(&counted)
+        let accept = |value: &[u8], at: usize| words.accepts(value, at);
+        unit.count(&Counted { field: self.field, text, accept: Some(&accept) })
     }
 }
 

@@ -54,14 +54,17 @@ pub trait Source: Send + Sync {
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
 }
 
+/// Says of an occurrence, by value and place in it, whether it counts; looks at most one character beyond both ends.
+pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
+
 /// Which lines are to be counted: those whose field holds a text.
 pub struct Counted<'a> {
     /// The field, a stored one.
     pub field: &'a str,
     /// The text, not empty.
     pub text: &'a [u8],
-    /// Whether an occurrence counts, by value and place in it; looks at most one character beyond both ends.
-    pub accept: &'a dyn Fn(&[u8], usize) -> bool,
+    /// Whether an occurrence counts. Without it all do.
+    pub accept: Option<Accept<'a>>,
 }
 
 /// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.

@@ -139,7 +139,7 @@ impl ScanUnit for StoredUnit {
         }
         let Some(file) = block.file().map_err(told)? else { return Ok(None) };
         let Counted { field, text, accept } = counted;
-        file.count_lines(block.position().frame as usize, field, text, accept)
+        file.count_lines(block.position().frame as usize, field, text, *accept)
             .map_err(|error| SourceError(error.to_string()))
     }
 }

@@ -8,25 +8,25 @@ use memchr::memmem::Finder;
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, Encoding};
 use super::restore::{Element, Kind, Layout, Listing};
-use crate::template::TemplateColumn;
+use crate::template::{Accept, TemplateColumn};
 
 /// What is looked for in a value.
 pub(crate) struct Needle<'a> {
     pub(crate) text: &'a [u8],
-    /// Says of an occurrence, by value and place, whether it counts. It may look one character beyond both ends.
-    pub(crate) accept: &'a dyn Fn(&[u8], usize) -> bool,
+    /// Says whether an occurrence counts; all do without it.
+    pub(crate) accept: Option<Accept<'a>>,
     finder: Finder<'a>,
 }
 
 impl<'a> Needle<'a> {
-    pub(crate) fn new(text: &'a [u8], accept: &'a dyn Fn(&[u8], usize) -> bool) -> Self {
+    pub(crate) fn new(text: &'a [u8], accept: Option<Accept<'a>>) -> Self {
         Needle { text, accept, finder: Finder::new(text) }
     }
 
     fn is_in(&self, value: &[u8]) -> bool {
         let mut from = 0;
         while let Some(found) = self.finder.find(&value[from..]) {
-            if (self.accept)(value, from + found) {
+            if self.accept.is_none_or(|accept| accept(value, from + found)) {
                 return true;
             }
             from += found + 1;
@@ -41,8 +41,9 @@ impl<'a> Needle<'a> {
             let at = from + found;
             let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
             let end = at + memchr::memchr(b'\n', &text[at..]).unwrap_or(text.len() - at);
-            let counts =
-                at + self.text.len() <= end && (self.accept)(&text[start..end], at - start);
+            let accepted =
+                || self.accept.is_none_or(|accept| accept(&text[start..end], at - start));
+            let counts = at + self.text.len() <= end && accepted();
             lines += u64::from(counts);
             // One occurrence that counts is enough for its line.
             from = if counts { (end + 1).min(text.len()) } else { at + 1 };

@@ -17,6 +17,7 @@ use super::footer::{
 use super::restore::{Listing, lines_crc, restore};
 use crate::error::SegmentError;
 use crate::index::read_exact;
+use crate::template::Accept;
 use crate::tokens::{TokenFilter, TokenHash};
 
 /// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
@@ -163,15 +164,15 @@ impl SealedFile {
         listing.columns.iter().map(describe).collect()
     }
 
-    /// The lines of block `place` whose field holds `text`, which is not empty; an occurrence counts if `accept` says so
-    /// of the value and the place in it, for which it may look one character beyond both ends. None where that cannot
-    /// be told without putting lines together. Reads the columns of that field and no others.
+    /// The lines of block `place` whose field holds `text`, which is not empty, at an occurrence that `accept` takes, if it
+    /// is given. None where that cannot be told without putting lines together. Reads the columns of that field and no
+    /// others.
     pub fn count_lines(
         &self,
         place: usize,
         field: &str,
         text: &[u8],
-        accept: &dyn Fn(&[u8], usize) -> bool,
+        accept: Option<Accept<'_>>,
     ) -> Result<Option<u64>, SegmentError> {
         let entry = &self.footer.blocks[place];
         let pack = self.read_chunk(entry, 0)?;
