@@ -357,6 +357,13 @@ impl<'a> Row<'a> {
         self.stored().0.iter().map(Field::place)
     }
 
+    /// The one at `place` of [`places`](Self::places), which has to be there.
+    #[inline]
+    pub fn place_at(&self, place: usize) -> (FieldId, Place, u32) {
+        let (own, shared) = self.stored();
+        own.get(place).unwrap_or_else(|| &shared[place - own.len()]).place()
+    }
+
     /// How many fields the row has, with those of its stem.
     #[inline]
     pub fn fields_count(&self) -> usize {

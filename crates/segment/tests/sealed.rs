@@ -270,6 +270,86 @@ proptest! {
     }
 }
 
+/// A line of one of few senders: most have the same head, so that it is folded in some frames and in others not.
+fn sender_line() -> impl Strategy<Value = Vec<u8>> {
+    let head = prop_oneof![
+        8 => Just("<30>Sep 21 14:13:20 web1 sshd[712]: ".to_owned()),
+        4 => Just("<30>1 2026-09-21T14:13:20.5Z web1 app 9 - - ".to_owned()),
+        2 => Just("<30>Sep 20 14:13:20 web1 sshd[712]: ".to_owned()),
+        2 => (0..30u32).prop_map(|pid| format!("<30>Sep 21 14:13:21 web1 cron[{pid}]: ")),
+        1 => Just("<30>Sep 21 14:13:20 web1 sshd[712]:  ".to_owned()),
+        1 => Just(String::new()),
+    ];
+    let message = prop_oneof![
+        4 => "[a-z]{1,6} [0-9]{1,5}".prop_map(|m| m),
+        2 => "[a-z]{0,3}(web1|712|<30>)[a-z]{0,3}".prop_map(|m| m),
+        1 => (0..9u32).prop_map(|n| format!("{{\"level\":\"WARN\",\"hostname\":\"h{n}\",\"n\":{n}}}")),
+        1 => (0..9u32).prop_map(|n| format!("{{\"n\":{n},\"_msg\":\"a\\nb\",\"level\":\"info\"}}")),
+        1 => Just("1.2.3.4 - - [21/Sep/2026:16:13:20 +0200] \"GET / HTTP/1.1\" 200 5".to_owned()),
+    ];
+    (head, message).prop_map(|(head, message)| format!("{head}{message}").into_bytes())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lines_of_few_senders_come_back_through_several_files(
+        frames in prop::collection::vec(prop::collection::vec(sender_line(), 1..120), 1..5),
+        block_bytes in 200..6_000usize,
+        clustering in prop_oneof![
+            Just(Clustering::Arrival), Just(Clustering::Application), Just(Clustering::Stream)
+        ],
+    ) {
+        let first_options = options(clustering, block_bytes, 4 * block_bytes);
+        check(&frames, first_options);
+        // Restored rows have other stems than parsed ones; a file of both, and one of that file, has the same lines.
+        let dir = tempfile::tempdir().unwrap();
+        let batches = parse(&frames);
+        let expected = rows_of(batches.iter().map(|batch| &**batch));
+        let (half, rest) = batches.split_at(batches.len() / 2);
+        let first = path(&dir, "first");
+        seal(&first, half, first_options);
+        let blocks = blocks_of(&first).into_iter().map(Arc::new);
+        let mixed: Vec<Arc<Batch>> = blocks.chain(rest.iter().cloned()).collect();
+        let second = path(&dir, "second");
+        seal(&second, &mixed, options(Clustering::Stream, 2 << 20, 32 << 20));
+        prop_assert_eq!(rows_of(&blocks_of(&second)), expected.clone());
+        let blocks: Vec<Arc<Batch>> = blocks_of(&second).into_iter().map(Arc::new).collect();
+        let third = path(&dir, "third");
+        seal(&third, &blocks, SealOptions::new(Effort::Best));
+        prop_assert_eq!(rows_of(&blocks_of(&third)), expected);
+    }
+}
+
+#[test]
+fn rows_that_share_a_head_are_folded_and_read_back_as_rows_of_a_stem() {
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    // Below the bound of folding, and at it.
+    for (rows, folded) in [(15, false), (16, true)] {
+        let mut builder = FrameBuilder::new();
+        for i in 0..rows {
+            for host in ["web1", "web22", "db"] {
+                let line = format!("<30>Sep 21 14:13:{i:02} {host} sshd[712]: message {i}");
+                builder.push_line(&origin, ARRIVAL_NS, line.as_bytes(), false);
+            }
+        }
+        let frame = Arc::new(builder.finish(3, 100).unwrap());
+        let batch = Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame));
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir, "s");
+        seal(&path, &[Arc::clone(&batch)], SealOptions::default());
+        let file = SealedFile::open(&RealDisk, &path).unwrap();
+        let columns = file.columns(0).unwrap();
+        let has_column = columns.iter().any(|column| column.name == "hostname");
+        assert_eq!(has_column, !folded, "{columns:?}");
+        let blocks = blocks_of(&path);
+        assert_eq!(rows_of(&blocks), rows_of([&*batch]));
+        let own = |row: &Row<'_>| row.fields_count() - row.stem_fields();
+        assert_eq!(blocks[0].rows().all(|row| own(&row) == 1), folded, "only the message differs");
+    }
+}
+
 #[test]
 fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     let dir = tempfile::tempdir().unwrap();

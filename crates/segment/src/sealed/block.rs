@@ -33,18 +33,27 @@ pub(crate) struct RowRef {
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
-    layouts: Vec<u32>,
+    rows: Vec<Fixed>,
+    /// Event times of the rows.
     times: Vec<i64>,
-    received: Vec<i64>,
-    sequences: Vec<i64>,
-    lines: Vec<i64>,
-    origins: Vec<i64>,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
     /// What lines of the block share, by number in [`Layouts::shared`] and [`Layouts::layouts`].
     shared: Vec<u32>,
     used_layouts: Vec<u32>,
+}
+
+/// What each row has.
+struct Fixed {
+    time_ns: i64,
+    received_ns: i64,
+    sequence: u64,
+    line: u32,
+    /// Place among the origins of the block.
+    origin: u32,
+    /// Number in [`Layouts::layouts`].
+    layout: u32,
 }
 
 #[derive(Default)]
@@ -123,18 +132,15 @@ impl BlockWriter {
             self.columns.row = place as u32;
             let known = &mut shapes[at.batch as usize];
             let layout = layouts.split(batch, &row, known, &mut self.columns);
-            self.layouts.push(layout);
-            self.push_fixed(at.batch, batch, &row);
+            self.push_fixed(at.batch, batch, &row, layout);
             entry.bytes_raw += row.raw_bytes() as u64 + 1;
         }
         entry.lines = taken as u32;
         entry.lines_internal = self.lines_internal();
-        entry.time_ns = range(&self.times);
-        entry.received_ns = range(&self.received);
-        entry.sequence = {
-            let numbers = || self.sequences.iter().map(|&s| s as u64);
-            (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
-        };
+        self.times.extend(self.rows.iter().map(|row| row.time_ns));
+        entry.time_ns = range(self.times.iter().copied());
+        entry.received_ns = range(self.rows.iter().map(|row| row.received_ns));
+        entry.sequence = range(self.rows.iter().map(|row| row.sequence));
         let (pack, own) = self.pack(layouts, options, compressor);
         let mut bytes = Vec::new();
         for chunk in std::iter::once(&pack).chain(&own) {
@@ -150,7 +156,7 @@ impl BlockWriter {
             return 0;
         }
         let lines =
-            self.origins.iter().filter(|&&place| internal(&self.origin_table[place as usize]));
+            self.rows.iter().filter(|row| internal(&self.origin_table[row.origin as usize]));
         lines.count() as u32
     }
 
@@ -158,24 +164,15 @@ impl BlockWriter {
         for column in self.columns.used.drain(..) {
             self.columns.builders[column as usize].clear();
         }
-        self.layouts.clear();
+        self.rows.clear();
         self.times.clear();
-        self.received.clear();
-        self.sequences.clear();
-        self.lines.clear();
-        self.origins.clear();
         self.origin_table.clear();
         self.origin_places.clear();
         self.last_origin = None;
     }
 
     #[inline]
-    fn push_fixed(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) {
-        let id = row.id();
-        self.times.push(row.time_ns());
-        self.received.push(row.received_ns());
-        self.sequences.push(id.sequence as i64);
-        self.lines.push(i64::from(id.line));
+    fn push_fixed(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>, layout: u32) {
         let origin = row.origin_index();
         let place = match self.last_origin {
             Some((b, o, place)) if (b, o) == (batch_place, origin) => place,
@@ -193,7 +190,15 @@ impl BlockWriter {
             }
         };
         self.last_origin = Some((batch_place, origin, place));
-        self.origins.push(i64::from(place));
+        let id = row.id();
+        self.rows.push(Fixed {
+            time_ns: row.time_ns(),
+            received_ns: row.received_ns(),
+            sequence: id.sequence,
+            line: id.line,
+            origin: place,
+            layout,
+        });
     }
 
     /// Appends the filter of the words in all values, where it is small beside the block.
@@ -236,7 +241,7 @@ impl BlockWriter {
     ) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut local = Local::default();
         let layout_codes: Vec<i64> =
-            self.layouts.iter().map(|&l| i64::from(local.layouts.number(l))).collect();
+            self.rows.iter().map(|row| i64::from(local.layouts.number(row.layout))).collect();
         let mut layout_bytes = Vec::new();
         for layout in local.layouts.all.clone() {
             let layout = layouts.layouts.get(layout);
@@ -301,9 +306,12 @@ impl BlockWriter {
         let mut origins = Vec::new();
         self.origin_table.iter().for_each(|origin| encode_origin(origin, &mut origins));
         put_piece(&mut pack, &origins);
-        for numbers in [&self.times, &self.received, &self.sequences, &self.lines, &self.origins] {
-            ints::encode(numbers, &mut pack);
-        }
+        ints::encode(&self.times, &mut pack);
+        let column = |get: fn(&Fixed) -> i64| -> Vec<i64> { self.rows.iter().map(get).collect() };
+        ints::encode(&column(|row| row.received_ns), &mut pack);
+        ints::encode(&column(|row| row.sequence as i64), &mut pack);
+        ints::encode(&column(|row| i64::from(row.line)), &mut pack);
+        ints::encode(&column(|row| i64::from(row.origin)), &mut pack);
         ints::encode(&layout_codes, &mut pack);
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
         (pack, own)
@@ -439,7 +447,6 @@ fn put_chunk(
     }
 }
 
-fn range(values: &[i64]) -> (i64, i64) {
-    let min = values.iter().min().copied().unwrap_or(0);
-    (min, values.iter().max().copied().unwrap_or(0))
+fn range<T: Ord + Copy + Default>(values: impl Iterator<Item = T> + Clone) -> (T, T) {
+    (values.clone().min().unwrap_or_default(), values.max().unwrap_or_default())
 }

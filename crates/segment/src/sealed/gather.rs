@@ -129,6 +129,7 @@ type Values<'a> = [Option<&'a [u8]>; ROLLUP_FIELDS.len()];
 struct Key<'a> {
     /// What the rows have among their own fields.
     own: Values<'a>,
+    has_own: bool,
     counted: ValueNumbers,
     /// Of the group, without [`DISPLACED`].
     number: u64,
@@ -165,14 +166,16 @@ impl<'a> Keys<'a> {
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
         let mut own: Values<'a> = [None; ROLLUP_FIELDS.len()];
+        let mut has_own = false;
         for (place, (id, ..)) in row.own_places().enumerate() {
             if let Some(field) = self.fields[usize::from(id.0)] {
                 own[usize::from(field)] = row.field_at(place);
+                has_own = true;
             }
         }
         let last = self.last[usize::from(row.stem().0)] as usize;
         let place = match self.keys.get(last) {
-            Some(key) if key.own == own => last,
+            Some(key) if key.has_own == has_own && (!has_own || key.own == own) => last,
             _ => self.other(row, own, counter),
         };
         &mut self.keys[place]
@@ -206,7 +209,8 @@ impl<'a> Keys<'a> {
             Clustering::Application => number_of(&[type_name, app_name]),
             Clustering::Stream => number_of(&[type_name, app_name, hostname]),
         };
-        Key { own, counted: counter.numbers(values), number, groups: [UNKNOWN; 2] }
+        let has_own = own != Values::default();
+        Key { own, has_own, counted: counter.numbers(values), number, groups: [UNKNOWN; 2] }
     }
 }
 

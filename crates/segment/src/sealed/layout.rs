@@ -293,26 +293,18 @@ impl Layouts {
         let shape = &mut self.shapes[place as usize];
         let mut rest = raw;
         let mut changed = false;
-        let mut put = |gap: u32, text: &[u8], literal: &mut u8, sink: &mut _| {
-            let found = match text {
-                [] => NOTHING,
-                text => self.gaps[gap as usize].put(text, sink),
-            };
-            changed |= *literal != found;
-            *literal = found;
-        };
         let (last, literals) = shape.literals.split_last_mut().expect("there is one more");
         for ((stop, literal), &(gap, length)) in shape.stops.iter().zip(literals).zip(&self.bounds)
         {
             let (text, behind) = rest.split_at(gap as usize);
-            put(stop.gap, text, literal, sink);
+            changed |= put(&mut self.gaps, stop.gap, text, literal, sink);
             let (value, behind) = behind.split_at(length as usize);
             if let Step::Value { column, .. } = stop.step {
                 sink.value(column, value);
             }
             rest = behind;
         }
-        put(shape.tail, rest, last, sink);
+        changed |= put(&mut self.gaps, shape.tail, rest, last, sink);
         for &(part, column) in &shape.made {
             let value = row.field_at(usize::from(part)).expect("a row has its parts");
             sink.value(column, value);
@@ -519,9 +511,9 @@ impl Shape {
     /// lengths of the text before each step and of its own.
     #[inline]
     fn fits(&self, parts: &[Part], line: &[u8], bounds: &mut Vec<(u32, u32)>) -> bool {
-        bounds.clear();
+        bounds.resize(self.stops.len(), (0, 0));
         let mut at = 0;
-        for Stop { step, .. } in &self.stops {
+        for (Stop { step, .. }, bounds) in self.stops.iter().zip(bounds) {
             let (from, to) = step.bounds(parts);
             let in_place = match step {
                 Step::Folded(folded) => line.get(from..to) == Some(&folded.text),
@@ -530,11 +522,23 @@ impl Shape {
             if from < at || !in_place {
                 return false;
             }
-            bounds.push(((from - at) as u32, (to - from) as u32));
+            *bounds = ((from - at) as u32, (to - from) as u32);
             at = to;
         }
         at <= line.len()
     }
+}
+
+/// Notes the text before a step, and whether another literal stands there than in the row before.
+#[inline(always)]
+fn put(gaps: &mut [Gap], gap: u32, text: &[u8], literal: &mut u8, sink: &mut impl Sink) -> bool {
+    let found = match text {
+        [] => NOTHING,
+        text => gaps[gap as usize].put(text, sink),
+    };
+    let changed = *literal != found;
+    *literal = found;
+    changed
 }
 
 impl Gap {

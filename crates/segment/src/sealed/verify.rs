@@ -108,9 +108,10 @@ impl<'a> Source<'a> {
         expected: &Row<'_>,
         places: std::ops::Range<usize>,
     ) -> bool {
-        let parts = found.places().zip(expected.places()).enumerate();
-        let mut parts = parts.skip(places.start).take(places.len());
-        parts.all(|(place, (a, b))| self.same_field(found, expected, place, a, b))
+        places.into_iter().all(|place| {
+            let (a, b) = (found.place_at(place), expected.place_at(place));
+            self.same_field(found, expected, place, a, b)
+        })
     }
 
     /// Whether `a` and `b`, the fields at `place` of the two rows, are the same.
