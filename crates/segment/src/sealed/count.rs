@@ -144,8 +144,7 @@ fn count_column(encoding: u8, sections: &[&[u8]], values: usize, needle: &Needle
             let tables = cursor.take(cursor.left())?;
             let column = TemplateColumn::open([tables, numbers, texts], values, text_bytes)
                 .map_err(|_| WRONG)?;
-            let lines =
-                column.count_containing(needle.text, Some(needle.accept)).map_err(|_| WRONG)?;
+            let lines = column.count_containing(needle.text, needle.accept).map_err(|_| WRONG)?;
             Ok(lines as u64)
         }
         _ => {
