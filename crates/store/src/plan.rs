@@ -5,7 +5,7 @@
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
 //! [`MERGE_FILES_MIN`] of them and together they are at least [`MERGE_GROWTH_MIN`] times the largest of them, or half
-//! a full segment. So a line's segment grows eightfold, or to its final size, with each time the line is written again.
+//! a full segment, and span no more than an eighth of the shortest age of retention. So a line's segment grows eightfold, or to its final size, with each time the line is written again.
 //!
 //! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a sealed line beside
 //! its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00), sealing `s`, `m` merges `s` each, encoding
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use segment::sealed::Effort;
 
 use crate::catalog::RowState;
-use crate::config::RetentionRule;
+use crate::config::{RETENTION_PARTS, RetentionRule, StoreConfig};
 use crate::sealed::SealedSegment;
 use crate::segments::{AnySegment, HotSegment};
 use crate::shared::{Shared, lock, read};
@@ -70,8 +70,11 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
     }
     sealed.sort_by_key(|s| (s.sequence, s.id));
     let full = shared.config.segment_bytes();
-    let sizes: Vec<u64> = sealed.iter().map(|s| s.bytes_raw).collect();
-    if let Some(run) = merge_run(&sizes, full) {
+    let parts: Vec<Part> = sealed
+        .iter()
+        .map(|s| Part { bytes: s.bytes_raw, received_ns: s.received_ns.unwrap_or((0, 0)) })
+        .collect();
+    if let Some(run) = merge_run(&parts, full, merged_span_ns(&shared.config)) {
         let sources = sealed[run].to_vec();
         let best = sources.iter().all(|s| s.effort == Effort::Best);
         let effort = if best { Effort::Best } else { Effort::Fast };
@@ -155,14 +158,32 @@ pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
     if rules.is_empty() { 0 } else { hash.max(1) }
 }
 
+/// A segment, as far as merging is concerned.
+#[derive(Clone, Copy)]
+struct Part {
+    bytes: u64,
+    /// Earliest and latest arrival.
+    received_ns: (i64, i64),
+}
+
+/// The longest stretch of arrivals that merging may make. Lines leave by segments, when the newest is too old: without
+/// this, a quiet system would keep its lines up to twice as long as it was told.
+fn merged_span_ns(config: &StoreConfig) -> i64 {
+    let ages = config.rules.iter().map(|rule| rule.age_ns).chain(config.age_ns);
+    ages.min().map_or(i64::MAX, |age_ns| age_ns / RETENTION_PARTS as i64)
+}
+
 /// The neighbours to be merged, if any: of all that may, the run with most files.
-fn merge_run(sizes: &[u64], full: u64) -> Option<std::ops::Range<usize>> {
+fn merge_run(parts: &[Part], full: u64, span_ns_max: i64) -> Option<std::ops::Range<usize>> {
     let mut best: Option<std::ops::Range<usize>> = None;
-    for start in 0..sizes.len() {
+    for start in 0..parts.len() {
         let (mut sum, mut largest) = (0, 0);
-        for (end, &size) in sizes.iter().enumerate().skip(start).take(MERGE_FILES_MAX) {
-            (sum, largest) = (sum + size, size.max(largest));
-            if sum > full {
+        let (mut earliest_ns, mut latest_ns) = parts[start].received_ns;
+        for (end, part) in parts.iter().enumerate().skip(start).take(MERGE_FILES_MAX) {
+            (sum, largest) = (sum + part.bytes, part.bytes.max(largest));
+            earliest_ns = earliest_ns.min(part.received_ns.0);
+            latest_ns = latest_ns.max(part.received_ns.1);
+            if sum > full || latest_ns.saturating_sub(earliest_ns) > span_ns_max {
                 break;
             }
             let files = end + 1 - start;
@@ -181,10 +202,35 @@ fn merge_run(sizes: &[u64], full: u64) -> Option<std::ops::Range<usize>> {
 mod tests {
     use super::*;
 
+    /// Segments of these sizes, each of ten nanoseconds, one behind the other.
+    fn parts(sizes: &[u64]) -> Vec<Part> {
+        let part = |(place, &bytes): (i64, &u64)| Part {
+            bytes,
+            received_ns: (place * 10, place * 10 + 9),
+        };
+        (0..).zip(sizes).map(part).collect()
+    }
+
+    #[test]
+    fn merging_makes_no_segment_that_retention_would_keep_too_long() {
+        let check = |span_ns_max, expected: Option<std::ops::Range<usize>>| {
+            assert_eq!(merge_run(&parts(&[1; 20]), 1024, span_ns_max), expected, "{span_ns_max}");
+        };
+        check(78, None);
+        check(79, Some(0..8));
+        check(i64::MAX, Some(0..20));
+        let mut config = StoreConfig::new("d");
+        assert_eq!(merged_span_ns(&config), i64::MAX);
+        config.age_ns = Some(800);
+        assert_eq!(merged_span_ns(&config), 100);
+        config.rules = vec![RetentionRule { filter: "a".to_owned(), age_ns: 80 }];
+        assert_eq!(merged_span_ns(&config), 10);
+    }
+
     #[test]
     fn neighbours_are_merged_when_it_makes_them_grow() {
         let check = |sizes: &[u64], expected: Option<std::ops::Range<usize>>| {
-            assert_eq!(merge_run(sizes, 1024), expected, "{sizes:?}");
+            assert_eq!(merge_run(&parts(sizes), 1024, i64::MAX), expected, "{sizes:?}");
         };
         check(&[], None);
         check(&[1; 7], None);
@@ -213,7 +259,7 @@ mod tests {
                 let size = rng.u64(least..=most);
                 sizes.push(size);
                 sealed += size;
-                while let Some(run) = merge_run(&sizes, full) {
+                while let Some(run) = merge_run(&parts(&sizes), full, i64::MAX) {
                     let sum: u64 = sizes[run.clone()].iter().sum();
                     rewritten += sum;
                     sizes.splice(run, [sum]);

@@ -366,7 +366,7 @@ impl Life {
 
     /// Some small segments, sealed, so that there is something to merge.
     fn fill(&mut self) {
-        for _ in 0..self.rng.usize(2..7) {
+        for _ in 0..self.rng.usize(2..10) {
             self.append();
             self.store().roll();
             self.parse();
