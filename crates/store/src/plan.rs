@@ -91,7 +91,8 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
     None
 }
 
-/// The oldest hot segment that is closed, parsed and counted, and not left alone.
+/// The oldest hot segment that is closed, parsed and counted, and not left alone. A frame that the parse stage could not
+/// read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
 pub(crate) fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
     let settled = *lock(&shared.settled);
     shared.hot().into_iter().find(|hot| {
@@ -100,7 +101,6 @@ pub(crate) fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<A
         let last = index.frames.len().saturating_sub(1) as u32;
         closed
             && !index.frames.is_empty()
-            && index.times_unknown == 0
             && (hot.id, last) <= (settled.segment, settled.frame)
             && !resting.contains_key(&hot.id)
     })

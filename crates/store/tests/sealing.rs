@@ -143,6 +143,13 @@ fn small_neighbours_are_merged() {
     assert_eq!(bench.states(), [SegmentState::Sealed], "eight of a size make one");
     assert_eq!(before.len(), 1_600);
     assert_eq!(bench.store.stats().sealing.merges, 1);
+    bench.host.idle.store(true, Ordering::Relaxed);
+    work(&bench.store, &bench.host);
+    let stats = bench.store.stats().sealing;
+    assert_eq!(stats.reencoded_segments, 1);
+    let written = (stats.hot_bytes_written + stats.sealed_bytes_written) as f64;
+    let amplification = written / stats.bytes_raw_committed as f64;
+    assert!(amplification < 1.3, "{amplification} bytes written for each byte of log");
     bench.restart(false);
     assert_eq!(lines(&bench.store, &bench.host), before);
     assert_eq!(bench.files().len(), 1);
@@ -159,6 +166,42 @@ fn segments_are_encoded_again_once_when_idle() {
     assert_eq!((stats.sealed_segments, stats.reencoded_segments), (1, 1));
     assert_eq!(lines(&bench.store, &bench.host), before);
     assert_eq!(work(&bench.store, &bench.host), 0);
+}
+
+#[test]
+fn a_damaged_segment_stays_as_it_is_and_is_told() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(1_000);
+    bench.segment(1_000);
+    let before = lines(&bench.store, &bench.host);
+    bench.store.close().unwrap();
+    let path = Path::new("/data/segments/1.hot");
+    let mut bytes = bench.disk.contents(path).unwrap();
+    bytes[60_000] ^= 1;
+    bench.disk.corrupt(path, bytes);
+    bench.store = Bench::store(&bench.config, &bench.disk, &bench.clock);
+    bench.store.set_settled(store::Position { segment: 2, frame: 1 });
+    let deletion = bench.store.delete_lines("4-").unwrap();
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Damaged, SegmentState::Sealed]);
+    let (found, _) = bench.store.deletions().remove(0);
+    assert_eq!((found.id, found.state, found.lines), (deletion.id, DeletionState::Done, 500));
+    let note = found.note.unwrap();
+    assert!(note.contains("segment 1 is damaged and was not searched"), "{note}");
+    // Of two frames, the one that is not damaged can be read, also after the next start.
+    for _ in 0..2 {
+        assert_eq!(bench.store.stats().sealing.damaged_segments, 1);
+        let units = bench.store.snapshot((i64::MIN, i64::MAX)).unwrap();
+        let readable = units.into_iter().filter(|unit| match unit {
+            Unit::Frame(frame) => frame.read_frame().is_ok(),
+            Unit::Block(_) => true,
+        });
+        let expected: Vec<_> =
+            before.iter().filter(|l| [1, 3].contains(&l.0.sequence)).cloned().collect();
+        assert!(lines_of(&readable.collect::<Vec<_>>(), &bench.host) == expected);
+        assert_eq!(work(&bench.store, &bench.host), 0);
+        bench.restart(true);
+    }
 }
 
 #[test]
