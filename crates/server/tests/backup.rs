@@ -223,6 +223,25 @@ fn over_http() {
 }
 
 #[test]
+fn there_must_be_room_for_the_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start_in(directory.path(), &[], "");
+    assert_eq!(server.post("/insert/lines", b"a line\n").status, 200);
+    server.kill();
+    let server =
+        Server::start_in(directory.path(), &[], "[store]\ndisk_free_bytes_min = \"900TiB\"\n");
+    let refused = server.post("/api/v1/backups?name=a", b"");
+    if refused.status == 201 {
+        // The store has closed the segment by then, for want of room: then there is nothing to copy.
+        assert_eq!(refused.json()["bytes_copied"], 0);
+        return;
+    }
+    assert_eq!(refused.status, 507, "{}", refused.text());
+    assert!(refused.text().contains("free space"), "{}", refused.text());
+    assert_eq!(fs::read_dir(directory.path().join("backups")).unwrap().count(), 0);
+}
+
+#[test]
 fn of_a_directory_at_rest() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -66,6 +66,17 @@ pub fn name_of_time(now_ns: i64) -> String {
 #[error("there is a backup '{0}' already; choose another name, or delete it first")]
 pub struct Exists(String);
 
+/// The disk has no room for the copies.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a backup needs {needed} beside what is to be left free, and {free} are free; free space, or wait until the hot segment is \
+     sealed"
+)]
+pub struct NoRoom {
+    needed: String,
+    free: String,
+}
+
 /// A segment file, and how it comes into a backup.
 struct Piece {
     path: PathBuf,
@@ -101,12 +112,7 @@ pub fn of_store(
     })?;
     let (needed, free) = (backup.bytes_to_copy(), store.disk_space()?.free_bytes);
     if free < needed.saturating_add(free_bytes_min) {
-        bail!(
-            "a backup needs {} beside what is to be left free, and {} are free; free space, or wait until the hot segment is \
-             sealed",
-            show_bytes(needed),
-            show_bytes(free)
-        );
+        return Err(NoRoom { needed: show_bytes(needed), free: show_bytes(free) }.into());
     }
     backup.finish(now_ns)
 }
@@ -258,7 +264,7 @@ impl Unfinished {
             Some(bytes) => Some(bytes),
             None => match fs::hard_link(&piece.path, &to) {
                 Ok(()) => None,
-                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                Err(error) if cannot_share(error.kind()) => {
                     Some(fs::metadata(&piece.path).with_context(cannot)?.len())
                 }
                 Err(error) => {
@@ -321,6 +327,12 @@ impl Drop for Unfinished {
         // It is not there any more when the backup was made; what is left otherwise is removed before the next one.
         let _ = fs::remove_dir_all(&self.part);
     }
+}
+
+/// Whether a second name failed for a reason that a copy does not have: another file system, or one without such names.
+fn cannot_share(error: io::ErrorKind) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 /// Copies the first `bytes` of a file, durably.

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::App;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
-use crate::backup::{self, BACKUPS_DIR, Exists, Manifest};
+use crate::backup::{self, BACKUPS_DIR, Exists, Manifest, NoRoom};
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
@@ -43,10 +43,7 @@ async fn make(State(app): State<Arc<App>>, params: Params) -> ApiResult {
         let _place = place;
         let (dir, free_bytes_min) = (&app.config.data_dir, app.config.store.disk_free_bytes_min);
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
-        let manifest = made.map_err(|error| match error.downcast_ref::<Exists>() {
-            Some(exists) => ApiError::new(StatusCode::CONFLICT, exists.to_string()),
-            None => internal(error),
-        })?;
+        let manifest = made.map_err(refused)?;
         tracing::info!("backup '{}' of {} lines made", manifest.name, manifest.lines);
         Ok(shown(&app, &manifest))
     });
@@ -84,6 +81,17 @@ async fn blocking<T: Send + 'static>(
     running
         .await
         .unwrap_or_else(|_| Err(ApiError::internal("it ended by a bug; see the server's log")))
+}
+
+fn refused(error: Error) -> ApiError {
+    let status = if error.is::<Exists>() {
+        StatusCode::CONFLICT
+    } else if error.is::<NoRoom>() {
+        StatusCode::INSUFFICIENT_STORAGE
+    } else {
+        return internal(error);
+    };
+    ApiError::new(status, error.to_string())
 }
 
 fn internal(error: Error) -> ApiError {
