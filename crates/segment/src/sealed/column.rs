@@ -550,7 +550,7 @@ impl<'a> ColumnReader<'a> {
     }
 
     /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its row.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
         let place = self.next;
         self.next += 1;
@@ -564,17 +564,19 @@ impl<'a> ColumnReader<'a> {
                 out.extend_from_slice(&text[self.at as usize..end as usize]);
                 self.at = end + *gap;
             }
-            Column::Numbers(numbers) => {
-                write_decimal(numbers[place], out);
-            }
-            Column::Time(times) => {
-                if times.places.get(times.met) == Some(&(place as i64)) {
-                    out.extend_from_slice(times.exceptions.get(times.met));
-                    times.met += 1;
-                } else {
-                    out.extend_from_slice(times.writer.write(time_ns));
-                }
-            }
+            Column::Numbers(numbers) => write_decimal(numbers[place], out),
+            Column::Time(times) => times.append(place, time_ns, out),
+        }
+    }
+}
+
+impl Times {
+    fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
+        if self.places.get(self.met) == Some(&(place as i64)) {
+            out.extend_from_slice(self.exceptions.get(self.met));
+            self.met += 1;
+        } else {
+            out.extend_from_slice(self.writer.write(time_ns));
         }
     }
 }

@@ -534,7 +534,7 @@ impl Shape {
 fn put(gaps: &mut [Gap], gap: u32, text: &[u8], literal: &mut u8, sink: &mut impl Sink) -> bool {
     let found = match text {
         [] => NOTHING,
-        text => gaps[gap as usize].put(text, sink),
+        text => gaps[gap as usize].put(text, *literal, sink),
     };
     let changed = *literal != found;
     *literal = found;
@@ -542,10 +542,13 @@ fn put(gaps: &mut [Gap], gap: u32, text: &[u8], literal: &mut u8, sink: &mut imp
 }
 
 impl Gap {
-    /// Notes the text of a gap, which is not empty; returns which literal it is, or that it was given to the sink.
+    /// Notes the text of a gap, which is not empty, and mostly the literal of the row before; returns which literal it is, or that it was given to the sink.
     #[inline]
-    fn put(&mut self, text: &[u8], sink: &mut impl Sink) -> u8 {
+    fn put(&mut self, text: &[u8], last: u8, sink: &mut impl Sink) -> u8 {
         if !self.varies {
+            if self.literals.get(usize::from(last)).is_some_and(|literal| **literal == *text) {
+                return last;
+            }
             if let Some(place) = self.literals.iter().position(|literal| **literal == *text) {
                 return place as u8;
             }

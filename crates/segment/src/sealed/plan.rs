@@ -21,9 +21,9 @@ enum Step {
         from: u32,
         to: u32,
     },
-    Gap(usize),
+    /// The next value of a column, and which span it is; one behind all fields for a gap.
     Value {
-        field: usize,
+        span: usize,
         column: usize,
     },
     Open(usize),
@@ -76,8 +76,10 @@ impl Plan {
         for element in &layout.elements {
             match *element {
                 Element::Literal(text) => plan.put_literal(text),
-                Element::Gap(column) => plan.steps.push(Step::Gap(column)),
-                Element::Value { field, column } => plan.steps.push(Step::Value { field, column }),
+                Element::Gap(column) => plan.steps.push(Step::Value { span: own, column }),
+                Element::Value { field, column } => {
+                    plan.steps.push(Step::Value { span: field, column });
+                }
                 Element::Open(field) if field < own => plan.steps.push(Step::Open(field)),
                 Element::Close(field) if field < own => plan.steps.push(Step::Close(field)),
                 Element::Open(_) | Element::Close(_) => {}
@@ -104,7 +106,7 @@ impl Plan {
 
     /// How many spans [`write_line`](Self::write_line) may write.
     pub(super) fn spans(&self) -> usize {
-        self.own.len()
+        self.own.len() + 1
     }
 
     /// The stem of a row; before its line and fields are written.
@@ -148,11 +150,10 @@ impl Plan {
                 Step::Literal { from, to } => {
                     out.extend_from_slice(&self.text[from as usize..to as usize]);
                 }
-                Step::Gap(column) => readers[column].append(time_ns, out),
-                Step::Value { field, column } => {
+                Step::Value { span, column } => {
                     let from = at(out);
                     readers[column].append(time_ns, out);
-                    spans[field] = (from, at(out));
+                    spans[span] = (from, at(out));
                 }
                 Step::Open(field) => spans[field].0 = at(out),
                 Step::Close(field) => spans[field].1 = at(out),
