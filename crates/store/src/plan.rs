@@ -5,7 +5,8 @@
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
 //! [`MERGE_FILES_MIN`] of them and together they are at least [`MERGE_GROWTH_MIN`] times the largest of them, or half
-//! a full segment, and span no more than an eighth of the shortest age of retention. So a line's segment grows eightfold, or to its final size, with each time the line is written again.
+//! a full segment, and span no more than an eighth of the shortest age of retention. So a line's segment grows
+//! eightfold, or to its final size, with each time the line is written again.
 //!
 //! **Write amplification**, bytes written for each byte of raw log, where `s` is the size of a sealed line beside
 //! its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00), sealing `s`, `m` merges `s` each, encoding
