@@ -94,9 +94,17 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
 
 /// The oldest hot segment that is closed, parsed and counted, and not left alone. A frame that the parse stage could not
 /// read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
+///
+/// Behind its last frame that counts, a segment that was left after a failed write may hold frames that a later one
+/// has, too. Only the catalog, and beside it the later hot file, tell them apart; so nothing later is sealed before it.
 pub(crate) fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
     let settled = *lock(&shared.settled);
-    shared.hot().into_iter().find(|hot| {
+    let holds_up = |hot: &Arc<HotSegment>| {
+        let index = read(&hot.index);
+        let stays = index.frames.is_empty() || resting.contains_key(&hot.id);
+        index.state == RowState::Kept && stays
+    };
+    shared.hot().into_iter().take_while(|hot| !holds_up(hot)).find(|hot| {
         let index = read(&hot.index);
         let closed = matches!(index.state, RowState::Rolled | RowState::Kept);
         let last = index.frames.len().saturating_sub(1) as u32;

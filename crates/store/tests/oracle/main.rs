@@ -7,7 +7,7 @@
 //! line that may not be gone, once, unchanged, and no other.
 //!
 //! A history has one thread, so a seed does the same again: `LOGINSON_SEED=17 cargo test -p loginson-store --test
-//! oracle` repeats one, and says what happened. `LOGINSON_HISTORIES=1000000` makes a long run.
+//! oracle` repeats one, and says what happened. `LOGINSON_HISTORIES=1000000` makes a long run, from that seed on.
 //!
 //! Left out: races between threads, and damaged files.
 
@@ -29,10 +29,9 @@ const HISTORIES: u64 = 400;
 #[test]
 fn acknowledged_lines_survive_any_history_once_and_unchanged() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let (first, count) = match number("LOGINSON_SEED") {
-        Some(seed) => (seed, 1),
-        None => (0, number("LOGINSON_HISTORIES").unwrap_or(HISTORIES)),
-    };
+    let (seed, count) = (number("LOGINSON_SEED"), number("LOGINSON_HISTORIES"));
+    let first = seed.unwrap_or(0);
+    let count = count.unwrap_or(if seed.is_some() { 1 } else { HISTORIES });
     let memory = std::path::Path::new("/dev/shm");
     let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let dir = dir.unwrap();
