@@ -355,7 +355,11 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     let dir = tempfile::tempdir().unwrap();
     let path = path(&dir, "s");
     let options = SealOptions { block_bytes: 64 << 10, ..SealOptions::new(Effort::Best) };
-    seal(&path, &parse(&corpus()), options);
+    let mut frames = corpus();
+    // The message is the whole object: keys and what joins values are among its words.
+    let object = |i: usize| format!("{{\"inner_key\":{i},\"pid{i}\":\"x\", \"zone\" : \"z\"}}");
+    frames.push((0..2_000).map(|i| object(i % 300).into_bytes()).collect());
+    seal(&path, &parse(&frames), options);
     let file = SealedFile::open(&RealDisk, &path).unwrap();
     let (mut filters, mut absent) = (0, 0);
     for place in 0..file.footer().blocks.len() {

@@ -39,9 +39,6 @@ pub(crate) struct BlockWriter {
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
-    /// What lines of the block share, by number in [`Layouts::shared`] and [`Layouts::layouts`].
-    shared: Vec<u32>,
-    used_layouts: Vec<u32>,
 }
 
 /// What each row has.
@@ -146,7 +143,7 @@ impl BlockWriter {
         for chunk in std::iter::once(&pack).chain(&own) {
             entry.chunks.push(put_chunk(chunk, options, compressor, &mut bytes));
         }
-        entry.filter = self.filter(layouts, options, &mut bytes);
+        entry.filter = filter(batches, &rows[..taken], options, &mut bytes);
         (EncodedBlock { bytes, entry }, taken)
     }
 
@@ -199,37 +196,6 @@ impl BlockWriter {
             origin: place,
             layout,
         });
-    }
-
-    /// Appends the filter of the words in all values, where it is small beside the block.
-    fn filter(
-        &self,
-        layouts: &Layouts,
-        options: &SealOptions,
-        bytes: &mut Vec<u8>,
-    ) -> Option<Chunk> {
-        let bytes_max = match options.effort {
-            Effort::Fast => 0,
-            Effort::Best => bytes.len() / options.filter_parts,
-        };
-        if bytes_max == 0 {
-            return None;
-        }
-        let mut words = TokenSet::default();
-        for &column in &self.columns.used {
-            self.columns.builders[column as usize].each_once(|value| words.add(value));
-        }
-        self.shared.iter().for_each(|&value| words.add(layouts.shared.get(value)));
-        for &layout in &self.used_layouts {
-            layouts.layouts.get(layout).each_folded(|value| words.add(value));
-        }
-        let filter = words.build();
-        if filter.len() > bytes_max {
-            return None;
-        }
-        bytes.extend_from_slice(&filter);
-        let length = filter.len() as u32;
-        Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
     }
 
     /// The first chunk, and those of large columns, before compression.
@@ -294,8 +260,6 @@ impl BlockWriter {
         for &name in &local.names.all {
             put_piece(&mut pack, layouts.names.get(name).as_bytes());
         }
-        self.shared.clone_from(&local.shared.all);
-        self.used_layouts.clone_from(&local.layouts.all);
         put_varint(&mut pack, local.shared.all.len() as u64);
         for &shared in &local.shared.all {
             put_piece(&mut pack, layouts.shared.get(shared));
@@ -316,6 +280,35 @@ impl BlockWriter {
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
         (pack, own)
     }
+}
+
+/// Appends the filter of the words in all values, where it is small beside the block. Of the rows, not of the columns:
+/// a value that holds others has words that stand between them, or across.
+fn filter(
+    batches: &[Arc<Batch>],
+    rows: &[RowRef],
+    options: &SealOptions,
+    bytes: &mut Vec<u8>,
+) -> Option<Chunk> {
+    let bytes_max = match options.effort {
+        Effort::Fast => 0,
+        Effort::Best => bytes.len() / options.filter_parts,
+    };
+    if bytes_max == 0 {
+        return None;
+    }
+    let mut words = TokenSet::default();
+    for at in rows {
+        let row = batches[at.batch as usize].row(at.row as usize);
+        row.fields().for_each(|(_, value)| words.add(value));
+    }
+    let filter = words.build();
+    if filter.len() > bytes_max {
+        return None;
+    }
+    bytes.extend_from_slice(&filter);
+    let length = filter.len() as u32;
+    Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
 }
 
 /// The column in the form that is smallest once compressed.

@@ -246,11 +246,6 @@ impl ColumnBuilder {
         Some(Encoded { encoding: Encoding::Template, sections })
     }
 
-    /// The values, those of a dictionary once.
-    pub(crate) fn each_once(&self, each: impl FnMut(&[u8])) {
-        self.values.iter().for_each(each);
-    }
-
     /// All values, one by one.
     fn each(&self, mut each: impl FnMut(usize, &[u8])) {
         match &self.codes {

@@ -76,26 +76,6 @@ pub(crate) struct Layout {
     pub(crate) fields: Vec<(u32, FieldKind)>,
 }
 
-impl Layout {
-    /// Calls `each` with the values that are the same in all lines of the layout.
-    pub(crate) fn each_folded(&self, mut each: impl FnMut(&[u8])) {
-        let mut text = Vec::new();
-        let mut open = Vec::new();
-        for element in &self.elements {
-            match element {
-                Element::Literal(literal) => text.extend_from_slice(literal),
-                Element::Open(_) => open.push(Some(text.len())),
-                Element::Gap(_) | Element::Value { .. } => open.iter_mut().for_each(|o| *o = None),
-                Element::Close(_) => {
-                    if let Some(begin) = open.pop().flatten() {
-                        each(&text[begin..]);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// What a column holds. Names are numbers in [`Layouts::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ColumnKey {
