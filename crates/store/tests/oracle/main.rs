@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use life::{Coverage, Life};
 
-/// As many as take some seconds. Long runs are those of `make test-long`.
-const HISTORIES: u64 = 400;
+/// As many as take a minute of two cores. `make test-long` runs many more.
+const HISTORIES: u64 = 3_000;
 
 #[test]
 fn acknowledged_lines_survive_any_history_once_and_unchanged() {
@@ -57,7 +57,7 @@ fn acknowledged_lines_survive_any_history_once_and_unchanged() {
     });
     let total = total.into_inner().unwrap();
     println!("{count} histories: {total:?}");
-    if count >= 10_000 {
+    if count >= 1_000 {
         total.check();
     }
 }
