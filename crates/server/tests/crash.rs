@@ -19,8 +19,6 @@ use std::time::Duration;
 use common::{Server, request_to, serve_command};
 
 const KILLS: usize = 8;
-/// From so many on, chance can be relied on.
-const LONG_KILLS: usize = 50;
 /// Kills over one directory. Then it is checked as a whole and another one begins, because reading everything after
 /// each kill takes longer the more is there.
 const KILLS_OF_A_LIFE: usize = 10;
