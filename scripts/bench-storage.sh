@@ -5,6 +5,7 @@
 #   make bench-storage
 #   CORPORA=DIR make bench-storage     the size of each file DIR/**/*.log, instead of the excerpts in testdata/corpora
 #   BENCH_RAW_MB=1000                  size of the generated logs
+#   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup
 #   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +17,7 @@ dir=$(mktemp -d "${BENCH_DIR:-$HOME/.cache/loginson}/bench-storage.XXXXXX")
 server=
 trap 'kill $server 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
 
+wants() { [[ " ${BENCH_PARTS:-size speed grouping amplification startup} " == *" $1 "* ]]; }
 size() { stat -c %s "$1"; }
 replay() { # replay FORMAT FILES… : raw_mb of lines
   local format=$1; shift
@@ -25,11 +27,17 @@ replay() { # replay FORMAT FILES… : raw_mb of lines
 
 echo "$(nproc) cores, $(free -g | awk '/Mem:/ {print $2}') GB, $(date -u +%F), $("$bin" --version); load before: $(cut -d' ' -f1 /proc/loadavg)"
 echo
-echo "## Size of syslog"
-echo
 mapfile -t logs < <(find "$corpora" -name '*.log' | sort)
 replay rfc3164 "${logs[@]}" >"$dir/syslog.log"
 raw=$(size "$dir/syslog.log")
+sealed() { "$examples/seal_speed" "$@" | awk '!/^ / && $1 != "file" {print}'; }
+sealed "$dir/syslog.log" >"$dir/fast"
+head -c $((raw / 10)) "$dir/syslog.log" | sed '$d' >"$dir/tenth.log"
+sealed --best "$dir/tenth.log" >"$dir/best"
+
+if wants size; then
+echo "## Size of syslog"
+echo
 echo "$((raw / 1000000)) MB: the files of the corpora replayed as syslog (RFC 3164) with changing values."
 echo
 echo "| what | bytes | raw / bytes | beside zstd -3 |"
@@ -42,10 +50,7 @@ row "zstd -19, first tenth, ×10" "$(($(head -c $((raw / 10)) "$dir/syslog.log" 
 if [ -n "${CLP_PYTHON:-}" ]; then
   row "CLP (IR stream, zstd -3)" "$("$CLP_PYTHON" scripts/clp-size.py "$dir/syslog.log")"
 fi
-sealed() { "$examples/seal_speed" "$@" | awk '!/^ / && $1 != "file" {print}'; }
-sealed "$dir/syslog.log" >"$dir/fast"; row "sealed" "$(awk '{print $3}' "$dir/fast")"
-head -c $((raw / 10)) "$dir/syslog.log" | sed '$d' >"$dir/tenth.log"
-sealed --best "$dir/tenth.log" >"$dir/best"
+row "sealed" "$(awk '{print $3}' "$dir/fast")"
 row "sealed and re-encoded, first tenth, ×10" "$(($(awk '{print $3}' "$dir/best") * 10))"
 
 echo
@@ -63,7 +68,9 @@ for log in "${logs[@]}"; do
 done | awk '{f=$3/$4; b=$3/$5; lf+=log(f); lb+=log(b); n++;
              printf "| %s | %d | %d | %d | %d | %.2f | %.2f |\n", $1, $2, $3, $4, $5, f, b}
             END {printf "| geometric mean | | | | | %.2f | %.2f |\n", exp(lf/n), exp(lb/n)}'
+fi
 
+if wants speed; then
 echo
 echo "## Speed of sealing, one core"
 echo
@@ -71,8 +78,8 @@ echo "Processor time of the thread; the lines are not in memory as records. Each
 echo
 echo "| logs | raw MB | ratio | parse MB/s | seal MB/s | both MB/s | read back MB/s |"
 echo "|---|---|---|---|---|---|---|"
-replay rfc5424 "${logs[@]}" | head -c 200000000 | sed '$d' >"$dir/rfc5424.log"
-replay json "${logs[@]}" | head -c 200000000 | sed '$d' >"$dir/json.log"
+raw_mb=200 replay rfc5424 "${logs[@]}" >"$dir/rfc5424.log"
+raw_mb=200 replay json "${logs[@]}" >"$dir/json.log"
 "$bin" generate --format rfc5424 --rate 0 --lines 1000000 --seed 1 --to - >"$dir/shop.log" 2>/dev/null
 access=$(find "$corpora" -name '*access*.log' | head -1)
 while [ "$(size "$dir/access.log" 2>/dev/null || echo 0)" -lt 200000000 ]; do cat "$access" >>"$dir/access.log"; done
@@ -84,13 +91,18 @@ echo
 echo "| logs | raw MB | ratio | seal MB/s | read back MB/s |"
 echo "|---|---|---|---|---|"
 awk '{printf "| %s | %d | %s | %s | %s |\n", $1, $2/1e6, $4, $7, $9}' "$dir/best"
+fi
 
+if wants grouping; then
+"$bin" generate --format rfc5424 --rate 0 --lines 1000000 --seed 1 --to - >"$dir/shop.log" 2>/dev/null
 echo
 echo "## Lines grouped within a segment"
 echo
 "$bin" generate --replay "${logs[@]}" --format rfc5424 --rate 100 --backfill 3h --lines 1000000 --seed 3 --to - >"$dir/mixed.log" 2>/dev/null
 "$examples/clustering" "$dir/mixed.log" "$dir/shop.log"
+fi
 
+if wants amplification; then
 echo
 echo "## Write amplification"
 echo
@@ -116,7 +128,9 @@ awk -v raw="$raw" -v i=$((imported - began)) -v s=$((sealed_at - began)) -v e=$(
   -v d="$(du -sb "$dir/data" | cut -f1)" -v m="$resident" \
   'BEGIN {printf "| %d | %d | %d | %d | %d | %.2f | %d | %d |\n", raw/1e6, i, s, e, w/1e6, w/raw, d/1e6, m}'
 kill $server; wait $server || true; server=
+fi
 
+if wants startup; then
 echo
 echo "## Start-up and memory"
 echo
@@ -139,3 +153,4 @@ http=$(sed -E 's/.*"http": *"([^"]*)".*/\1/' "$dir/ready.json" | tail -1)
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=request' -d limit=100 >/dev/null
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=app_name:sshd took | stats count()' -d start=2025-06-20T00:00:00Z -d end=2025-06-20T12:00:00Z >/dev/null
 echo "The server over them, after the newest 100 lines of a word and a count over half a day: resident $(awk '/^VmRSS/ {print int($2/1024)}' "/proc/$server/status") MiB, of which the cache may hold 512 MiB and holds $(($(metric loginson_store_cache_bytes) / 1048576)) MiB."
+fi
