@@ -20,6 +20,7 @@ mod reader;
 pub mod sealed;
 pub mod template;
 pub mod tokens;
+mod varint;
 mod writer;
 
 pub use error::SegmentError;

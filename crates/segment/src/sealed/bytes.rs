@@ -1,21 +1,14 @@
 //! Numbers and pieces of bytes, written one behind the other and read back with every bound checked.
 
+pub(crate) use crate::varint::put_varint;
+use crate::varint::{unzigzag, zigzag};
+
 /// What is wrong with bytes that passed their checksum: the part that does not hold. A fault of the writer, or of
 /// the memory it ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
 pub(crate) type Read<T> = Result<T, Corrupt>;
-
-/// Appends a number in base 128, low digits first, seven bits a byte.
-#[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
 
 /// Appends a signed number so that small ones of either sign are short.
 #[inline]
@@ -27,16 +20,6 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
 pub(crate) fn put_piece(out: &mut Vec<u8>, piece: &[u8]) {
     put_varint(out, piece.len() as u64);
     out.extend_from_slice(piece);
-}
-
-#[inline]
-pub(crate) fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-#[inline]
-pub(crate) fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Reads what was put, from front to back.

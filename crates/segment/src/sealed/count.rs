@@ -3,6 +3,8 @@
 //! No line is put together and no other large column is read. In a column of templates, a text that stands in what is
 //! static is counted by lines of the template, without looking at them.
 
+use std::borrow::Cow;
+
 use memchr::memmem::Finder;
 
 use super::bytes::{Corrupt, Cursor, Read};
@@ -57,7 +59,7 @@ enum Origin<'a> {
     Nowhere,
     Column(usize),
     /// The same in all of them.
-    Constant(std::borrow::Cow<'a, [u8]>),
+    Constant(Cow<'a, [u8]>),
     /// Among other columns: it has to be put together.
     Scattered,
 }
@@ -77,7 +79,7 @@ pub(crate) fn count(
     let body = listing.body()?;
     let mut origins = Vec::with_capacity(body.layouts.len());
     for layout in &body.layouts {
-        origins.push(match origin(layout, field, &listing.shared_values()) {
+        origins.push(match origin(layout, field, &listing.shared) {
             Origin::Scattered => return Ok(None),
             origin => origin,
         });
@@ -96,9 +98,9 @@ pub(crate) fn count(
         let inside = &body.inside[column];
         let mut read = Vec::with_capacity(entry.sections.len());
         for (place, &(number, _)) in entry.sections.iter().enumerate() {
-            read.push(if number == 0 { inside[place].to_vec() } else { chunk(number)? });
+            read.push(if number == 0 { Cow::from(inside[place]) } else { chunk(number)?.into() });
         }
-        let sections: Vec<&[u8]> = read.iter().map(Vec::as_slice).collect();
+        let sections: Vec<&[u8]> = read.iter().map(|section| &**section).collect();
         lines += count_column(entry.encoding, &sections, entry.values, needle)?;
     }
     Ok(Some(lines))

@@ -120,11 +120,6 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Listing<'a> {
-    /// The shared values, in their order.
-    pub(super) fn shared_values(&self) -> Vec<&'a [u8]> {
-        self.shared.clone()
-    }
-
     /// Reads what stands behind the lists.
     pub(super) fn body(&self) -> Read<Body<'a>> {
         let mut rest = self.rest.clone();

@@ -111,11 +111,6 @@ impl SealedWriter {
         Ok(self.footer)
     }
 
-    /// Lines written or waiting.
-    pub fn lines(&self) -> u64 {
-        self.footer.lines() + self.pending.rows as u64
-    }
-
     fn write_chunk(&mut self) -> Result<(), SegmentError> {
         let mut pending = std::mem::take(&mut self.pending);
         let groups = pending.grouped(self.options.block_bytes);

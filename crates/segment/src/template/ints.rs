@@ -5,8 +5,9 @@
 //! better than values side by side. The layout is the one whose bytes compress best.
 
 use super::estimate::{Estimator, entropy_bytes};
-use super::wire::{Reader, put_varint, unzigzag, zigzag};
+use super::wire::{Reader, put_varint};
 use super::{CodecError, Sections};
+use crate::varint::{unzigzag, zigzag};
 
 /// All values are the base.
 const SAME: u8 = 0;
@@ -48,7 +49,7 @@ impl Ints {
         let mut deltas = Vec::with_capacity(values.len());
         let mut before = first;
         for &value in values {
-            deltas.push(zigzag(value.wrapping_sub(before)));
+            deltas.push(zigzag(value.wrapping_sub(before) as i64));
             before = value;
         }
         if indexes {
@@ -173,7 +174,7 @@ impl<'a> IntsView<'a> {
             _ => {
                 let mut before = self.base;
                 for value in &mut values {
-                    before = before.wrapping_add(unzigzag(*value));
+                    before = before.wrapping_add(unzigzag(*value) as u64);
                     *value = before;
                 }
             }

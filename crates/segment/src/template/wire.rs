@@ -1,26 +1,7 @@
 //! Integers and byte strings of the sections, with every bound checked.
 
 use super::CodecError;
-
-/// Little-endian base 128, the low seven bits first.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Maps small negative numbers to small unsigned ones.
-#[inline]
-pub(super) fn zigzag(value: u64) -> u64 {
-    (value << 1) ^ ((value as i64) >> 63) as u64
-}
-
-#[inline]
-pub(super) fn unzigzag(value: u64) -> u64 {
-    (value >> 1) ^ (value & 1).wrapping_neg()
-}
+pub(super) use crate::varint::put_varint;
 
 /// Reads a section from its beginning to its end.
 pub(super) struct Reader<'a> {
@@ -92,6 +73,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::varint::{unzigzag, zigzag};
 
     #[test]
     fn numbers_come_back() {
@@ -102,9 +84,9 @@ mod tests {
             assert_eq!(reader.varint().unwrap(), value);
             reader.finish().unwrap();
             assert!(Reader::new("test", &bytes[..bytes.len() - 1]).varint().is_err());
-            assert_eq!(unzigzag(zigzag(value)), value);
+            assert_eq!(unzigzag(zigzag(value as i64)) as u64, value);
         }
         assert!(Reader::new("test", &[0xff; 10]).varint().is_err());
-        assert_eq!(zigzag(1u64.wrapping_neg()), 1);
+        assert_eq!(zigzag(-1), 1);
     }
 }
