@@ -32,6 +32,16 @@ impl SourceKind {
             SourceKind::Internal => "internal",
         }
     }
+
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            SourceKind::SyslogUdp => "syslog over UDP",
+            SourceKind::SyslogTcp => "syslog over TCP",
+            SourceKind::Http => "HTTP",
+            SourceKind::Internal => "Loginson itself",
+        }
+    }
 }
 
 /// Why a line was not kept, or not kept whole.

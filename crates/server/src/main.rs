@@ -14,6 +14,7 @@ mod inspect;
 mod log;
 mod pipeline;
 mod server;
+mod sources;
 mod stored;
 mod summaries;
 mod upkeep;

@@ -10,7 +10,7 @@
 //!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
 //! ```
 //!
-//! Threads: one for each syslog source and each intake (collector), one writer and two that seal in turn (store), the
+//! Threads: one for each source (started in [`crate::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
 //! parse stage and the summary stage (here), one for each running query (`http::select`).
 //!
 //! Invariants:
@@ -24,7 +24,6 @@
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
@@ -32,8 +31,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use collector::{
-    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind, TcpConfig,
-    TcpSource, Ticket, UdpConfig, UdpSource,
+    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind, Ticket,
 };
 use platform::{Clock, RealClock, RealDisk};
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
@@ -43,6 +41,7 @@ use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::delivery::Delivery;
+use crate::sources::{Listener, Sources, Surroundings};
 use crate::stored::{Parsers, Stored};
 use crate::summaries::{self, place, position};
 use crate::upkeep::Upkeep;
@@ -84,12 +83,6 @@ struct Shared {
     /// Told to the parse stage: end when nothing is left, at the latest then.
     drain_until: Mutex<Option<Instant>>,
     stopped: AtomicBool,
-}
-
-#[derive(Default)]
-struct Sources {
-    udp: Option<UdpSource>,
-    tcp: Option<TcpSource>,
 }
 
 /// A batch on its way to those who follow live.
@@ -168,7 +161,7 @@ impl Pipeline {
             shared,
         });
         // From here on the threads end by `stop`, also when a source cannot start.
-        let sources = Sources::start(config, &deliver, &accounting, &clock);
+        let sources = Sources::start(config, &Surroundings { deliver, accounting, clock });
         if sources.is_err() {
             pipeline.stop();
         }
@@ -288,41 +281,9 @@ impl Pipeline {
         &self.recovery
     }
 
-    /// Where syslog is listened for: datagrams, streams.
-    pub fn listeners(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
-        let sources = lock(&self.sources);
-        (
-            sources.udp.as_ref().map(UdpSource::local_addr),
-            sources.tcp.as_ref().map(TcpSource::local_addr),
-        )
-    }
-}
-
-impl Sources {
-    fn start(
-        config: &Config,
-        deliver: &Arc<dyn Deliver>,
-        accounting: &Arc<Accounting>,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Sources> {
-        let mut sources = Sources::default();
-        if let Some(address) = config.syslog_udp_listen {
-            let (deliver, accounting, clock) =
-                (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let udp_config = UdpConfig::default();
-            let udp = UdpSource::start(address, udp_config, deliver, accounting, clock)?;
-            tracing::info!("syslog over UDP at {}", udp.local_addr());
-            sources.udp = Some(udp);
-        }
-        if let Some(address) = config.syslog_tcp_listen {
-            let (deliver, accounting, clock) =
-                (Arc::clone(deliver), Arc::clone(accounting), Arc::clone(clock));
-            let tcp_config = TcpConfig::default();
-            let tcp = TcpSource::start(address, tcp_config, deliver, accounting, clock)?;
-            tracing::info!("syslog over TCP at {}", tcp.local_addr());
-            sources.tcp = Some(tcp);
-        }
-        Ok(sources)
+    /// Where lines are listened for.
+    pub fn listeners(&self) -> Vec<Listener> {
+        lock(&self.sources).listeners()
     }
 }
 

@@ -3,7 +3,6 @@
 //! The HTTP address is taken first, so that a second instance fails at once, and so that health and status answer while
 //! a large store is being opened.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::http::{self, App};
 use crate::pipeline::Pipeline;
+use crate::sources::addresses;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
@@ -50,7 +50,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     app.run(Arc::clone(&pipeline));
     tracing::info!("page and API at http://{address}/");
     if let Some(file) = ready_file {
-        write_ready_file(&file, address, pipeline.listeners())?;
+        write_ready_file(&file, &addresses(address, &pipeline.listeners()))?;
     }
 
     let name = signals.next().await;
@@ -80,13 +80,7 @@ async fn bind(config: &Config) -> Result<TcpListener> {
 }
 
 /// Names the addresses in a file, which is there as a whole or not at all.
-fn write_ready_file(
-    file: &Path,
-    http: SocketAddr,
-    (syslog_udp, syslog_tcp): (Option<SocketAddr>, Option<SocketAddr>),
-) -> Result<()> {
-    let addresses =
-        serde_json::json!({ "http": http, "syslog_udp": syslog_udp, "syslog_tcp": syslog_tcp });
+fn write_ready_file(file: &Path, addresses: &serde_json::Value) -> Result<()> {
     let part = file.with_added_extension("part");
     std::fs::write(&part, format!("{addresses}\n"))
         .and_then(|()| std::fs::rename(&part, file))

@@ -16,6 +16,7 @@ use store::StoreState;
 use super::App;
 use super::error::ApiError;
 use crate::pipeline::Pipeline;
+use crate::sources::addresses;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -68,11 +69,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "store": pipeline.as_ref().map(|pipeline| store(&app, pipeline)),
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parse_lag_lines()),
         "recovery": pipeline.as_ref().map_or("", |pipeline| pipeline.recovery()),
-        "listeners": {
-            "http": app.address.to_string(),
-            "syslog_udp": listeners.0.map(|address| address.to_string()),
-            "syslog_tcp": listeners.1.map(|address| address.to_string()),
-        },
+        "listeners": addresses(app.address, &listeners),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });
     (StatusCode::OK, Json(body)).into_response()

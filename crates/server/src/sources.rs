@@ -1,0 +1,77 @@
+//! The ways in that listen or follow: started from the configuration, stopped together, found by name.
+//!
+//! A further source is a field here and a line in [`Sources::start`]. HTTP is not among them: its requests come through
+//! the API, by `Pipeline::push_http`.
+//!
+//! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is delivered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use collector::{Accounting, Deliver, SourceKind, TcpConfig, TcpSource, UdpConfig, UdpSource};
+use platform::Clock;
+
+use crate::config::Config;
+
+/// What a source needs besides its own settings.
+pub struct Surroundings {
+    /// Where its frames go.
+    pub deliver: Arc<dyn Deliver>,
+    /// Where it counts.
+    pub accounting: Arc<Accounting>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Where a source listens; none when it is off.
+pub type Listener = (SourceKind, Option<SocketAddr>);
+
+/// Running sources. Dropping them stops them.
+#[derive(Default)]
+pub struct Sources {
+    udp: Option<UdpSource>,
+    tcp: Option<TcpSource>,
+}
+
+impl Sources {
+    /// Starts those that are configured. When one cannot start, those before it are stopped again.
+    pub fn start(config: &Config, with: &Surroundings) -> Result<Sources> {
+        let with =
+            || (Arc::clone(&with.deliver), Arc::clone(&with.accounting), Arc::clone(&with.clock));
+        let mut sources = Sources::default();
+        if let Some(address) = config.syslog_udp_listen {
+            let (deliver, accounting, clock) = with();
+            let udp_config = UdpConfig::default();
+            sources.udp = Some(UdpSource::start(address, udp_config, deliver, accounting, clock)?);
+        }
+        if let Some(address) = config.syslog_tcp_listen {
+            let (deliver, accounting, clock) = with();
+            let tcp_config = TcpConfig::default();
+            sources.tcp = Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?);
+        }
+        for (kind, address) in sources.listeners() {
+            if let Some(address) = address {
+                tracing::info!("{} at {address}", kind.title());
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Where they listen, with the ports the kernel chose if port 0 was asked for.
+    pub fn listeners(&self) -> Vec<Listener> {
+        vec![
+            (SourceKind::SyslogUdp, self.udp.as_ref().map(UdpSource::local_addr)),
+            (SourceKind::SyslogTcp, self.tcp.as_ref().map(TcpSource::local_addr)),
+        ]
+    }
+}
+
+/// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.
+pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value {
+    let text = |address: SocketAddr| address.to_string().into();
+    let sources = listeners.iter().map(|&(kind, address)| {
+        (kind.name().to_owned(), address.map_or(serde_json::Value::Null, text))
+    });
+    std::iter::once(("http".to_owned(), text(http))).chain(sources).collect()
+}
