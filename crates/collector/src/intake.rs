@@ -85,9 +85,10 @@ impl Intake {
         let mut building = self.shared.lock();
         if building.stopped {
             let counters = self.shared.destination.counters();
-            let count = count_lines(lines);
-            counters.received(count, lines.len() as u64);
+            let (count, bytes) = count_lines(lines);
+            counters.received(count, bytes);
             counters.dropped(DropReason::ShuttingDown, count);
+            counters.dropped_bytes(DropReason::ShuttingDown, bytes);
             stub.settle(&Err(DeliverError::Closed));
             return ticket;
         }
@@ -165,9 +166,10 @@ impl Shared {
             let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
             let line = &lines[..end.min(LINE_BYTES_MAX)];
             building.builder.push_line(origin, received_ns, line, line.len() < end);
-            counters.received(1, line.len() as u64);
+            counters.received(1, end as u64);
             if line.len() < end {
                 counters.dropped(DropReason::Oversized, 1);
+                counters.dropped_bytes(DropReason::Oversized, (end - line.len()) as u64);
             }
             rest = &lines[(end + 1).min(lines.len())..];
         }
@@ -209,7 +211,9 @@ impl Shared {
     }
 }
 
-fn count_lines(lines: &[u8]) -> u64 {
+/// Lines, and their bytes without newlines.
+fn count_lines(lines: &[u8]) -> (u64, u64) {
+    let newlines = memchr::memchr_iter(b'\n', lines).count();
     let unterminated = !lines.is_empty() && !lines.ends_with(b"\n");
-    memchr::memchr_iter(b'\n', lines).count() as u64 + u64::from(unterminated)
+    ((newlines + usize::from(unterminated)) as u64, (lines.len() - newlines) as u64)
 }

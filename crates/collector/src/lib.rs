@@ -19,7 +19,9 @@ mod kernel_drops;
 mod outlet;
 mod source;
 
-pub use accounting::{Accounting, DropReason, SourceCounters, SourceKind};
+pub use accounting::{
+    Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
+};
 pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
 pub use intake::Intake;
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};

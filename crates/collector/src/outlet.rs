@@ -56,13 +56,17 @@ impl Destination {
         let (node, sequence) = self.deliver.next_sequence();
         let frame = builder.finish(node, sequence).expect("lines are in it");
         let lines = u64::from(frame.header().lines);
+        let bytes = frame.line_bytes();
         let patience = if fate.is_some() { Patience::Awaited } else { Patience::Unlimited };
         let (accounting, source) = (Arc::clone(&self.accounting), self.source);
         let on_durable = move |result: Result<(), DeliverError>| {
             let counters = accounting.source(source);
             match &result {
-                Ok(()) => counters.kept(lines),
-                Err(error) => counters.dropped(drop_reason(error), lines),
+                Ok(()) => counters.kept(lines, bytes),
+                Err(error) => {
+                    counters.dropped(drop_reason(error), lines);
+                    counters.dropped_bytes(drop_reason(error), bytes);
+                }
             }
             if let Some(fate) = fate {
                 fate(&result);

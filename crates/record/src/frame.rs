@@ -387,6 +387,15 @@ impl Frame {
         &self.runs
     }
 
+    /// Bytes of the lines, without newlines and length tables.
+    pub fn line_bytes(&self) -> u64 {
+        let besides = |run: &Run| {
+            let a_line = if run.flags & RUN_LENGTHS != 0 { 1 + size_of::<u32>() } else { 1 };
+            u64::from(run.lines) * a_line as u64
+        };
+        u64::from(self.header.payload_bytes) - self.runs.iter().map(besides).sum::<u64>()
+    }
+
     /// The lines, in order.
     pub fn lines(&self) -> Lines<'_> {
         Lines { frame: self, run: 0, left_in_run: 0, offset: HEADER_BYTES, lengths: None, index: 0 }
@@ -592,6 +601,8 @@ mod tests {
     #[test]
     fn lines_come_back_as_they_were_sent() {
         let frame = sample();
+        let line_bytes: usize = frame.lines().map(|line| line.bytes.len()).sum();
+        assert_eq!(frame.line_bytes(), line_bytes as u64);
         let decoded = Frame::decode(frame.bytes().to_vec()).unwrap();
         assert_eq!(decoded, frame);
         let lines = lines_of(&decoded);

@@ -172,10 +172,11 @@ pub fn check_counts(
     kept: u64,
     dropped: &[(DropReason, u64)],
 ) {
-    let counters = accounting.source(source);
-    let count = |reason: &DropReason| (*reason, counters.dropped_count(*reason));
+    let counts = accounting.source(source).counts();
+    let count = |reason: &DropReason| (*reason, counts.dropped(*reason).lines);
     let drops: Vec<_> = DropReason::ALL.iter().map(count).filter(|drop| drop.1 > 0).collect();
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
-    let counted = (counters.lines_received.load(relaxed), counters.lines_kept.load(relaxed));
+    let counted = (counts.lines_received, counts.lines_kept);
     assert_eq!((counted, drops.as_slice()), ((received, kept), dropped));
+    // With no line on its way no byte is either.
+    assert_eq!(counts.lines_missing() == 0, counts.bytes_missing() == 0, "{counts:?}");
 }

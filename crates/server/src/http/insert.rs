@@ -305,6 +305,7 @@ fn keep_all(work: Work, chunks: Chunks) -> ApiResult<Counts> {
                 let counters = work.pipeline.accounting().source(SourceKind::Http);
                 counters.received(1, splitter.rest_bytes());
                 counters.dropped(DropReason::BadRequest, 1);
+                counters.dropped_bytes(DropReason::BadRequest, splitter.rest_bytes());
                 return Err(keeper.said(unreadable(error)));
             }
         }

@@ -12,7 +12,7 @@ use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use collector::{DropReason, SourceCounters, SourceKind};
+use collector::{DropCounts, DropReason, SourceCounts, SourceKind};
 use query::State;
 use store::{StoreState, StoreStats};
 
@@ -68,45 +68,57 @@ fn text(app: &App) -> String {
 }
 
 fn ingest(app: &App, out: &mut Text) {
-    let mut each = |name: &str, kind: &str, help: &str, value: fn(&SourceCounters) -> u64| {
+    // One look at each source, so that the sums of one answer agree.
+    let sources = SourceKind::ALL.map(|kind| (kind.name(), app.accounting.source(kind).counts()));
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&SourceCounts) -> u64| {
         out.head(name, kind, help);
-        for source in SourceKind::ALL {
-            out.sample(name, &[("source", source.name())], value(app.accounting.source(source)));
+        for (source, counts) in &sources {
+            out.sample(name, &[("source", source)], value(counts));
         }
     };
     each("loginson_lines_received_total", "counter", "Lines that arrived, kept or not.", |c| {
-        c.lines_received.load(Relaxed)
+        c.lines_received
     });
     each(
         "loginson_bytes_received_total",
         "counter",
         "Bytes of those lines, without what separates them.",
-        |c| c.bytes_received.load(Relaxed),
+        |c| c.bytes_received,
     );
-    each("loginson_lines_kept_total", "counter", "Lines that became durable.", |c| {
-        c.lines_kept.load(Relaxed)
-    });
-    each("loginson_connections_total", "counter", "Connections accepted.", |c| {
-        c.connections_total.load(Relaxed)
-    });
-    each("loginson_connections_open", "gauge", "Connections open now.", |c| {
-        c.connections_open.load(Relaxed)
-    });
+    each("loginson_lines_kept_total", "counter", "Lines that became durable.", |c| c.lines_kept);
+    each("loginson_bytes_kept_total", "counter", "Bytes of those lines.", |c| c.bytes_kept);
+    each(
+        "loginson_connections_total",
+        "counter",
+        "Connections accepted; of HTTP, requests that bring lines.",
+        |c| c.connections_total,
+    );
+    each("loginson_connections_open", "gauge", "Connections open now.", |c| c.connections_open);
     each(
         "loginson_connections_refused_total",
         "counter",
         "Connections refused because too many were open.",
-        |c| c.connections_refused.load(Relaxed),
+        |c| c.connections_refused,
     );
-    let name = "loginson_lines_dropped_total";
-    out.head(name, "counter", "Lines not kept, or not kept whole, by reason.");
-    for source in SourceKind::ALL {
-        let counters = app.accounting.source(source);
-        for reason in DropReason::ALL {
-            let labels = [("source", source.name()), ("reason", reason.name())];
-            out.sample(name, &labels, counters.dropped_count(reason));
+    let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
+        out.head(name, "counter", help);
+        for (source, counts) in &sources {
+            for reason in DropReason::ALL {
+                let labels = [("source", *source), ("reason", reason.name())];
+                out.sample(name, &labels, value(counts.dropped(reason)));
+            }
         }
-    }
+    };
+    by_reason(
+        "loginson_lines_dropped_total",
+        "Lines not kept, or not kept whole, by reason.",
+        |drops| drops.lines,
+    );
+    by_reason(
+        "loginson_bytes_dropped_total",
+        "Bytes of them that were received and not kept.",
+        |drops| drops.bytes,
+    );
 }
 
 fn queries(app: &App, out: &mut Text) {

@@ -1,14 +1,13 @@
 //! `/api/v1/status`, `/health`, `/ready`: how the server is.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use collector::{Accounting, DropReason, SourceKind};
+use collector::{Accounting, DropCounts, DropReason, SourceKind};
 use query::time::format_time;
 use serde_json::{Map, Value, json};
 use store::StoreState;
@@ -77,18 +76,24 @@ async fn status(State(app): State<Arc<App>>) -> Response {
 
 fn ingest(accounting: &Accounting) -> Vec<Value> {
     let sources = SourceKind::ALL.into_iter().map(|kind| {
-        let counters = accounting.source(kind);
-        let dropped: Map<String, Value> = DropReason::ALL
-            .into_iter()
-            .map(|reason| (reason.name().to_owned(), counters.dropped_count(reason).into()))
-            .collect();
+        let counts = accounting.source(kind).counts();
+        let by_reason = |value: fn(DropCounts) -> u64| -> Map<String, Value> {
+            let each =
+                |reason: DropReason| (reason.name().into(), value(counts.dropped(reason)).into());
+            DropReason::ALL.into_iter().map(each).collect()
+        };
         json!({
             "source": kind.name(),
-            "lines_received": counters.lines_received.load(Relaxed),
-            "bytes_received": counters.bytes_received.load(Relaxed),
-            "lines_kept": counters.lines_kept.load(Relaxed),
-            "connections_open": counters.connections_open.load(Relaxed),
-            "dropped": dropped,
+            "title": kind.title(),
+            "lines_received": counts.lines_received,
+            "bytes_received": counts.bytes_received,
+            "lines_kept": counts.lines_kept,
+            "bytes_kept": counts.bytes_kept,
+            "connections_total": counts.connections_total,
+            "connections_open": counts.connections_open,
+            "connections_refused": counts.connections_refused,
+            "dropped": by_reason(|drops| drops.lines),
+            "dropped_bytes": by_reason(|drops| drops.bytes),
         })
     });
     sources.collect()
