@@ -125,6 +125,8 @@ pub struct SourceCounters {
     pub connections_open: AtomicU64,
     /// Connections closed at once because too many were open.
     pub connections_refused: AtomicU64,
+    /// Connections closed because nothing came for too long, or their handshake came to no end.
+    pub connections_timed_out: AtomicU64,
     dropped: [Drops; DropReason::ALL.len()],
 }
 
@@ -181,6 +183,7 @@ impl SourceCounters {
             connections_total: self.connections_total.load(Relaxed),
             connections_open: self.connections_open.load(Relaxed),
             connections_refused: self.connections_refused.load(Relaxed),
+            connections_timed_out: self.connections_timed_out.load(Relaxed),
         }
     }
 }
@@ -196,6 +199,7 @@ pub struct SourceCounts {
     pub connections_total: u64,
     pub connections_open: u64,
     pub connections_refused: u64,
+    pub connections_timed_out: u64,
     dropped: [DropCounts; DropReason::ALL.len()],
 }
 

@@ -1,6 +1,6 @@
 //! Lines from the network into frames, and frames to whatever keeps them.
 //!
-//! - [`udp`], [`tcp`]: syslog, a thread each.
+//! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what sources of connections have in common.
 //! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
 //! - [`accounting`]: what came, what was kept, what was not and why.
@@ -11,6 +11,7 @@
 pub mod accounting;
 pub mod deliver;
 pub mod intake;
+pub mod stream;
 pub mod tcp;
 pub mod ticket;
 pub mod udp;
@@ -26,6 +27,7 @@ pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
 pub use intake::Intake;
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;
-pub use tcp::{TcpConfig, TcpSource};
+pub use stream::TcpConfig;
+pub use tcp::TcpSource;
 pub use ticket::Ticket;
 pub use udp::{UdpConfig, UdpSource};

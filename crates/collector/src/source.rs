@@ -126,7 +126,7 @@ impl StopSignal {
 /// The thread of a source. Dropping it stops the source and waits for its end.
 pub(crate) struct SourceThread {
     stop: Arc<StopSignal>,
-    waker: mio::Waker,
+    waker: Arc<mio::Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -135,21 +135,26 @@ impl SourceThread {
     pub fn start(
         name: &str,
         stop: Arc<StopSignal>,
-        waker: mio::Waker,
+        waker: impl Into<Arc<mio::Waker>>,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<SourceThread> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
-        Ok(SourceThread { stop, waker, thread: Some(thread) })
+        Ok(SourceThread { stop, waker: waker.into(), thread: Some(thread) })
     }
-}
 
-impl Drop for SourceThread {
-    fn drop(&mut self) {
+    /// Tells it to stop, without waiting for its end.
+    pub fn signal_stop(&self) {
         self.stop.raise();
         // A source that cannot be woken still sees the signal when the next line comes or its wait is over.
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "a source could not be woken to stop");
         }
+    }
+}
+
+impl Drop for SourceThread {
+    fn drop(&mut self) {
+        self.signal_stop();
         let ended = self.thread.take().expect("taken only here").join();
         assert!(ended.is_ok() || std::thread::panicking(), "a source's thread panicked");
     }

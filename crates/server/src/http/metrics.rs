@@ -100,6 +100,12 @@ fn ingest(app: &App, out: &mut Text) {
         "Connections refused because too many were open.",
         |c| c.connections_refused,
     );
+    each(
+        "loginson_connections_timed_out_total",
+        "counter",
+        "Connections closed because nothing came for too long.",
+        |c| c.connections_timed_out,
+    );
     let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
         out.head(name, "counter", help);
         for (source, counts) in &sources {

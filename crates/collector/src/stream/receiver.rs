@@ -1,0 +1,460 @@
+//! One thread that serves connections.
+//!
+//! `epoll` says which connections have something, and each of those gives one bounded read a turn. A connection
+//! that was empty and has something again comes before those that were not emptied by their last turn, and `epoll`
+//! is asked again after every [`ROUND_BYTES`] of the latter: a trickle waits for one round of the floods, however many
+//! they are. All connections share the frame under construction. When delivery blocks, nothing is read, the kernel's
+//! buffers fill, and senders are pushed back: nothing is lost here.
+//!
+//! Decided:
+//! - A connection may be silent for as long as it likes, also in the middle of a line, unless
+//!   [`TcpConfig::idle_timeout`](super::TcpConfig::idle_timeout) is set: a quiet machine is not an error. Peers that
+//!   vanished are found by keep-alive after about two minutes.
+//! - A connection that ends in the middle of a line leaves what came of the line as a line. It is counted as
+//!   [`DropReason::Reset`] if it ended by an error, by our closing it, or inside a counted message; a missing last
+//!   newline alone is common and no loss.
+//! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is accepted and closed at
+//!   once, counted, and logged.
+//! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's part of
+//!   [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest incomplete line is cut
+//!   ([`DropReason::Oversized`]).
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use record::framing::{Ending, LineSplitter, Piece};
+use record::{Format, Origin};
+
+use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
+use crate::accounting::{DropReason, SourceCounters};
+use crate::outlet::Outlet;
+use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal, canonical};
+
+/// Bytes read of one connection before it is another's turn.
+const READ_BYTES: usize = 256 << 10;
+/// Bytes read of connections that were not emptied before, between two looks at what else has come.
+const ROUND_BYTES: usize = 4 << 20;
+/// Events taken from the kernel at once. It keeps what is beyond for the next look.
+const EVENTS_MAX: usize = 1024;
+/// Connections accepted before those that are open get their turn.
+const ACCEPTS_MAX: usize = 64;
+/// When no connection can be accepted (no file descriptor is left), it is tried again this much later.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// A connection whose handshake takes longer is closed, and counted.
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often it is looked for connections that were silent for too long.
+const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
+
+struct Connection<S> {
+    stream: S,
+    /// The events it is registered for.
+    interest: Interest,
+    origin: Origin,
+    splitter: LineSplitter,
+    /// Whether it waits in [`Receiver::fresh`] or [`Receiver::unemptied`].
+    is_ready: bool,
+    /// Whether its end, or an error, has been seen coming: then it is read until that is there.
+    is_ending: bool,
+    /// When something came last, or it was opened.
+    active: Instant,
+}
+
+/// What a turn found.
+enum Progress {
+    /// So many bytes, and perhaps more to come.
+    More(usize),
+    Emptied,
+    Closed,
+}
+
+/// The state of one thread.
+pub(super) struct Receiver<A: Accept> {
+    shared: Arc<Shared<A>>,
+    /// Which of the threads this is.
+    lane: usize,
+    /// Of the accepting thread.
+    listener: Option<TcpListener>,
+    poll: Poll,
+    outlet: Outlet,
+    stop: Arc<StopSignal>,
+    /// By token; free places are in `free`.
+    connections: Vec<Option<Connection<A::Stream>>>,
+    free: Vec<usize>,
+    /// Connections of which an event came since they were emptied, in the order of their turns.
+    fresh: VecDeque<usize>,
+    /// Connections that their last turn did not empty, in the order of their turns.
+    unemptied: VecDeque<usize>,
+    /// When to accept connections; `None` while none waits.
+    accept_at: Option<Instant>,
+    /// When to look for connections that were silent for too long.
+    overdue_at: Instant,
+    /// The time of this round.
+    now: Instant,
+    /// Bytes of incomplete lines of this thread's connections,
+    carried_bytes: usize,
+    /// and how many there may be.
+    carried_bytes_max: usize,
+    buffer: Vec<u8>,
+    /// Of lines, but for the sender.
+    origin: Origin,
+    accept_log: LogLimit,
+    refused_log: LogLimit,
+}
+
+impl<A: Accept> Receiver<A> {
+    pub fn new(
+        shared: Arc<Shared<A>>,
+        lane: usize,
+        listener: Option<TcpListener>,
+        poll: Poll,
+        outlet: Outlet,
+        stop: Arc<StopSignal>,
+    ) -> Self {
+        let carried_bytes_max = shared.config.carry_bytes_total_max / shared.lanes.len();
+        let origin = Origin::new(shared.identity.transport, Format::Syslog, None);
+        Receiver {
+            shared,
+            lane,
+            listener,
+            poll,
+            outlet,
+            stop,
+            connections: Vec::new(),
+            free: Vec::new(),
+            fresh: VecDeque::new(),
+            unemptied: VecDeque::new(),
+            accept_at: None,
+            overdue_at: Instant::now() + OVERDUE_INTERVAL,
+            now: Instant::now(),
+            carried_bytes: 0,
+            carried_bytes_max,
+            buffer: vec![0; READ_BYTES],
+            origin,
+            accept_log: LogLimit::default(),
+            refused_log: LogLimit::default(),
+        }
+    }
+
+    pub fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.stop.is_raised() {
+            self.wait(&mut events);
+            self.accept_some();
+            self.read_round();
+            self.close_overdue();
+            self.outlet.flush_if_old();
+        }
+        self.drain();
+    }
+
+    /// Waits until there is something to do, and notes what.
+    fn wait(&mut self, events: &mut Events) {
+        let wait = match self.unemptied.is_empty() {
+            false => Some(Duration::ZERO),
+            true => {
+                let left = |at: Instant| at.saturating_duration_since(Instant::now());
+                let accept_due = self.accept_at.map(left);
+                let overdue_due = self.has_deadlines().then(|| left(self.overdue_at));
+                [accept_due, overdue_due, self.outlet.due_in()].into_iter().flatten().min()
+            }
+        };
+        if let Err(error) = self.poll.poll(events, wait)
+            && error.kind() != io::ErrorKind::Interrupted
+            && let Some(held_back) = self.accept_log.pass()
+        {
+            tracing::error!(%error, held_back, "waiting for connections");
+        }
+        self.now = Instant::now();
+        for event in events.iter() {
+            match event.token() {
+                LISTENER => self.accept_at = Some(self.now),
+                WAKER => self.take_handed_over(),
+                Token(place) => {
+                    self.make_ready(place, event.is_read_closed() || event.is_error());
+                }
+            }
+        }
+    }
+
+    fn make_ready(&mut self, place: usize, is_ending: bool) {
+        // An event may be left over from a connection that is closed by now, even when its place is taken
+        // again: then reading finds nothing.
+        if let Some(Some(connection)) = self.connections.get_mut(place) {
+            connection.is_ending |= is_ending;
+            if !connection.is_ready {
+                connection.is_ready = true;
+                self.fresh.push_back(place);
+            }
+        }
+    }
+
+    fn accept_some(&mut self) {
+        if self.accept_at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        for _ in 0..ACCEPTS_MAX {
+            match self.listener.as_ref().expect("this thread accepts").accept() {
+                Ok((socket, sender)) => self.place(socket, canonical(sender)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.accept_at = None;
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // The connection keeps waiting in the backlog.
+                    if let Some(held_back) = self.accept_log.pass() {
+                        tracing::error!(%error, held_back, "accepting a syslog connection");
+                    }
+                    self.accept_at = Some(self.now + ACCEPT_RETRY);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Opens a connection here, hands it to another thread, or refuses it.
+    fn place(&mut self, socket: TcpStream, sender: SocketAddr) {
+        let connections_max = self.shared.config.connections_max;
+        if self.shared.connections() >= connections_max {
+            self.counters().connections_refused.fetch_add(1, Relaxed);
+            if let Some(held_back) = self.refused_log.pass() {
+                tracing::warn!(%sender, connections_max, held_back, "connection refused: too many are open");
+            }
+            return;
+        }
+        // The other threads may have taken their last look when this one is told to stop.
+        let stopping = self.stop.is_raised();
+        let lane = if stopping { self.lane } else { self.shared.lane_with_fewest() };
+        let of_lane = &self.shared.lanes[lane];
+        of_lane.connections.fetch_add(1, Relaxed);
+        if lane == self.lane {
+            self.open(socket, sender);
+            return;
+        }
+        of_lane.inbox.lock().expect("nothing panics").push((socket, sender));
+        if let Err(error) = of_lane.waker.wake() {
+            tracing::error!(%error, "a thread could not be woken for a connection");
+        }
+    }
+
+    fn take_handed_over(&mut self) {
+        let inbox = &self.shared.lanes[self.lane].inbox;
+        let handed_over = std::mem::take(&mut *inbox.lock().expect("nothing panics"));
+        handed_over.into_iter().for_each(|(socket, sender)| self.open(socket, sender));
+    }
+
+    fn open(&mut self, socket: TcpStream, sender: SocketAddr) {
+        let place = self.free.pop().unwrap_or(self.connections.len());
+        if place == self.connections.len() {
+            self.connections.push(None);
+        }
+        match self.make(socket, sender, place) {
+            Ok(connection) => {
+                self.connections[place] = Some(connection);
+                self.counters().connections_total.fetch_add(1, Relaxed);
+                self.counters().connections_open.fetch_add(1, Relaxed);
+            }
+            Err(error) => {
+                tracing::error!(%sender, %error, "a syslog connection cannot be served");
+                self.free.push(place);
+                self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        socket: TcpStream,
+        sender: SocketAddr,
+        place: usize,
+    ) -> io::Result<Connection<A::Stream>> {
+        keep_alive(&socket)?;
+        let mut stream = self.shared.accept.open(socket, sender)?;
+        let interest = stream.interest();
+        self.poll.registry().register(stream.socket(), Token(place), interest)?;
+        Ok(Connection {
+            stream,
+            interest,
+            origin: Origin { sender: Some(sender), ..self.origin.clone() },
+            splitter: LineSplitter::new(),
+            is_ready: false,
+            is_ending: false,
+            active: self.now,
+        })
+    }
+
+    /// A turn of each connection of which something new came, then of some of the others.
+    fn read_round(&mut self) {
+        for _ in 0..self.fresh.len() {
+            let place = self.fresh.pop_front().expect("as many as counted");
+            self.turn(place);
+        }
+        let mut bytes = 0;
+        while bytes < ROUND_BYTES
+            && let Some(place) = self.unemptied.pop_front()
+        {
+            bytes += self.turn(place);
+        }
+    }
+
+    /// One read of a connection. Returns the bytes that came.
+    fn turn(&mut self, place: usize) -> usize {
+        let progress = self.read(place).unwrap_or_else(|error| {
+            let sender = self.connections[place].as_ref().and_then(|c| c.origin.sender);
+            let sender = sender.map(tracing::field::display);
+            tracing::debug!(sender, %error, "a syslog connection ended by an error");
+            self.close(place, true);
+            Progress::Closed
+        });
+        self.outlet.flush_if_old();
+        match progress {
+            Progress::More(bytes) => {
+                self.unemptied.push_back(place);
+                bytes
+            }
+            Progress::Emptied => {
+                self.connections[place].as_mut().expect("is open").is_ready = false;
+                0
+            }
+            Progress::Closed => 0,
+        }
+    }
+
+    fn read(&mut self, place: usize) -> io::Result<Progress> {
+        let connection = self.connections[place].as_mut().expect("a ready connection is open");
+        let read = connection.stream.read(&mut self.buffer);
+        let interest = connection.stream.interest();
+        if interest != connection.interest {
+            connection.interest = interest;
+            self.poll.registry().reregister(connection.stream.socket(), Token(place), interest)?;
+        }
+        let bytes = match read {
+            Ok(0) => {
+                self.close(place, false);
+                return Ok(Progress::Closed);
+            }
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Progress::Emptied);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Progress::More(0));
+            }
+            Err(error) => return Err(error),
+        };
+        let has_more = bytes == self.buffer.len() || connection.is_ending;
+        let carried_before = connection.splitter.carried_bytes();
+        let received_ns = self.shared.clock.now_ns();
+        connection.active = self.now;
+        connection.splitter.split(
+            &self.buffer[..bytes],
+            &mut emit(&mut self.outlet, &connection.origin, received_ns),
+        );
+        self.carried_bytes += connection.splitter.carried_bytes();
+        self.carried_bytes -= carried_before;
+        if self.carried_bytes > self.carried_bytes_max {
+            self.cut_longest();
+        }
+        Ok(if has_more { Progress::More(bytes) } else { Progress::Emptied })
+    }
+
+    /// Makes room for the start of other lines by cutting the longest that is not complete.
+    fn cut_longest(&mut self) {
+        let connections = self.connections.iter_mut().flatten();
+        let longest = connections.max_by_key(|c| c.splitter.carried_bytes());
+        let longest = longest.expect("some connection carries bytes");
+        let carried_before = longest.splitter.carried_bytes();
+        let received_ns = self.shared.clock.now_ns();
+        longest.splitter.cut(&mut emit(&mut self.outlet, &longest.origin, received_ns));
+        self.carried_bytes -= carried_before - longest.splitter.carried_bytes();
+    }
+
+    fn close(&mut self, place: usize, by_error: bool) {
+        let connection = self.connections[place].take().expect("is open");
+        self.free.push(place);
+        self.shared.lanes[self.lane].connections.fetch_sub(1, Relaxed);
+        self.counters().connections_open.fetch_sub(1, Relaxed);
+        self.carried_bytes -= connection.splitter.carried_bytes();
+        let received_ns = self.shared.clock.now_ns();
+        let ending =
+            connection.splitter.end(&mut emit(&mut self.outlet, &connection.origin, received_ns));
+        if ending == Ending::Short || (by_error && ending == Ending::Unterminated) {
+            self.counters().dropped(DropReason::Reset, 1);
+        }
+    }
+
+    /// Whether some connection may have to be closed because of the time.
+    fn has_deadlines(&self) -> bool {
+        let any_open = self.connections.len() > self.free.len();
+        any_open && (A::Stream::HAS_HANDSHAKE || self.shared.config.idle_timeout.is_some())
+    }
+
+    /// Closes connections that were silent for too long, or did not come to an end with their handshake.
+    fn close_overdue(&mut self) {
+        if self.now < self.overdue_at {
+            return;
+        }
+        self.overdue_at = self.now + OVERDUE_INTERVAL;
+        for place in 0..self.connections.len() {
+            let Some(connection) = &self.connections[place] else { continue };
+            let timeout = match connection.stream.is_established() {
+                true => self.shared.config.idle_timeout,
+                false => Some(HANDSHAKE_TIMEOUT),
+            };
+            // One that is ready has something, and is read first.
+            let is_overdue = !connection.is_ready
+                && timeout.is_some_and(|timeout| self.now - connection.active >= timeout);
+            if is_overdue {
+                self.counters().connections_timed_out.fetch_add(1, Relaxed);
+                self.close(place, true);
+            }
+        }
+    }
+
+    /// Takes what has arrived, and ends.
+    fn drain(mut self) {
+        let deadline = Instant::now() + STOP_DRAIN_MAX;
+        self.now = Instant::now();
+        self.take_handed_over();
+        self.accept_at = self.listener.is_some().then_some(self.now);
+        while self.accept_at.is_some_and(|at| at <= self.now) && Instant::now() < deadline {
+            self.accept_some();
+        }
+        (0..self.connections.len()).for_each(|place| self.make_ready(place, true));
+        while !(self.fresh.is_empty() && self.unemptied.is_empty()) && Instant::now() < deadline {
+            self.read_round();
+        }
+        let connections = self.fresh.len() + self.unemptied.len();
+        if connections > 0 {
+            tracing::warn!(connections, "closed while their senders were still sending");
+        }
+        for place in 0..self.connections.len() {
+            if self.connections[place].is_some() {
+                self.close(place, true);
+            }
+        }
+        self.outlet.flush();
+    }
+
+    fn counters(&self) -> &SourceCounters {
+        self.shared.accounting.source(self.shared.identity.kind)
+    }
+}
+
+/// Puts the lines of one read into the frame.
+fn emit<'a>(
+    outlet: &'a mut Outlet,
+    origin: &'a Origin,
+    received_ns: i64,
+) -> impl FnMut(Piece<'_>) + 'a {
+    move |piece| match piece {
+        Piece::Lines(lines) => outlet.push_lines(origin, received_ns, lines),
+        Piece::Line { bytes, cut } => outlet.push_line(origin, received_ns, bytes, cut),
+    }
+}
