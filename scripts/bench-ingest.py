@@ -1,0 +1,663 @@
+#!/usr/bin/env python3
+"""Measures ingest beside its limits, and writes docs/benchmarks/ingest.md.
+
+    make bench-ingest                                  everything; about 45 minutes, of which two parts take 10 each
+    BENCH_PARTS="tcp udp" make bench-ingest            some parts; the tables of the others stay as they are
+    BENCH_PAIRS=5 BENCH_SECONDS=60 make bench-ingest   more pairs; shorter long parts
+
+Each case runs in turn with its limit, BENCH_PAIRS times, on a machine on which nothing else should run; the tables give
+medians and their ratio. Sender and receiver share the machine. A run in which a line is missing, or is there twice, ends
+the benchmark: numbers of lost lines are worth nothing.
+
+Standard library only. The programs it drives are Loginson itself and the examples of its crates; the page's table of each
+part stands between two marks, what people wrote around them is kept.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/benchmarks/ingest.md"
+BIN = os.environ["LOGINSON_BIN"]
+EXAMPLES = pathlib.Path(os.environ["EXAMPLES_DIR"])
+PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
+LONG_S = int(os.environ.get("BENCH_SECONDS", "600"))
+# Raw bytes of one short run: some seconds at the rates this is for.
+RUN_BYTES = int(float(os.environ.get("BENCH_RUN_GB", "4")) * 1e9)
+FILE_BYTES = 64 << 20
+# The paper's range of line lengths, newline not counted.
+LINE_BYTES = [33, 117, 291, 1024, 4176]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# ---- what is sent ----------------------------------------------------------------------------------------------------
+
+WORDS = (
+    "connection closed by peer session opened for user root accepted publickey failed password timeout "
+    "while reading response upstream retry block replica received packet interface state changed disk latency "
+    "request id worker started stopped health check passed memory usage cache miss queue depth error warning"
+).split()
+
+
+def lines_of(line_bytes, directory):
+    """A file of syslog lines of exactly `line_bytes` bytes each, newline apart."""
+    file = directory / f"lines-{line_bytes}.log"
+    rng = random.Random(line_bytes)
+    hosts = [f"h{i}" for i in range(10)] if line_bytes < 64 else [f"web-{i:02}.example.org" for i in range(40)]
+    apps = ["a"] if line_bytes < 64 else ["sshd", "nginx", "kernel", "postgres", "cron", "app"]
+    with open(file, "wb") as out:
+        for number in range(FILE_BYTES // (line_bytes + 1)):
+            second = number // 5000 % 60
+            pid = "" if line_bytes < 64 else f"[{rng.randrange(300, 400)}]"
+            line = f"<13>Nov 22 02:{second:02}:{number % 60:02} {rng.choice(hosts)} {rng.choice(apps)}{pid}: "
+            while len(line) < line_bytes:
+                line += rng.choice(WORDS) + " " + (f"{rng.randrange(1 << 24):x} " if rng.random() < 0.2 else "")
+            out.write(line[:line_bytes].encode() + b"\n")
+    return file
+
+
+def corpora(directory):
+    """The excerpts in testdata, replayed as syslog of RFC 5424 by the project's own generator."""
+    file = directory / "corpora.log"
+    samples = sorted(str(p) for p in (ROOT / "testdata/corpora").glob("*.log"))
+    command = [BIN, "generate", "--replay", *samples, "--format", "rfc5424", "--seed", "1", "--rate", "0"]
+    with open(file, "wb") as out:
+        subprocess.run([*command, "--lines", "300000", "--quiet", "--to", "-"], stdout=out, check=True)
+    return file
+
+
+class Input:
+    def __init__(self, file):
+        self.file = file
+        self.bytes = file.stat().st_size
+        with open(file, "rb") as content:
+            self.lines = sum(chunk.count(b"\n") for chunk in iter(lambda: content.read(1 << 20), b""))
+        self.times = max(1, round(RUN_BYTES / self.bytes))
+        # A limit on lines too: a run of the shortest ones would take a minute.
+        self.times = max(1, min(self.times, round(60e6 / self.lines)))
+
+    @property
+    def name(self):
+        return self.file.stem
+
+    @property
+    def line_bytes(self):
+        return self.bytes / self.lines
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+def report(line):
+    """`name key=value …`, as every example prints."""
+    return {key: float(value) for key, value in (pair.split("=") for pair in line.split()[1:])}
+
+
+def run(*command, **kwargs):
+    """Runs an example to its end; what it reported last."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True, **kwargs)
+    return report(done.stdout.strip().splitlines()[-1])
+
+
+def example(name):
+    return EXAMPLES / name
+
+
+def start(*command):
+    """Starts an example that listens; returns once it says where (its first line)."""
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    process.first = process.stdout.readline()
+    return process
+
+
+def finish(process):
+    """Waits for an example that ends by itself; what it reported last."""
+    lines = [process.first, *process.stdout.read().splitlines()]
+    if process.wait() != 0:
+        sys.exit(f"{process.args} failed")
+    return report([line for line in lines if "=" in line][-1])
+
+
+def cpu_s(pid):
+    """CPU seconds of a process so far, all its threads, user and system."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Server:
+    """Loginson with an empty directory, on free ports."""
+
+    def __init__(self, directory, *arguments, config="", command="serve"):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server.", dir=directory))
+        ready = self.directory / "ready.json"
+        settings = self.directory / "loginson.toml"
+        settings.write_text(config)
+        self.log = open(self.directory / "log", "w")
+        listens = ["--http-listen", "127.0.0.1:0", "--syslog-tcp-listen", "127.0.0.1:0"]
+        listens += ["--syslog-udp-listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [BIN, command, "--config", settings, "--data-dir", self.directory / "data", *listens]
+            + ["--ready-file", ready, *arguments],
+            stdout=self.log,
+            stderr=self.log,
+        )
+        while not ready.exists():
+            if self.process.poll() is not None:
+                sys.exit((self.directory / "log").read_text())
+            time.sleep(0.005)
+        self.address = json.loads(ready.read_text())
+        host, port = self.address["http"].rsplit(":", 1)
+        self.http = (host, int(port))
+        self.connection = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.directory)
+
+    def get(self, path):
+        """One GET on a connection that is kept: this is asked ten and more times a second."""
+        if self.connection is None:
+            self.connection = socket.create_connection(self.http)
+            self.answer = self.connection.makefile("rb")
+        self.connection.sendall(f"GET {path} HTTP/1.1\r\nHost: loginson\r\n\r\n".encode())
+        status = self.answer.readline()
+        headers = {}
+        while (line := self.answer.readline()) not in (b"\r\n", b""):
+            name, value = line.decode().split(":", 1)
+            headers[name.lower()] = value.strip()
+        body = self.answer.read(int(headers["content-length"]))
+        if b" 200 " not in status:
+            sys.exit(f"{path}: {status} {body[:300]}")
+        return body.decode()
+
+    def metrics(self):
+        samples = (line.rsplit(" ", 1) for line in self.get("/metrics").splitlines() if line[0] != "#")
+        return {name: float(value) for name, value in samples}
+
+    def kept(self, source):
+        return self.metrics()[f'loginson_lines_kept_total{{source="{source}"}}']
+
+    def received(self, source):
+        return self.metrics()[f'loginson_lines_received_total{{source="{source}"}}']
+
+    def dropped(self, source):
+        prefix = f'loginson_lines_dropped_total{{source="{source}"'
+        return sum(value for name, value in self.metrics().items() if name.startswith(prefix))
+
+    def wait_kept(self, source, lines, patience_s=120):
+        """Until so many lines are durable; the time it took."""
+        began = last_change = time.monotonic()
+        last = -1
+        while (kept := self.kept(source)) < lines:
+            now = time.monotonic()
+            if kept != last:
+                last, last_change = kept, now
+            if now - last_change > patience_s:
+                sys.exit(f"{lines - kept:.0f} of {lines} lines never became durable")
+            time.sleep(0.005)
+        if kept > lines or self.dropped(source) > 0:
+            sys.exit(f"sent {lines} lines, {kept:.0f} were kept and {self.dropped(source):.0f} dropped")
+        return time.monotonic() - began
+
+    def wait_settled(self):
+        """Until everything is parsed and no closed segment waits for sealing."""
+        while True:
+            metrics = self.metrics()
+            if metrics["loginson_parse_lag_lines"] == 0 and metrics["loginson_seal_lag_bytes"] == 0:
+                return
+            time.sleep(0.05)
+
+    def cpu_s(self):
+        return cpu_s(self.process.pid)
+
+
+def pairs(*cases):
+    """Runs the cases in turn, PAIRS times; the median of each."""
+    results = [[] for _ in cases]
+    for number in range(PAIRS):
+        for result, case in zip(results, cases):
+            result.append(case())
+            note(f"    {number + 1}/{PAIRS} {getattr(case, 'name', '')} {result[-1]:.4g}")
+    return [statistics.median(result) for result in results]
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---- the parts: each returns the rows of its table ------------------------------------------------------------------
+
+
+def tcp_sink(inputs, connections=1):
+    def case():
+        sink = start(example("tcp_limit"), "sink", "127.0.0.1:26514", connections)
+        run(example("tcp_limit"), "send", "127.0.0.1:26514", inputs.file, inputs.times, "--connections", connections)
+        return finish(sink)["lines_per_s"]
+
+    case.name = "sink"
+    return case
+
+
+def tcp_durable(inputs, directory, connections=1, config=""):
+    """Until the last line is durable."""
+
+    def case():
+        with Server(directory, config=config) as server:
+            began = time.monotonic()
+            sender = subprocess.Popen(
+                [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+                + ["--connections", str(connections)],
+                stdout=subprocess.DEVNULL,
+            )
+            lines = inputs.lines * inputs.times
+            server.wait_kept("syslog_tcp", lines)
+            seconds = time.monotonic() - began
+            sender.wait()
+            return lines / seconds
+
+    case.name = "durable"
+    return case
+
+
+def rates_row(name, limit, ours, line_bytes, asked):
+    gbit = ours * (line_bytes) * 8 / 1e9
+    return [name, f"{limit / 1e6:.2f} M lines/s", f"{ours / 1e6:.2f} M lines/s", f"{gbit:.1f}", f"{ours / limit:.2f}", asked]
+
+
+RATES_HEAD = ["what", "limit", "Loginson", "Gbit/s", "ratio", "asked"]
+
+
+def part_tcp(directory):
+    rows = []
+    for inputs in [Input(lines_of(size, directory)) for size in LINE_BYTES] + [Input(corpora(directory))]:
+        note(f"  {inputs.name}")
+        limit, ours = pairs(tcp_sink(inputs), tcp_durable(inputs, directory))
+        name = f"one connection, {inputs.line_bytes - 1:.0f} B" + (" (corpora)" if "corpora" in inputs.name else "")
+        rows.append(rates_row(name, limit, ours, inputs.line_bytes, "0.40, 10 Gbit/s"))
+    for size in (117, 291):
+        inputs = Input(lines_of(size, directory))
+        limit, ours = pairs(tcp_sink(inputs, 1000), tcp_durable(inputs, directory, 1000))
+        rows.append(rates_row(f"1,000 connections, {size} B", limit, ours, inputs.line_bytes, "0.30"))
+    return RATES_HEAD, rows
+
+
+def part_collector(directory):
+    inputs = Input(lines_of(291, directory))
+
+    def null_deliver():
+        listening = start(example("collect_null"), "127.0.0.1:26516")
+        run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
+        return finish(listening)["lines_per_s"]
+
+    def null_node():
+        store = start(example("node_limit"), "store", "127.0.0.1:26517")
+        listening = start(example("node_limit"), "collect", "127.0.0.1:26516", "127.0.0.1:26517")
+        run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
+        finish(listening)
+        return finish(store)["lines_per_s"]
+
+    limit, inside, over_tcp = pairs(tcp_sink(inputs), null_deliver, null_node)
+    frames = [run(example("frames_speed"), inputs.file) for _ in range(PAIRS)]
+    built = statistics.median(frame["lines_per_s"] for frame in frames)
+    copied = statistics.median(frame["limit_lines_per_s"] for frame in frames)
+    return RATES_HEAD, [
+        rates_row("frames of 291 B lines built from memory, 1+1 threads (limit: copying)", copied, built, 292, "10 M lines/s"),
+        rates_row("collector, 291 B, frames counted in the process", limit, inside, 292, ""),
+        rates_row("collector, 291 B, frames to a null store over TCP", limit, over_tcp, 292, "8 M lines/s"),
+    ]
+
+
+def part_udp(directory):
+    """Datagrams of mixed sizes of 50 sources, as fast as the sender can."""
+    datagrams = 5_000_000
+    lost = []
+
+    def sending(address):
+        return run(
+            example("udp_limit"), "send", address, "--sources", 50, "--sizes", "mixed", "--datagrams", datagrams
+        )
+
+    def sink():
+        listening = start(example("udp_limit"), "sink", "127.0.0.1:26514", "1")
+        sending("127.0.0.1:26514")
+        return finish(listening)["lines_per_s"]
+
+    def ours():
+        with Server(directory) as server:
+            sent = sending(server.address["syslog_udp"])
+            last = -1
+            while (received := server.received("syslog_udp")) != last:
+                last = received
+                time.sleep(1.1)
+            dropped = server.dropped("syslog_udp")
+            if received + dropped != sent["lines"]:
+                sys.exit(f"sent {sent['lines']:.0f} datagrams, received {received:.0f}, dropped by the kernel {dropped:.0f}")
+            lost.append(dropped / sent["lines"])
+            return received / sent["seconds"]
+
+    limit, rate = pairs(sink, ours)
+    row = [f"50 sources, mixed sizes", f"{limit / 1e6:.3f} M/s", f"{rate / 1e6:.3f} M/s"]
+    row += [f"{100 * statistics.median(lost):.1f} %", f"{rate / limit:.2f}", "0.95"]
+    return ["datagrams", "null sink", "Loginson", "dropped by the kernel, all counted", "ratio", "asked"], [row]
+
+
+def certificate(directory):
+    """A key and a certificate for this run."""
+    key, chain = directory / "key.pem", directory / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        + ["-keyout", key, "-out", chain],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return key, chain
+
+
+def part_tls(directory):
+    inputs = Input(lines_of(291, directory))
+    key, chain = certificate(directory)
+    config = f'syslog_tls_listen = "127.0.0.1:0"\n[tls]\ncertificate = "{chain}"\nkey = "{key}"\n'
+    times = max(1, inputs.times // 2)
+
+    def bulk():
+        return run(example("tls_limit"), "bulk", inputs.file, times)["lines_per_s"]
+
+    def ours():
+        with Server(directory, config=config) as server:
+            began = time.monotonic()
+            sender = subprocess.Popen(
+                [example("tls_limit"), "send", server.address["syslog_tls"], inputs.file, str(times)]
+                + ["--ca", chain],
+                stdout=subprocess.DEVNULL,
+            )
+            lines = inputs.lines * times
+            server.wait_kept("syslog_tls", lines)
+            seconds = time.monotonic() - began
+            sender.wait()
+            return lines / seconds
+
+    limit, rate = pairs(bulk, ours)
+    return RATES_HEAD, [rates_row("TLS, one connection, 291 B, durable (limit: rustls to rustls)", limit, rate, 292, "0.50")]
+
+
+def part_http(directory):
+    rows = []
+    json_lines = directory / "lines.json"
+    samples = sorted(str(p) for p in (ROOT / "testdata/corpora").glob("*.log"))
+    with open(json_lines, "wb") as out:
+        subprocess.run(
+            [BIN, "generate", "--replay", *samples, "--format", "json", "--seed", "1", "--rate", "0", "--quiet"]
+            + ["--lines", "300000", "--to", "-"],
+            stdout=out,
+            check=True,
+        )
+    inputs = Input(json_lines)
+    times = max(1, inputs.times // 4)
+    path = "/insert/jsonline"
+
+    def sink():
+        listening = start(example("http_limit"), "sink", "127.0.0.1:26518")
+        sent = run(example("http_limit"), "send", "127.0.0.1:26518", path, inputs.file, times)
+        listening.kill()
+        return sent["lines_per_s"]
+
+    def ours(*options):
+        def case():
+            with Server(directory) as server:
+                sent = run(example("http_limit"), "send", server.address["http"], path, inputs.file, times, *options)
+                server.wait_kept("http", inputs.lines * times)
+                return sent["lines_per_s"]
+
+        return case
+
+    limit, rate, gzip, zstd = pairs(sink, ours(), ours("--gzip"), ours("--zstd"))
+    name = f"JSON lines of {inputs.line_bytes:.0f} B, one request, answered when durable"
+    rows.append(rates_row(name, limit, rate, inputs.line_bytes, "0.25"))
+    rows.append(rates_row("the same, gzip", limit, gzip, inputs.line_bytes, ""))
+    rows.append(rates_row("the same, zstd", limit, zstd, inputs.line_bytes, ""))
+    return RATES_HEAD, rows
+
+
+def rsyslog(inputs, directory):
+    """rsyslog's distribution package, imtcp to omfile: CPU seconds per GB."""
+    rsyslogd = shutil.which("rsyslogd", path=os.environ["PATH"] + ":/usr/sbin")
+    if rsyslogd is None:
+        sys.exit("rsyslogd is missing; install it: apt-get install rsyslog, or leave this part out")
+    settings, out = directory / "rsyslog.conf", directory / "rsyslog.out"
+    settings.write_text(
+        f'global(workDirectory="{directory}" maxMessageSize="64k")\n'
+        'module(load="imtcp")\ntemplate(name="raw" type="string" string="%rawmsg%\\n")\n'
+        'input(type="imtcp" address="127.0.0.1" port="26515")\n'
+        f'action(type="omfile" file="{out}" template="raw")\n'
+    )
+
+    def case():
+        out.unlink(missing_ok=True)
+        process = subprocess.Popen([rsyslogd, "-n", "-f", settings, "-i", directory / "rsyslog.pid"])
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", 26515)).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        times = max(1, inputs.times // 4)
+        run(example("tcp_limit"), "send", "127.0.0.1:26515", inputs.file, times)
+        size, since = -1, time.monotonic()
+        while time.monotonic() - since < 1:
+            if (now := out.stat().st_size if out.exists() else 0) != size:
+                size, since = now, time.monotonic()
+            time.sleep(0.1)
+        spent = cpu_s(process.pid) / (size / 1e9)
+        process.terminate()
+        process.wait()
+        out.unlink()
+        if size < inputs.bytes * times:
+            sys.exit(f"rsyslog kept {size} of {inputs.bytes * times} bytes")
+        return spent
+
+    return case
+
+
+def part_cpu(directory):
+    inputs = Input(corpora(directory))
+
+    def ours():
+        # Segments of a size that closes several in the run; the rest is sealed when it is closed at the age of 1 s.
+        with Server(directory, config='[store]\nsegment_bytes_max = "256MiB"\nsegment_age = "1s"\nreencode = false\n') as server:
+            run(example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, inputs.times)
+            server.wait_kept("syslog_tcp", inputs.lines * inputs.times)
+            time.sleep(2)
+            server.wait_settled()
+            return server.cpu_s() / (inputs.bytes * inputs.times / 1e9)
+
+    theirs, spent = pairs(rsyslog(inputs, directory), ours)
+    row = ["TCP, durable, parsed, summarised, sealed (rsyslog: written to a file)", f"{theirs:.2f} s/GB", f"{spent:.2f} s/GB"]
+    return ["CPU", "rsyslog", "Loginson", "ratio", "asked"], [[*row, f"{spent / theirs:.2f}", "0.25"]]
+
+
+def sampled(server, seconds, step_s, *names):
+    """Samples metrics every `step_s`; rows of time and values."""
+    rows = []
+    began = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        metrics = server.metrics()
+        rows.append([time.monotonic(), *(metrics[name] for name in names)])
+        time.sleep(max(0, step_s - (time.monotonic() - now)))
+    return rows
+
+
+def part_query(directory):
+    """Writing at half of the maximal rate while one long query after the other reads everything."""
+    inputs = Input(corpora(directory))
+    maximum = tcp_durable(inputs, directory)()
+    rate, seconds = maximum / 2, 20
+
+    def writing(query):
+        def case():
+            with Server(directory) as server:
+                run(example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, inputs.times)
+                server.wait_kept("syslog_tcp", inputs.lines * inputs.times)
+                sender = subprocess.Popen(
+                    [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+                    + ["--rate", f"{rate:.0f}", "--seconds", str(seconds)],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                stop = threading.Event()
+
+                def ask():
+                    while not stop.is_set():
+                        subprocess.run(
+                            [BIN, "query", "--server", f"http://{server.address['http']}", query],
+                            stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL,
+                        )
+
+                asking = threading.Thread(target=ask)
+                if query:
+                    asking.start()
+                sent = report(sender.communicate()[0].strip().splitlines()[-1])
+                server.wait_kept("syslog_tcp", inputs.lines * inputs.times + int(sent["lines"]))
+                stop.set()
+                if query:
+                    asking.join()
+                return sent["lines_per_s"]
+
+        case.name = query or "no query"
+        return case
+
+    alone, beside = pairs(writing(""), writing("_raw:~'[0-9]+x[a-z]+zz' | stats count() n"))
+    row = [f"{alone / 1e6:.2f} M lines/s", f"{beside / 1e6:.2f} M lines/s", f"{beside / alone:.3f}", "0.98"]
+    return ["writing at half of the maximum", "without a query", "while a query reads", "ratio", "asked"], [["corpora", *row]]
+
+
+def part_sustained(directory):
+    """Parsing, summaries and sealing for LONG_S seconds at a rate; the lag at the end must not be growing."""
+    inputs = Input(corpora(directory))
+    limit = pairs(tcp_sink(inputs))[0]
+    rows = []
+    for share in [float(share) for share in os.environ.get("BENCH_SHARES", "0.15").split()]:
+        rate = share * limit
+        # Retention keeps the disk from filling: what is measured is the work, not the room.
+        with Server(directory, config='[retention]\nbytes = "15GB"\n[store]\nreencode = false\n') as server:
+            sender = subprocess.Popen(
+                [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+                + ["--rate", f"{rate:.0f}", "--seconds", str(LONG_S)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            names = ["loginson_parse_lag_lines", "loginson_seal_lag_bytes"]
+            samples = sampled(server, LONG_S, 1, *names)
+            sent = report(sender.communicate()[0].strip().splitlines()[-1])
+            server.wait_kept("syslog_tcp", int(sent["lines"]))
+            began = time.monotonic()
+            server.wait_settled()
+            settled_s = time.monotonic() - began
+        half, end = samples[len(samples) // 2 : len(samples) * 3 // 4], samples[len(samples) * 3 // 4 :]
+        lag = [statistics.mean(row[1] for row in part) for part in (half, end)]
+        backlog = [statistics.mean(row[2] for row in part) for part in (half, end)]
+        rows.append(
+            [f"{rate / 1e6:.2f} M lines/s offered for {LONG_S} s", f"{sent['lines_per_s'] / 1e6:.2f} M lines/s"]
+            + [f"{sent['lines_per_s'] / limit:.3f}", f"{lag[0] / 1e6:.2f} → {lag[1] / 1e6:.2f} M lines"]
+            + [f"{backlog[0] / 1e9:.2f} → {backlog[1] / 1e9:.2f} GB", f"{settled_s:.0f} s", "0.15, bounded"]
+        )
+    head = ["with parsing, summaries and sealing", "taken", "of the null sink"]
+    head += ["parse lag, third → last quarter", "waiting for sealing", "all done after the end", "asked"]
+    return head, rows
+
+
+def part_steady(directory):
+    """Lines per 100 ms at 80% of the maximum."""
+    inputs = Input(corpora(directory))
+    maximum = tcp_durable(inputs, directory)()
+    name = 'loginson_lines_kept_total{source="syslog_tcp"}'
+    with Server(directory, config='[retention]\nbytes = "15GB"\n[store]\nreencode = false\n') as server:
+        sender = subprocess.Popen(
+            [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+            + ["--rate", f"{0.8 * maximum:.0f}", "--seconds", str(LONG_S)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(2)
+        samples = sampled(server, LONG_S - 4, 0.1, name)
+        sent = report(sender.communicate()[0].strip().splitlines()[-1])
+        server.wait_kept("syslog_tcp", int(sent["lines"]))
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(samples, samples[1:])]
+    mean, deviation = statistics.mean(rates), statistics.pstdev(rates)
+    stall, longest, since = 0.0, 0.0, samples[0][0]
+    for a, b in zip(samples, samples[1:]):
+        since = b[0] if b[1] > a[1] else since
+        longest = max(longest, b[0] - since)
+    del stall
+    row = [f"{0.8 * maximum / 1e6:.2f} M lines/s offered for {LONG_S} s", f"{mean / 1e6:.2f} M lines/s"]
+    row += [f"{100 * deviation / mean:.1f} %", f"{longest * 1000:.0f} ms", "5 %, no stall of 1 s"]
+    return ["at 80% of the maximum", "made durable", "standard deviation of 100 ms", "longest stall", "asked"], [row]
+
+
+PARTS = {
+    "tcp": (part_tcp, "TCP, durable raw append"),
+    "collector": (part_collector, "The collector alone"),
+    "udp": (part_udp, "UDP"),
+    "tls": (part_tls, "TLS"),
+    "http": (part_http, "HTTP"),
+    "cpu": (part_cpu, "CPU per GB"),
+    "query": (part_query, "Writing while a query reads"),
+    "sustained": (part_sustained, "With parsing, summaries and sealing"),
+    "steady": (part_steady, "Steadiness"),
+}
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def put(part, title, head, rows):
+    """Replaces the part's table in the page, between its marks."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
+    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {PAIRS} pairs"
+    begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
+    block = f"{begin}\n{measured}; `BENCH_PARTS={part} make bench-ingest`\n\n{table(head, rows)}\n{end}"
+    page = PAGE.read_text()
+    if begin in page:
+        page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]
+    else:
+        page = f"{page.rstrip()}\n\n## {title}\n\n{block}\n"
+    PAGE.write_text(page)
+
+
+def main():
+    wanted = os.environ.get("BENCH_PARTS", " ".join(PARTS)).split()
+    unknown = [part for part in wanted if part not in PARTS]
+    if unknown:
+        sys.exit(f"no such part: {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+    base = pathlib.Path(os.environ.get("BENCH_DIR", pathlib.Path.home() / ".cache/loginson"))
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench.", dir=base) as directory:
+        for part in wanted:
+            measure, title = PARTS[part]
+            note(f"{title}; load average {os.getloadavg()[0]:.1f}")
+            head, rows = measure(pathlib.Path(directory))
+            print(f"\n{table(head, rows)}\n", flush=True)
+            put(part, title, head, rows)
+
+
+main()
