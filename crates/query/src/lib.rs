@@ -27,6 +27,7 @@ mod query;
 #[cfg(test)]
 mod query_tests;
 mod queue;
+mod rolled;
 mod run;
 #[cfg(test)]
 mod run_tests;

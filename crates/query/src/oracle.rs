@@ -432,11 +432,27 @@ fn any_record() -> impl Strategy<Value = Record> {
 
 fn any_source() -> impl Strategy<Value = Memory> {
     let batches = prop::collection::vec(prop::collection::vec(any_record(), 1..12), 1..5);
-    (batches, any::<bool>()).prop_map(|(batches, known)| {
+    let segments = prop::option::of(1usize..3);
+    (batches, any::<bool>(), segments).prop_map(|(batches, known, segment_batches)| {
         let batches =
             (1..).zip(&batches).map(|(sequence, records)| batch(sequence, records)).collect();
-        Memory { batches, known }
+        Memory { batches, known, segment_batches }
     })
+}
+
+/// A filter that looks at the level only.
+fn any_level_filter() -> impl Strategy<Value = Filter> {
+    let test = prop::sample::select(vec!["error", "info", ""]).prop_flat_map(|value| {
+        let value = value.to_owned();
+        prop::sample::select(vec![Test::Exact(value.clone()), Test::Phrase(value)])
+    });
+    let field = test.prop_map(|test| Filter::Field { name: "level".to_owned(), test });
+    prop_oneof![
+        Just(Filter::All),
+        field.clone(),
+        field.clone().prop_map(|field| Filter::Not(Box::new(field))),
+        (field.clone(), field).prop_map(|(a, b)| Filter::Or(vec![a, b])),
+    ]
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
@@ -597,6 +613,44 @@ proptest! {
         check(&query, &source);
     }
 
+    /// Such questions are answered from the counts of segments where there are some.
+    #[test]
+    fn counts_by_time_and_one_field_agree(
+        filter in any_level_filter(),
+        condition in prop::option::of(any_level_filter()),
+        step_ns in prop::option::of((1i64..20, -5i64..5)),
+        by_level in any::<bool>(),
+        top in any::<bool>(),
+        range in prop::option::of((0i64..30, 20i64..60)),
+        source in any_source(),
+    ) {
+        let time = step_ns.map(|(step_ns, offset_ns)| By {
+            name: "_time".to_owned(),
+            bucket: Some(Bucket::Time { step_ns, offset_ns }),
+        });
+        let level = By { name: "level".to_owned(), bucket: None };
+        let count = |name: &str, filter| StatsFunction {
+            function: Function::Count(Vec::new()),
+            filter,
+            name: name.to_owned(),
+        };
+        let pipe = if top {
+            Pipe::Top(Top { limit: 9, by: vec!["level".to_owned()], hits: "hits".to_owned() })
+        } else {
+            Pipe::Stats(Stats {
+                by: time.into_iter().chain(by_level.then_some(level)).collect(),
+                functions: vec![count("n", None), count("m", condition)],
+            })
+        };
+        let filter = match range {
+            None => filter,
+            Some((start_ns, end_ns)) => {
+                Filter::And(vec![Filter::Time(TimeRange { start_ns, end_ns }), filter])
+            }
+        };
+        check(&Query::new(filter, vec![pipe]), &source);
+    }
+
     #[test]
     fn written_queries_are_read_as_the_same(query in any_query()) {
         let written = query.to_string();
@@ -616,7 +670,7 @@ proptest! {
         let range = TimeRange { start_ns: range.0, end_ns: range.1 };
         let mut lines: Vec<_> = source.batches.iter().flat_map(|batch| batch.rows()).collect();
         lines.sort_by_key(|row| std::cmp::Reverse((row.time_ns(), row.id())));
-        let all = naive_rows(&Memory { batches: source.batches.clone(), known: false });
+        let all = naive_rows(&Memory { known: false, ..Memory::new(source.batches.clone()) });
         let places: Vec<_> = source.batches.iter().flat_map(|batch| batch.rows()).map(|row| row.id()).collect();
         let place = |id| places.iter().position(|p| *p == id).unwrap();
         let in_order = lines.iter().filter(|row| range.contains(row.time_ns())).map(|row| all[place(row.id())].clone());

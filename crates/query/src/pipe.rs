@@ -20,10 +20,12 @@ use crate::block::{Block, Change, Scratch};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::filter::{Filter, Selector, parse_filter};
+use crate::rolled::Weighted;
 use crate::run::{Next, RunError};
 
 pub use facets::Facets;
 pub use sort::{Sort, SortKey};
+pub(crate) use stats::time_bucket;
 pub use stats::{Bucket, By, Function, Stats, StatsFunction};
 pub use top::Top;
 pub use uniq::Uniq;
@@ -151,9 +153,9 @@ pub(crate) trait Processor {
     /// Takes rows; hands on what it can. Break: it wants no more.
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
-    /// Takes a number of rows that were counted elsewhere; only for pipes that count all rows and do nothing else.
-    fn add_counted(&mut self, _rows: u64) {
-        unreachable!("only stats counts rows that it has not seen");
+    /// Takes rows that stand for many lines each; only for pipes that count rows.
+    fn push_weighted(&mut self, _rows: Weighted, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        unreachable!("only stats and top count rows that it has not seen");
     }
 
     /// Hands on what it kept; no more rows come.

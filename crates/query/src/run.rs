@@ -23,7 +23,8 @@ use crate::needs::Needs;
 use crate::newest::Newest;
 use crate::pipe::Processor;
 use crate::query::Query;
-use crate::source::{Source, SourceError, TimeRange};
+use crate::rolled::{Rolled, Weighted};
+use crate::source::{ScanUnit, Source, SourceError, TimeRange};
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;
@@ -293,6 +294,14 @@ impl Run<'_> {
         let selector = Selector::new(query.filter());
         let needs = Needs::new(query.filter());
         let counting = Counting::of(query);
+        let rolled = Rolled::of(query).map(|rolled| (Selector::new(rolled.filter()), rolled));
+        if let Some((selector, rolled)) = &rolled {
+            let counted = rolled.count_segments(&mut units, range, &mut |rows| {
+                self.push_weighted(rows, selector, stages)
+            })?;
+            progress.units_done.fetch_add(counted.len() as u64, Relaxed);
+            counted.iter().for_each(|unit| self.pass_counted(&**unit));
+        }
         for unit in &units {
             self.check()?;
             progress.units_done.fetch_add(1, Relaxed);
@@ -316,10 +325,16 @@ impl Run<'_> {
                 })
                 && let Some(rows) = counting.count_in(&**unit)?
             {
-                stages[0].add_counted(rows);
-                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
-                self.outcome.lines_scanned += unit.lines();
-                progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
+                let (stage, rest) = stages.split_first_mut().expect("it has a stats pipe");
+                stage.push_weighted(Weighted::of_lines(rows), &mut Next { rest, run: self })?;
+                self.pass_counted(&**unit);
+                continue;
+            }
+            if let Some((selector, rolled)) = &rolled
+                && let Some(rows) = rolled.count_unit(&**unit, range)
+            {
+                self.push_weighted(rows, selector, stages)?;
+                self.pass_counted(&**unit);
                 continue;
             }
             let Some(batch) = unit.load()? else {
@@ -340,6 +355,26 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sends rows that stand for many lines through the filter to the first pipe.
+    fn push_weighted(
+        &mut self,
+        mut rows: Weighted,
+        selector: &Selector,
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<(), RunError> {
+        rows.select(selector, &mut self.scratch);
+        let (stage, rest) = stages.split_first_mut().expect("it has a pipe that counts");
+        stage.push_weighted(rows, &mut Next { rest, run: self })
+    }
+
+    /// Notes a unit whose lines were counted without reading them.
+    fn pass_counted(&mut self, unit: &dyn ScanUnit) {
+        let progress = &self.context.progress;
+        progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+        self.outcome.lines_scanned += unit.lines();
+        progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
     }
 
     fn scan_batch(

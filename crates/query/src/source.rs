@@ -67,6 +67,19 @@ pub struct Counted<'a> {
     pub accept: Option<Accept<'a>>,
 }
 
+/// What lines are put together by, where counts are kept of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouped<'a> {
+    /// The field whose values are told apart, a stored one; none: all lines are alike.
+    pub field: Option<&'a str>,
+    /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all times are alike.
+    pub bucket_ns: Option<(i64, i64)>,
+}
+
+/// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value, and how many lines have both. The same
+/// ones may come several times.
+pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[u8], u64);
+
 /// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.
 pub trait ScanUnit: Send + Sync {
     /// Earliest and latest event time, both inclusive, when known without reading.
@@ -86,5 +99,18 @@ pub trait ScanUnit: Send + Sync {
     /// How many of its lines those are, when that is found out with less than reading it all.
     fn count(&self, _counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
         Ok(None)
+    }
+    /// The segment that it is a part of, and how many units that has; none where counts are not kept with segments.
+    fn segment(&self) -> Option<(u64, usize)> {
+        None
+    }
+    /// Calls `each` with the counts that are kept of its whole segment. False, without a call, when there are none of
+    /// the kind.
+    fn count_segment(
+        &self,
+        _grouped: Grouped<'_>,
+        _each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        Ok(false)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
-use crate::source::{ScanUnit, Source, SourceError, TimeRange};
+use crate::source::{EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange};
 use crate::{Context, Outcome, Query, RunError, Scratch};
 
 /// A record: event time and fields.
@@ -45,11 +45,13 @@ pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
 pub(crate) struct Memory {
     pub batches: Vec<Arc<Batch>>,
     pub known: bool,
+    /// How many batches are a segment that keeps counts; none: no segments.
+    pub segment_batches: Option<usize>,
 }
 
 impl Memory {
     pub fn new(batches: Vec<Arc<Batch>>) -> Memory {
-        Memory { batches, known: true }
+        Memory { batches, known: true, segment_batches: None }
     }
 
     /// One batch of records.
@@ -61,14 +63,21 @@ impl Memory {
 struct Unit {
     batch: Arc<Batch>,
     known: bool,
+    /// Number and batches.
+    segment: Option<(u64, Vec<Arc<Batch>>)>,
 }
 
 impl Source for Memory {
     fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
-        let unit = |batch: &Arc<Batch>| -> Box<dyn ScanUnit> {
-            Box::new(Unit { batch: batch.clone(), known: self.known })
+        let unit = |(place, batch): (usize, &Arc<Batch>)| -> Box<dyn ScanUnit> {
+            let segment = self.segment_batches.map(|count| {
+                let segment = place / count;
+                let batches = self.batches.chunks(count).nth(segment).expect("it is in one");
+                (segment as u64, batches.to_vec())
+            });
+            Box::new(Unit { batch: batch.clone(), known: self.known, segment })
         };
-        Ok(self.batches.iter().map(unit).collect())
+        Ok(self.batches.iter().enumerate().map(unit).collect())
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
@@ -92,6 +101,23 @@ impl ScanUnit for Unit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(Some(self.batch.clone()))
+    }
+
+    fn segment(&self) -> Option<(u64, usize)> {
+        self.segment.as_ref().map(|(number, batches)| (*number, batches.len()))
+    }
+
+    fn count_segment(
+        &self,
+        grouped: Grouped<'_>,
+        each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        let (_, batches) = self.segment.as_ref().expect("it is in one");
+        for (batch, row) in batches.iter().flat_map(|b| b.rows().map(move |row| (b, row))) {
+            let field = grouped.field.and_then(|field| batch.field_id(field));
+            each(row.time_ns(), field.and_then(|field| row.get(field)).unwrap_or_default(), 1);
+        }
+        Ok(true)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::filter::{Filter, parse_filter};
 use crate::number::parse_number;
 
 pub use bucket::Bucket;
+pub(crate) use bucket::time_bucket;
 pub(super) use groups::Grouping;
 
 /// The `stats` pipe.

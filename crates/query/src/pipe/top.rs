@@ -12,6 +12,7 @@ use super::{
 use crate::block::{Block, Column};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Next, RunError};
 
 /// The `top` pipe.
@@ -67,16 +68,32 @@ impl TopRows {
     }
 }
 
-impl Processor for TopRows {
-    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+impl TopRows {
+    fn count(
+        &mut self,
+        block: &Block,
+        hits: impl Fn(usize) -> u64,
+        next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
         let columns: Vec<Column<'_>> = self.top.by.iter().map(|name| block.column(name)).collect();
         for row in 0..block.len() {
             if row % CHECK_ROWS == CHECK_ROWS - 1 {
                 next.check()?;
             }
-            self.tuples.count(&block, row, &columns, false, next.meter())?;
+            self.tuples.count(block, row, &columns, hits(row), false, next.meter())?;
         }
+        Ok(())
+    }
+}
+
+impl Processor for TopRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        self.count(&block, |_| 1, next)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn push_weighted(&mut self, rows: Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.count(&rows.block, |row| rows.lines[row], next)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -23,12 +23,13 @@ impl Tuples {
         self.hits.len()
     }
 
-    /// Counts the tuple of a row. With `only_known`, one that is not there yet is left out.
+    /// Adds hits to the tuple of a row. With `only_known`, one that is not there yet is left out.
     pub fn count(
         &mut self,
         block: &Block,
         row: usize,
         columns: &[Column<'_>],
+        added: u64,
         only_known: bool,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
@@ -37,10 +38,10 @@ impl Tuples {
             write_part(block.value(column, row, &mut self.scratch), &mut self.key);
         }
         if let Some(hits) = self.hits.get_mut(self.key.as_slice()) {
-            *hits += 1;
+            *hits += added;
         } else if !only_known {
             meter.take(self.key.len() + ENTRY_BYTES)?;
-            self.hits.insert(self.key.as_slice().into(), 1);
+            self.hits.insert(self.key.as_slice().into(), added);
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ impl Processor for UniqRows {
             if full && !self.uniq.hits {
                 return Ok(ControlFlow::Break(()));
             }
-            self.tuples.count(&block, row, &columns, full, next.meter())?;
+            self.tuples.count(&block, row, &columns, 1, full, next.meter())?;
         }
         Ok(ControlFlow::Continue(()))
     }

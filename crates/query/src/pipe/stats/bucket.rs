@@ -70,7 +70,7 @@ impl fmt::Display for Bucket {
 
 /// The beginning of the bucket that holds a time.
 #[inline]
-pub(super) fn time_bucket(time_ns: i64, step_ns: i64, offset_ns: i64) -> i64 {
+pub(crate) fn time_bucket(time_ns: i64, step_ns: i64, offset_ns: i64) -> i64 {
     let shifted = i128::from(time_ns) - i128::from(offset_ns);
     // Nearly all times are far from the ends of what 64 bits hold.
     match i64::try_from(shifted) {

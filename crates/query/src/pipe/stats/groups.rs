@@ -16,6 +16,7 @@ use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, write_number};
 use crate::pipe::Processor;
 use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
+use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 use crate::time::write_time;
 
@@ -341,13 +342,20 @@ impl Processor for Grouping {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn add_counted(&mut self, rows: u64) {
-        for states in &mut self.state.states {
-            match states {
-                States::Count(counts) => counts[0] += rows,
-                _ => unreachable!("it counts rows and nothing else"),
+    fn push_weighted(&mut self, rows: Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        next.check()?;
+        self.find_groups(&rows.block, next)?;
+        for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
+            let States::Count(counts) = states else { unreachable!("it only counts rows") };
+            let mut bits = Bitmap::full(rows.block.len());
+            if let Some(selector) = selector {
+                selector.narrow(&rows.block, &mut bits, &mut self.scratch);
+            }
+            for row in bits.iter() {
+                counts[self.places[row] as usize] += rows.lines[row];
             }
         }
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -1,0 +1,272 @@
+//! Questions that count lines by time and one field: `level:error | stats by (_time:1m) count()`, `top 10 by (hostname)`.
+//!
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment that is wholly in the range of times is not
+//! opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
+//! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
+//!
+//! Left out: questions that tell two fields apart, whose counts are not kept; they look at lines.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::bitmap::Bitmap;
+use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
+use crate::filter::{Filter, Selector};
+use crate::needs::is_stored;
+use crate::pipe::{Bucket, Function, Pipe, time_bucket};
+use crate::query::Query;
+use crate::run::RunError;
+use crate::source::{Grouped, ScanUnit, TimeRange};
+use crate::time::write_time;
+
+const TIME: &str = "_time";
+
+/// A question of the kind.
+pub(crate) struct Rolled {
+    field: Option<String>,
+    bucket_ns: Option<(i64, i64)>,
+    /// Without tests of the time, which all rows pass.
+    filter: Filter,
+}
+
+/// Rows that stand for many lines each.
+pub(crate) struct Weighted {
+    /// The rows.
+    pub block: Block,
+    /// Lines that each stands for.
+    pub lines: Vec<u64>,
+}
+
+impl Rolled {
+    /// None when the question is of another kind.
+    pub fn of(query: &Query) -> Option<Rolled> {
+        let mut fields = Vec::new();
+        let mut bucket_ns = None;
+        match query.pipes().first()? {
+            Pipe::Stats(stats) => {
+                for by in &stats.by {
+                    match (&*by.name, &by.bucket) {
+                        (TIME, Some(Bucket::Time { step_ns, offset_ns })) => {
+                            bucket_ns = Some((*step_ns, *offset_ns));
+                        }
+                        (TIME, _) | (_, Some(_)) => return None,
+                        (name, None) => fields.push(name),
+                    }
+                }
+                for function in &stats.functions {
+                    if !matches!(&function.function, Function::Count(of) if of.is_empty()) {
+                        return None;
+                    }
+                    function.filter.iter().try_for_each(|f| fields_of(f, &mut fields))?;
+                }
+            }
+            Pipe::Top(top) => fields.extend(top.by.iter().map(String::as_str)),
+            _ => return None,
+        }
+        let filter = without_time(query.filter());
+        fields_of(&filter, &mut fields)?;
+        fields.dedup();
+        let field = match fields[..] {
+            [] => None,
+            [name] if is_stored(name) => Some(name.to_owned()),
+            _ => return None,
+        };
+        Some(Rolled { field, bucket_ns, filter })
+    }
+
+    /// What rows go through before the pipe.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Calls `each` with the rows of every segment that is counted. Returns the units of these; the others stay.
+    pub fn count_segments(
+        &self,
+        units: &mut Vec<Box<dyn ScanUnit>>,
+        range: TimeRange,
+        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
+        let mut segments: HashMap<u64, (usize, usize)> = HashMap::new();
+        for (place, unit) in units.iter().enumerate() {
+            if let Some((segment, _)) = unit.segment().filter(|_| is_inside(&**unit, range)) {
+                segments.entry(segment).or_insert((place, 0)).1 += 1;
+            }
+        }
+        let mut counted = HashSet::new();
+        for (segment, (place, inside)) in segments {
+            let unit = &*units[place];
+            let whole = unit.segment().is_some_and(|(_, all)| all == inside);
+            if whole && self.count_segment(unit, each)? {
+                counted.insert(segment);
+            }
+        }
+        let is_counted = |unit: &mut Box<dyn ScanUnit>| {
+            unit.segment().is_some_and(|(segment, _)| counted.contains(&segment))
+        };
+        Ok(units.extract_if(.., is_counted).collect())
+    }
+
+    fn count_segment(
+        &self,
+        unit: &dyn ScanUnit,
+        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+    ) -> Result<bool, RunError> {
+        let mut rows = Rows::new(self);
+        let mut result = Ok(());
+        let grouped = Grouped { field: self.field.as_deref(), bucket_ns: self.bucket_ns };
+        let known = unit.count_segment(grouped, &mut |time_ns, value, lines| {
+            rows.push(time_ns, value, lines);
+            if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
+                result = each(rows.take());
+            }
+        })?;
+        result?;
+        each(rows.take())?;
+        Ok(known)
+    }
+
+    /// A row that stands for all lines of a unit, if the question does not tell them apart.
+    pub fn count_unit(&self, unit: &dyn ScanUnit, range: TimeRange) -> Option<Weighted> {
+        let (oldest, newest) = unit.time_range_ns()?;
+        let one_bucket = self.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
+            time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
+        });
+        let alike = self.field.is_none() && one_bucket;
+        if !alike || !is_inside(unit, range) || unit.lines() == 0 {
+            return None;
+        }
+        let mut rows = Rows::new(self);
+        rows.push(oldest, b"", unit.lines());
+        Some(rows.take())
+    }
+}
+
+/// Whether all its event times are known to be in the range.
+fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
+    let times = unit.time_range_ns();
+    times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
+}
+
+impl Weighted {
+    /// A row without fields that stands for so many lines.
+    pub fn of_lines(lines: u64) -> Weighted {
+        Weighted { block: Block::Made(vec![MadeRow::default()]), lines: vec![lines] }
+    }
+
+    /// Drops the rows that `selector` does not select.
+    pub fn select(&mut self, selector: &Selector, scratch: &mut Scratch) {
+        let mut bits = Bitmap::full(self.lines.len());
+        selector.narrow(&self.block, &mut bits, scratch);
+        self.lines = bits.iter().map(|row| self.lines[row]).collect();
+        self.block.retain(&bits);
+    }
+}
+
+/// Rows under construction.
+struct Rows {
+    time: Option<Arc<str>>,
+    field: Option<Arc<str>>,
+    text: Vec<u8>,
+    rows: Vec<MadeRow>,
+    lines: Vec<u64>,
+}
+
+impl Rows {
+    fn new(rolled: &Rolled) -> Rows {
+        Rows {
+            time: rolled.bucket_ns.map(|_| TIME.into()),
+            field: rolled.field.as_deref().map(Into::into),
+            text: Vec::new(),
+            rows: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, time_ns: i64, value: &[u8], lines: u64) {
+        let mut row = MadeRow::default();
+        if let Some(name) = &self.time {
+            self.text.clear();
+            write_time(time_ns, &mut self.text);
+            row.push(name.clone(), &self.text);
+        }
+        if let Some(name) = &self.field {
+            row.push(name.clone(), value);
+        }
+        self.rows.push(row);
+        self.lines.push(lines);
+    }
+
+    fn take(&mut self) -> Weighted {
+        Weighted {
+            block: Block::Made(std::mem::take(&mut self.rows)),
+            lines: std::mem::take(&mut self.lines),
+        }
+    }
+}
+
+/// The filter without the ranges of time that every row has to be in.
+fn without_time(filter: &Filter) -> Filter {
+    match filter {
+        Filter::Time(_) => Filter::All,
+        Filter::And(filters) => {
+            let mut rest: Vec<Filter> =
+                filters.iter().filter(|f| !matches!(f, Filter::Time(_))).cloned().collect();
+            match rest.len() {
+                0 => Filter::All,
+                1 => rest.remove(0),
+                _ => Filter::And(rest),
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Adds the fields that a filter looks at; none when it looks at the time.
+fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
+    match filter {
+        Filter::All => Some(()),
+        Filter::And(filters) | Filter::Or(filters) => {
+            filters.iter().try_for_each(|f| fields_of(f, out))
+        }
+        Filter::Not(filter) => fields_of(filter, out),
+        Filter::Time(_) => None,
+        Filter::Field { name, .. } => {
+            out.push(name);
+            Some(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_counts_by_time_and_one_field_are_of_the_kind() {
+        let check = |text: &str, expected: Option<(Option<&str>, Option<i64>)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = Rolled::of(&query);
+            let found = found.as_ref().map(|r| (r.field.as_deref(), r.bucket_ns.map(|b| b.0)));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | stats count()", Some((None, None)));
+        check("* | stats by (_time:1s) count() | limit 3", Some((None, Some(1_000_000_000))));
+        check("_time:5m level:error | stats count()", Some((Some("level"), None)));
+        check("level:error or level:warn | stats by (level) count()", Some((Some("level"), None)));
+        check("!level:error | top 3 by (level)", Some((Some("level"), None)));
+        check("* | stats count() a, count() if (level:error) b", Some((Some("level"), None)));
+        check("* | stats by (_time:1s, a) count()", Some((Some("a"), Some(1_000_000_000))));
+        check("error | stats by (level) count()", None);
+        check("level:error | stats by (hostname) count()", None);
+        check("* | stats by (level, hostname) count()", None);
+        check("* | stats by (_stream) count()", None);
+        check("* | stats by (_time) count()", None);
+        check("* | stats by (size:10) count()", None);
+        check("* | stats count(level)", None);
+        check("* | stats count_uniq(level)", None);
+        check("_time:5m or level:error | stats count()", None);
+        check("* | stats count() if (_time:5m)", None);
+        check("* | fields level | stats count()", None);
+        check("*", None);
+    }
+}
