@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use query::source::{Counted, Phrase, ScanUnit, Source, SourceError, TimeRange};
+use query::source::{
+    Counted, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange,
+};
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::required_tokens;
 use store::{FrameHandle, Store, StoreError, Unit};
@@ -141,5 +143,20 @@ impl ScanUnit for StoredUnit {
         let Counted { field, text, accept } = counted;
         file.count_lines(block.position().frame as usize, field, text, *accept)
             .map_err(|error| SourceError(error.to_string()))
+    }
+
+    fn segment(&self) -> Option<(u64, usize)> {
+        let Unit::Block(block) = &self.unit else { return None };
+        Some((block.position().segment, block.blocks_of_segment() as usize))
+    }
+
+    fn count_segment(
+        &self,
+        grouped: Grouped<'_>,
+        each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(false) };
+        let Some(file) = block.file().map_err(told)? else { return Ok(false) };
+        Ok(file.footer().visit_counts(grouped.field, grouped.bucket_ns, each))
     }
 }

@@ -66,10 +66,31 @@ fn questions_do_not_see_the_difference() {
         assert_eq!(types["types"].as_array().unwrap().iter().map(lines).sum::<u64>(), LINES);
         let metrics = server.get("/metrics").text();
         assert!(metrics.contains("\nloginson_seal_lag_segments 0\n"), "{metrics}");
+        counts_agree(&server);
         // And again after a restart that finds what is sealed in the catalog.
         assert_eq!(server.terminate(), Some(0));
         server = Server::start_in(directory.path(), &[], CONFIG);
         server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
+    }
+}
+
+/// What is counted from the counts of segments is what is counted from their lines: behind another pipe lines are read.
+fn counts_agree(server: &Server) {
+    for (filter, pipe) in [
+        ("*", "stats count() n"),
+        ("NOT type:summary", "stats by (_time:1m) count() n"),
+        ("level:error", "stats by (_time:1s) count() n"),
+        ("*", "stats by (level) count() n, count() if (level:in(info, error)) m"),
+        ("hostname:host*", "stats by (_time:10m offset 1m, hostname) count() n"),
+        ("*", "top 5 by (app_name)"),
+        ("*", "stats by (user) count() n"),
+    ] {
+        let fields = "_time, level, hostname, app_name, user, type";
+        // Rows of the summary may come between the two questions.
+        server.wait_for(&format!("{filter} | {pipe} agrees"), |server| {
+            let counted = server.query(&format!("{filter} | {pipe}"), "");
+            counted == server.query(&format!("{filter} | fields {fields} | {pipe}"), "")
+        });
     }
 }
 

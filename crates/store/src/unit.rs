@@ -79,6 +79,7 @@ pub struct BlockHandle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segment: Arc<SealedSegment>,
     pub(crate) block: u32,
+    pub(crate) blocks: u32,
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
     pub(crate) time_ns: (i64, i64),
@@ -98,6 +99,7 @@ impl BlockHandle {
             shared: shared.clone(),
             segment: segment.clone(),
             block: place as u32,
+            blocks: file.footer().blocks.len() as u32,
             lines: u64::from(entry.lines),
             bytes_raw: entry.bytes_raw,
             time_ns: entry.time_ns,
@@ -109,6 +111,11 @@ impl BlockHandle {
     /// Segment, and place of the block there.
     pub fn position(&self) -> Position {
         Position { segment: self.segment.id, frame: self.block }
+    }
+
+    /// Blocks of its segment.
+    pub fn blocks_of_segment(&self) -> u32 {
+        self.blocks
     }
 
     /// The segment's file, to look into its footer. None when it was deleted meanwhile.

@@ -202,6 +202,22 @@ impl Footer {
         Some(rollup.totals().into_iter().map(|(value, lines)| (value.to_vec(), lines)).collect())
     }
 
+    /// Calls `each` with the counts of all lines: some instant (nanoseconds since 1970 UTC), a value, lines. Told apart
+    /// are the values of `field` and the buckets of time, given by length and shift in nanoseconds. False, without
+    /// a call, when no counts are kept that tell these apart.
+    pub fn visit_counts(
+        &self,
+        field: Option<&str>,
+        bucket_ns: Option<(i64, i64)>,
+        each: &mut dyn FnMut(i64, &[u8], u64),
+    ) -> bool {
+        let fits = |rollup: &&Rollup| {
+            field.is_none_or(|field| rollup.field == field) && rollup.tells_apart(bucket_ns)
+        };
+        let fitting = self.rollups.iter().filter(fits).min_by_key(|rollup| rollup.counts.len());
+        fitting.inspect(|rollup| rollup.visit(field.is_some(), bucket_ns, each)).is_some()
+    }
+
     /// Footer and trailer, to stand at `offset`.
     pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut body = Vec::new();

@@ -44,6 +44,44 @@ impl Rollup {
         totals
     }
 
+    /// Whether each stretch lies in one of those buckets (length and shift, nanoseconds).
+    pub(crate) fn tells_apart(&self, bucket_ns: Option<(i64, i64)>) -> bool {
+        let stretch_ns = self.stretch_s * SECOND_NS;
+        bucket_ns.is_none_or(|(step, offset)| step % stretch_ns == 0 && offset % stretch_ns == 0)
+    }
+
+    /// Calls `each` with the beginning of a stretch, a value (empty unless `by_value`), and the lines of both; those of
+    /// one bucket are added up.
+    pub(crate) fn visit(
+        &self,
+        by_value: bool,
+        bucket_ns: Option<(i64, i64)>,
+        each: &mut dyn FnMut(i64, &[u8], u64),
+    ) {
+        let stretch_ns = self.stretch_s * SECOND_NS;
+        let mut sums = vec![0; if by_value { self.values.len() } else { 1 }];
+        let mut flush = |at: i64, sums: &mut Vec<u64>| {
+            for (place, lines) in sums.iter_mut().enumerate().filter(|(_, lines)| **lines > 0) {
+                let value = if by_value { &self.values[place][..] } else { b"" };
+                each(at.saturating_mul(stretch_ns), value, std::mem::take(lines));
+            }
+        };
+        // Stretches come in order, so those of a bucket come together.
+        let mut bucket = None;
+        let mut last_at = 0;
+        for &(at, value, lines) in &self.counts {
+            let of = bucket_ns
+                .map(|(step, offset)| (at - offset / stretch_ns).div_euclid(step / stretch_ns));
+            if of != bucket {
+                flush(last_at, &mut sums);
+                bucket = of;
+            }
+            last_at = at;
+            sums[if by_value { value as usize } else { 0 }] += lines;
+        }
+        flush(last_at, &mut sums);
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_piece(out, self.field.as_bytes());
         put_varint(out, self.stretch_s as u64);
@@ -233,6 +271,38 @@ mod tests {
             assert_eq!(Rollup::decode(&mut cursor, 10_000).unwrap(), rollup);
             cursor.end().unwrap();
         }
+    }
+
+    #[test]
+    fn counts_are_added_up_by_bucket() {
+        let lines: Vec<(i64, &str)> =
+            (-300..9_700).map(|i| (i / 100, if i % 10 == 0 { "error" } else { "info" })).collect();
+        let rollup = &count(&lines)[0];
+        let check = |by_value: bool, bucket_s: Option<(i64, i64)>| {
+            let bucket = |second: i64| {
+                bucket_s.map(|(step, offset)| (second - offset).div_euclid(step) * step + offset)
+            };
+            let mut expected = BTreeMap::new();
+            for (second, level) in &lines {
+                let value = if by_value { level.as_bytes().to_vec() } else { Vec::new() };
+                *expected.entry((bucket(*second), value)).or_insert(0) += 1;
+            }
+            let bucket_ns = bucket_s.map(|(step, offset)| (step * SECOND_NS, offset * SECOND_NS));
+            assert!(rollup.tells_apart(bucket_ns));
+            let mut found = BTreeMap::new();
+            rollup.visit(by_value, bucket_ns, &mut |time_ns, value, lines| {
+                let twice = found.insert((bucket(time_ns / SECOND_NS), value.to_vec()), lines);
+                assert_eq!(twice, None);
+            });
+            assert_eq!(found, expected, "{by_value} {bucket_s:?}");
+        };
+        for by_value in [false, true] {
+            for bucket_s in [None, Some((1, 0)), Some((7, 0)), Some((7, 3)), Some((20, -6))] {
+                check(by_value, bucket_s);
+            }
+        }
+        assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
+        assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
 
     #[test]
