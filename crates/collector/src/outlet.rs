@@ -1,8 +1,8 @@
 //! The frame that a source is building, and its way out: full or old frames are delivered and accounted for.
 //!
-//! Invariants: a line is counted as received when it is put into the frame, and as kept or dropped when its
-//! frame's fate is known, so the sums agree once a source is idle. A frame passes [`PAYLOAD_BYTES_TARGET`] only
-//! by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
+//! Invariants: a line is counted as received when its frame leaves (a line costs no atomic operation), and as kept or
+//! dropped when the frame's fate is known, so the sums agree once a source is idle. A frame passes
+//! [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -97,6 +97,8 @@ pub(crate) struct Outlet {
     frame_age: Duration,
     /// When the first line of the frame came.
     begun: Option<Instant>,
+    /// Bytes of the frame's lines.
+    line_bytes: u64,
     /// While the disk is full, deliver nothing until this is raised.
     stop: Arc<StopSignal>,
 }
@@ -104,7 +106,27 @@ pub(crate) struct Outlet {
 impl Outlet {
     pub fn new(destination: Destination, frame_age_ms: u64, stop: Arc<StopSignal>) -> Self {
         let frame_age = Duration::from_millis(frame_age_ms);
-        Outlet { destination, builder: FrameBuilder::new(), frame_age, begun: None, stop }
+        let builder = FrameBuilder::new();
+        Outlet { destination, builder, frame_age, begun: None, line_bytes: 0, stop }
+    }
+
+    /// Room in the frame for a source to read lines into, `bytes_min` at least. Blocks while delivery does.
+    pub fn spare(&mut self, bytes_min: usize) -> &mut [u8] {
+        if self.builder.payload_bytes() + bytes_min > PAYLOAD_BYTES_TARGET {
+            self.flush();
+        }
+        self.builder.spare()
+    }
+
+    /// Takes the first bytes of the spare room as so many lines, each with its newline. Blocks while delivery does.
+    pub fn commit_lines(&mut self, origin: &Origin, received_ns: i64, bytes: usize, lines: u32) {
+        if lines == 0 {
+            return;
+        }
+        self.begun.get_or_insert_with(Instant::now);
+        self.builder.commit_lines(origin, received_ns, bytes, lines);
+        self.line_bytes += bytes as u64 - u64::from(lines);
+        self.flush_if_full();
     }
 
     /// Takes whole lines, each with its newline. Blocks while delivery does.
@@ -113,7 +135,7 @@ impl Outlet {
         let lines_before = self.builder.lines();
         self.builder.push_lines(origin, received_ns, bytes);
         let lines = u64::from(self.builder.lines() - lines_before);
-        self.destination.counters().received(lines, bytes.len() as u64 - lines);
+        self.line_bytes += bytes.len() as u64 - lines;
         self.flush_if_full();
     }
 
@@ -121,7 +143,7 @@ impl Outlet {
     pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
         self.make_room(line.len());
         self.builder.push_line(origin, received_ns, line, cut);
-        self.destination.counters().received(1, line.len() as u64);
+        self.line_bytes += line.len() as u64;
         if cut {
             self.destination.counters().dropped(DropReason::Oversized, 1);
         }
@@ -147,6 +169,8 @@ impl Outlet {
             && !self.stop.wait(DISK_FULL_RETRY)
         {}
         self.begun = None;
+        let line_bytes = std::mem::take(&mut self.line_bytes);
+        self.destination.counters().received(u64::from(self.builder.lines()), line_bytes);
         self.destination.deliver(&mut self.builder, None);
     }
 

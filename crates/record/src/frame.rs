@@ -27,6 +27,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 mod builder;
+mod memory;
+
+use memory::Memory;
 
 pub use builder::{FrameBuilder, encode_origin};
 
@@ -309,7 +312,7 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
     header: FrameHeader,
-    bytes: Vec<u8>,
+    bytes: Memory,
     origins: Vec<Origin>,
     runs: Vec<Run>,
 }
@@ -351,7 +354,7 @@ impl Frame {
         let payload = &bytes[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
         check_runs(&runs, payload, origins.len(), header.lines)?;
-        Ok(Frame { header, bytes, origins, runs })
+        Ok(Frame { header, bytes: bytes.into(), origins, runs })
     }
 
     /// The fixed fields.
@@ -367,7 +370,7 @@ impl Frame {
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.bytes.capacity()
+            + self.bytes.held_bytes()
             + self.runs.capacity() * size_of::<Run>()
             + self.origins.capacity() * size_of::<Origin>()
     }

@@ -13,18 +13,23 @@
 //! or do not, or send none. A CR before a newline stays in the line, as do empty lines: the raw line is what
 //! was sent.
 //!
-//! Whole stretches of newline-framed lines are handed out as slices of what was read, to be copied once.
-//! Only a line that continues in the next read is copied into a carry-over buffer, which begins empty, grows
-//! with the line, and never passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there, and the rest of
-//! it, up to its newline or by its count, is skipped.
+//! Bytes that were read into the place where newline-framed lines stay need no copy: what is carried over is put
+//! in front ([`LineSplitter::carried_in_place`]), and the lines are counted where they are
+//! ([`LineSplitter::split_in_place`]). Otherwise whole stretches of such lines are handed out as slices of what was
+//! read, to be copied once. Only a line that continues in the next read is copied into a carry-over buffer, which
+//! begins empty, grows with the line, and never passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there,
+//! and the rest of it, up to its newline or by its count, is skipped.
 //!
 //! Invariant: the lines do not depend on how the stream was split into reads. Left out: NUL as a trailer
 //! (§3.4.2 mentions it; the parser takes it off the line's end), and any look into the lines.
 
 use crate::frame::LINE_BYTES_MAX;
 
-/// A carry-over buffer larger than this is given back once its line is complete.
-const CARRY_BYTES_KEPT: usize = 16 << 10;
+/// A carry-over buffer larger than this is given back once its line is complete: there may be many connections.
+const CARRY_BYTES_KEPT: usize = 1 << 10;
+/// The longest start of a line that is put in front of the next read. It is copied there and back with each read
+/// until its line is complete, however little is read.
+pub const CARRY_IN_PLACE_BYTES_MAX: usize = 32 << 10;
 /// Digits of an octet count. A longer number is part of a plain line.
 const COUNT_DIGITS_MAX: usize = 9;
 /// The most that is needed to tell the framing: count, space, `<`, three digits, `>`.
@@ -42,6 +47,17 @@ pub enum Piece<'a> {
         /// Whether it was longer, and its rest is skipped.
         cut: bool,
     },
+}
+
+/// What [`LineSplitter::split_in_place`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// So many bytes at the start are whole newline-framed lines.
+    pub bytes: usize,
+    /// So many lines.
+    pub lines: u32,
+    /// Whether the rest is carried over. If not, it is to be given to [`LineSplitter::split`].
+    pub is_rest_carried: bool,
 }
 
 /// How a stream ended.
@@ -76,6 +92,8 @@ enum State {
 #[derive(Debug)]
 pub struct LineSplitter {
     state: State,
+    /// Whether the last message was counted, so that the next is likely to be.
+    is_counted: bool,
     carry: Vec<u8>,
     line_bytes_max: usize,
 }
@@ -98,12 +116,51 @@ impl LineSplitter {
     /// When the limit is larger than [`LINE_BYTES_MAX`], or too small for a priority.
     pub fn with_line_bytes_max(line_bytes_max: usize) -> Self {
         assert!((START_BYTES_MAX..=LINE_BYTES_MAX).contains(&line_bytes_max));
-        LineSplitter { state: State::Start, carry: Vec::new(), line_bytes_max }
+        LineSplitter { state: State::Start, is_counted: false, carry: Vec::new(), line_bytes_max }
     }
 
     /// Bytes held back because their line is not complete.
     pub fn carried_bytes(&self) -> usize {
         self.carry.len()
+    }
+
+    /// What is carried over, if it is to be put in front of the next read for
+    /// [`split_in_place`](Self::split_in_place). None where lines must be moved or skipped anyway: then the next read
+    /// goes to [`split`](Self::split).
+    pub fn carried_in_place(&self) -> Option<&[u8]> {
+        let is_plain = matches!(self.state, State::Start | State::Line) && !self.is_counted;
+        (is_plain && self.carry.len() <= CARRY_IN_PLACE_BYTES_MAX).then_some(self.carry.as_slice())
+    }
+
+    /// Finds the newline-framed lines that are complete with the next bytes of the stream; `bytes` begins with what
+    /// [`carried_in_place`](Self::carried_in_place) gave.
+    ///
+    /// # Panics
+    /// May, when that was nothing.
+    pub fn split_in_place(&mut self, bytes: &[u8]) -> InPlace {
+        assert!(bytes.len() >= self.carry.len(), "the carried bytes are in front");
+        let (whole_bytes, lines) = whole_lines(bytes, self.line_bytes_max);
+        let rest = &bytes[whole_bytes..];
+        self.carry.clear();
+        if self.carry.capacity() > CARRY_BYTES_KEPT.max(4 * rest.len()) {
+            self.carry = Vec::new();
+        }
+        let (state, is_rest_carried) = match message_start(rest) {
+            MessageStart::Counted { .. } => (State::Start, false),
+            MessageStart::TooShort => (State::Start, true),
+            MessageStart::Plain => {
+                let fits = rest.len() <= self.line_bytes_max;
+                match fits && memchr::memchr(b'\n', rest).is_none() {
+                    true => (State::Line, true),
+                    false => (State::Start, false),
+                }
+            }
+        };
+        self.state = state;
+        if is_rest_carried {
+            self.carry_on(rest);
+        }
+        InPlace { bytes: whole_bytes, lines, is_rest_carried }
     }
 
     /// Hands out the lines that are complete with the next bytes of the stream.
@@ -167,6 +224,7 @@ impl LineSplitter {
         if self.carry.is_empty() {
             return match message_start(read) {
                 MessageStart::Counted { count, header_bytes } => {
+                    self.is_counted = true;
                     self.state = State::Counted { left: count };
                     &read[header_bytes..]
                 }
@@ -186,11 +244,13 @@ impl LineSplitter {
         match message_start(&start[..carried + added]) {
             MessageStart::Counted { count, header_bytes } => {
                 let message_bytes = carried.saturating_sub(header_bytes);
+                self.is_counted = true;
                 self.carry.drain(..carried - message_bytes);
                 self.state = State::Counted { left: count - message_bytes };
                 &read[header_bytes.saturating_sub(carried)..]
             }
             MessageStart::Plain => {
+                self.is_counted = false;
                 self.state = State::Line;
                 read
             }
@@ -202,28 +262,20 @@ impl LineSplitter {
     }
 
     /// Hands out newline-framed lines up to a counted message, a line that is too long, or one that is not
-    /// complete. The first line is known to be newline-framed. This is the fast path.
+    /// complete. The first line is known to be newline-framed.
     fn stretch<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
-        let mut line_start = 0;
-        self.state = State::Start;
-        for newline in memchr::memchr_iter(b'\n', read) {
-            if newline - line_start > self.line_bytes_max {
-                break;
-            }
-            line_start = newline + 1;
-            let may_be_count = matches!(read.get(line_start), Some(b'1'..=b'9'));
-            if may_be_count && message_start(&read[line_start..]) != MessageStart::Plain {
-                emit(Piece::Lines(&read[..line_start]));
-                return &read[line_start..];
-            }
+        let (bytes, _) = whole_lines(read, self.line_bytes_max);
+        let (lines, rest) = read.split_at(bytes);
+        if !lines.is_empty() {
+            emit(Piece::Lines(lines));
         }
-        if line_start > 0 {
-            emit(Piece::Lines(&read[..line_start]));
-        }
-        if line_start < read.len() {
-            self.state = State::Line;
-        }
-        &read[line_start..]
+        self.is_counted = false;
+        // The rest of a newline-framed line that is too long, or not complete, must not be taken for a start.
+        self.state = match message_start(rest) {
+            MessageStart::Plain => State::Line,
+            _ => State::Start,
+        };
+        rest
     }
 
     /// In a newline-framed line that is not complete, or too long.
@@ -294,6 +346,57 @@ impl LineSplitter {
     }
 }
 
+/// How many bytes at the start are whole newline-framed lines, and how many lines: up to a message that is counted
+/// or of which too little is there to tell, a line that is too long, or one that is not complete.
+fn whole_lines(bytes: &[u8], line_bytes_max: usize) -> (usize, u32) {
+    if message_start(bytes) != MessageStart::Plain {
+        return (0, 0);
+    }
+    let Some(last) = memchr::memrchr(b'\n', bytes) else { return (0, 0) };
+    let (newlines, may_be_counted) = survey(bytes);
+    if !may_be_counted && bytes.len() <= line_bytes_max {
+        return (last + 1, newlines);
+    }
+    let (mut line_start, mut lines) = (0, 0);
+    for newline in memchr::memchr_iter(b'\n', bytes) {
+        if newline - line_start > line_bytes_max {
+            break;
+        }
+        line_start = newline + 1;
+        lines += 1;
+        let is_digit = matches!(bytes.get(line_start), Some(b'1'..=b'9'));
+        if is_digit && message_start(&bytes[line_start..]) != MessageStart::Plain {
+            break;
+        }
+    }
+    (line_start, lines)
+}
+
+/// Counts newlines, and says whether anywhere is what every count is followed by: a digit, a space, `<`. Works on
+/// whole vectors, whatever the lines are: the compiler makes three loads and nine operations of 16 bytes.
+fn survey(bytes: &[u8]) -> (u32, bool) {
+    /// Bytes counted in the lanes of a vector, which hold up to 255.
+    const STRETCH_BYTES: usize = 240;
+    let (mut newlines, mut found) = (0, 0);
+    let mut rest = bytes;
+    while rest.len() >= STRETCH_BYTES + 2 {
+        let (stretch, first, second) =
+            (&rest[..STRETCH_BYTES], &rest[1..=STRETCH_BYTES], &rest[2..STRETCH_BYTES + 2]);
+        let mut count = 0u8;
+        for at in 0..STRETCH_BYTES {
+            count += u8::from(stretch[at] == b'\n');
+            found |= u8::from(stretch[at].is_ascii_digit())
+                & u8::from(first[at] == b' ')
+                & u8::from(second[at] == b'<');
+        }
+        newlines += u32::from(count);
+        rest = &rest[STRETCH_BYTES..];
+    }
+    newlines += memchr::memchr_iter(b'\n', rest).count() as u32;
+    let is_count_end = |end: &[u8]| end[0].is_ascii_digit() && end[1..] == *b" <";
+    (newlines, found != 0 || rest.windows(3).any(is_count_end))
+}
+
 fn without_newline(message: &[u8]) -> &[u8] {
     message.strip_suffix(b"\n").unwrap_or(message)
 }
@@ -350,8 +453,18 @@ mod tests {
 
     type Lines = Vec<(Vec<u8>, bool)>;
 
-    /// The splitter over a stream that arrives in these reads.
-    fn split<'a>(max: usize, reads: impl IntoIterator<Item = &'a [u8]>) -> (Lines, Ending) {
+    /// The splitter over a stream that arrives in these reads, in place and not.
+    fn split<'a>(max: usize, reads: impl Iterator<Item = &'a [u8]> + Clone) -> (Lines, Ending) {
+        let found = split_by(max, reads.clone(), false);
+        assert_eq!(split_by(max, reads, true), found);
+        found
+    }
+
+    fn split_by<'a>(
+        max: usize,
+        reads: impl Iterator<Item = &'a [u8]>,
+        in_place: bool,
+    ) -> (Lines, Ending) {
         let mut splitter = LineSplitter::with_line_bytes_max(max);
         let mut lines = Lines::new();
         let mut emit = |piece: Piece<'_>| match piece {
@@ -362,7 +475,22 @@ mod tests {
             Piece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
         };
         for read in reads {
-            splitter.split(read, &mut emit);
+            match splitter.carried_in_place().filter(|_| in_place) {
+                Some(carried) => {
+                    let bytes = [carried, read].concat();
+                    let found = splitter.split_in_place(&bytes);
+                    let (lines, rest) = bytes.split_at(found.bytes);
+                    let newlines = lines.iter().filter(|&&byte| byte == b'\n').count();
+                    assert_eq!(found.lines as usize, newlines);
+                    if !lines.is_empty() {
+                        emit(Piece::Lines(lines));
+                    }
+                    if !found.is_rest_carried {
+                        splitter.split(rest, &mut emit);
+                    }
+                }
+                None => splitter.split(read, &mut emit),
+            }
             assert!(splitter.carried_bytes() <= max && splitter.carry.capacity() <= max);
         }
         let ending = splitter.end(&mut emit);
@@ -406,7 +534,7 @@ mod tests {
     #[test]
     fn each_message_has_its_own_framing() {
         let check = |stream: &str, expected: &[&str], ending: Ending| {
-            let (lines, found_ending) = split(64, [stream.as_bytes()]);
+            let (lines, found_ending) = split(64, [stream.as_bytes()].into_iter());
             let expected: Lines = expected.iter().map(|l| (l.as_bytes().to_vec(), false)).collect();
             assert_eq!((lines, found_ending), (expected, ending), "{stream:?}");
         };
@@ -449,7 +577,7 @@ mod tests {
             for first in 0..=stream.len() {
                 for second in first..=stream.len() {
                     let reads = [&stream[..first], &stream[first..second], &stream[second..]];
-                    let (lines, ending) = split(max, reads);
+                    let (lines, ending) = split(max, reads.into_iter());
                     assert_eq!(lines, expected, "split at {first} and {second}, limit {max}");
                     assert_eq!(ending, Ending::Short);
                 }
@@ -479,6 +607,44 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_survey_finds_what_is_there_wherever_it_is() {
+        for bytes in [0, 1, 2, 3, 239, 240, 241, 242, 243, 480, 482, 1000] {
+            assert_eq!(survey(&vec![b'\n'; bytes]), (bytes as u32, false));
+            for at in 0..bytes.saturating_sub(2) {
+                let mut sample = vec![b'<'; bytes];
+                sample[at..at + 3].copy_from_slice(b"9 <");
+                assert_eq!(survey(&sample), (0, true), "at {at} of {bytes}");
+                sample[at] = b':';
+                assert_eq!(survey(&sample), (0, false), "at {at} of {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn connections_of_counted_messages_are_not_read_in_place() {
+        let mut splitter = LineSplitter::new();
+        let is_in_place = |splitter: &LineSplitter| splitter.carried_in_place().is_some();
+        let found = splitter.split_in_place(b"<1>a\n5 <13>a5 <");
+        assert_eq!(found, InPlace { bytes: 5, lines: 1, is_rest_carried: false });
+        splitter.split(b"5 <13>a5 <", &mut |_| {});
+        assert!(!is_in_place(&splitter));
+        splitter.split(b"13>a", &mut |_| {});
+        assert!(!is_in_place(&splitter));
+        splitter.split(b"<13>plain\n<13>", &mut |_| {});
+        assert_eq!(splitter.carried_in_place(), Some(b"<13>".as_slice()));
+        splitter.cut(&mut |_| {});
+        assert!(!is_in_place(&splitter));
+        splitter.split(b"\n", &mut |_| {});
+        assert!(is_in_place(&splitter));
+        // The start of a line that is too long to be moved about.
+        let long = vec![b'x'; CARRY_IN_PLACE_BYTES_MAX];
+        assert!(splitter.split_in_place(&long).is_rest_carried);
+        assert!(is_in_place(&splitter));
+        splitter.split(b"x", &mut |_| {});
+        assert!(!is_in_place(&splitter));
     }
 
     #[test]

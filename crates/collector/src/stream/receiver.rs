@@ -28,7 +28,8 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use record::framing::{Ending, LineSplitter, Piece};
+use platform::Clock;
+use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LineSplitter, Piece};
 use record::{Format, Origin};
 
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
@@ -37,7 +38,9 @@ use crate::outlet::Outlet;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal, canonical};
 
 /// Bytes read of one connection before it is another's turn.
-const READ_BYTES: usize = 256 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
+/// Room that a read has at least. A frame with less left is finished.
+const READ_BYTES_MIN: usize = 64 << 10;
 /// Bytes read of connections that were not emptied before, between two looks at what else has come.
 const ROUND_BYTES: usize = 4 << 20;
 /// Events taken from the kernel at once. It keeps what is beyond for the next look.
@@ -63,6 +66,47 @@ struct Connection<S> {
     is_ending: bool,
     /// When something came last, or it was opened.
     active: Instant,
+}
+
+impl<S: Stream> Connection<S> {
+    /// Reads once, into the frame if the lines can stay there, and puts the lines that are complete into the frame.
+    /// Returns how much was read, and how much could have been.
+    fn read(
+        &mut self,
+        outlet: &mut Outlet,
+        buffer: &mut [u8],
+        clock: &dyn Clock,
+    ) -> (io::Result<usize>, usize) {
+        let Some(carried) = self.splitter.carried_in_place() else {
+            let into = &mut buffer[..READ_BYTES_MAX];
+            let read = self.stream.read(into);
+            if let Ok(bytes) = read {
+                let emit = &mut emit(outlet, &self.origin, clock.now_ns());
+                self.splitter.split(&into[..bytes], emit);
+            }
+            return (read, READ_BYTES_MAX);
+        };
+        let front = carried.len();
+        let spare = outlet.spare(front + READ_BYTES_MIN);
+        spare[..front].copy_from_slice(carried);
+        let room = READ_BYTES_MAX.min(spare.len() - front);
+        let read = self.stream.read(&mut spare[front..front + room]);
+        if let Ok(bytes @ 1..) = read {
+            let found = self.splitter.split_in_place(&spare[..front + bytes]);
+            let rest = match found.is_rest_carried {
+                true => &[],
+                false => {
+                    let rest = &spare[found.bytes..front + bytes];
+                    buffer[..rest.len()].copy_from_slice(rest);
+                    &buffer[..rest.len()]
+                }
+            };
+            let received_ns = clock.now_ns();
+            outlet.commit_lines(&self.origin, received_ns, found.bytes, found.lines);
+            self.splitter.split(rest, &mut emit(outlet, &self.origin, received_ns));
+        }
+        (read, room)
+    }
 }
 
 /// What a turn found.
@@ -100,6 +144,7 @@ pub(super) struct Receiver<A: Accept> {
     carried_bytes: usize,
     /// and how many there may be.
     carried_bytes_max: usize,
+    /// What cannot be left where it was read.
     buffer: Vec<u8>,
     /// Of lines, but for the sender.
     origin: Origin,
@@ -134,7 +179,7 @@ impl<A: Accept> Receiver<A> {
             now: Instant::now(),
             carried_bytes: 0,
             carried_bytes_max,
-            buffer: vec![0; READ_BYTES],
+            buffer: vec![0; CARRY_IN_PLACE_BYTES_MAX + READ_BYTES_MAX],
             origin,
             accept_log: LogLimit::default(),
             refused_log: LogLimit::default(),
@@ -328,17 +373,16 @@ impl<A: Accept> Receiver<A> {
 
     fn read(&mut self, place: usize) -> io::Result<Progress> {
         let connection = self.connections[place].as_mut().expect("a ready connection is open");
-        let read = connection.stream.read(&mut self.buffer);
+        let carried_before = connection.splitter.carried_bytes();
+        let (read, room) = connection.read(&mut self.outlet, &mut self.buffer, &*self.shared.clock);
+        self.carried_bytes += connection.splitter.carried_bytes();
+        self.carried_bytes -= carried_before;
         let interest = connection.stream.interest();
         if interest != connection.interest {
             connection.interest = interest;
             self.poll.registry().reregister(connection.stream.socket(), Token(place), interest)?;
         }
         let bytes = match read {
-            Ok(0) => {
-                self.close(place, false);
-                return Ok(Progress::Closed);
-            }
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(Progress::Emptied);
@@ -348,16 +392,12 @@ impl<A: Accept> Receiver<A> {
             }
             Err(error) => return Err(error),
         };
-        let has_more = bytes == self.buffer.len() || connection.is_ending;
-        let carried_before = connection.splitter.carried_bytes();
-        let received_ns = self.shared.clock.now_ns();
+        if bytes == 0 {
+            self.close(place, false);
+            return Ok(Progress::Closed);
+        }
         connection.active = self.now;
-        connection.splitter.split(
-            &self.buffer[..bytes],
-            &mut emit(&mut self.outlet, &connection.origin, received_ns),
-        );
-        self.carried_bytes += connection.splitter.carried_bytes();
-        self.carried_bytes -= carried_before;
+        let has_more = bytes == room || connection.is_ending;
         if self.carried_bytes > self.carried_bytes_max {
             self.cut_longest();
         }

@@ -2,19 +2,30 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use super::memory::{Memory, Pool};
 use super::{
     FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, Hints, LINE_BYTES_MAX,
-    ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_CUT, RUN_LENGTHS, Run, Transport, padded,
+    ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport,
+    padded,
 };
 
-/// Room that a frame is given at its first line; it grows with what comes.
-const PAYLOAD_BYTES_FIRST: usize = 16 << 10;
+/// Memory that a builder is given at its first line; it grows with what comes.
+const MEMORY_BYTES_FIRST: usize = 16 << 10;
+/// Memory of a full frame: header, payload, and room for about 2,000 runs and origins.
+const MEMORY_BYTES_FULL: usize = PAYLOAD_BYTES_TARGET + (64 << 10);
 
-/// Builds a frame while lines arrive. One a collector thread; no locks.
+/// Builds frames while lines arrive. One a collector thread; no locks but one a frame.
+///
+/// The memory of a full frame is used again once the frame is dropped, so that a stream of frames touches no fresh
+/// memory.
 pub struct FrameBuilder {
-    /// Room for the header, then the payload.
-    buffer: Vec<u8>,
+    /// Room for the header, then the payload, then what was in this memory before.
+    memory: Vec<u8>,
+    /// Bytes of `memory` in use; 0 before the first line.
+    filled: usize,
+    pool: Arc<Pool>,
     runs: Vec<Run>,
     origins: Vec<Origin>,
     origin_places: HashMap<Origin, u16, foldhash::fast::RandomState>,
@@ -31,7 +42,9 @@ impl FrameBuilder {
     /// An empty frame. Allocates once the first line comes.
     pub fn new() -> Self {
         FrameBuilder {
-            buffer: Vec::new(),
+            memory: Vec::new(),
+            filled: 0,
+            pool: Pool::new(MEMORY_BYTES_FULL),
             runs: Vec::new(),
             origins: Vec::new(),
             origin_places: HashMap::default(),
@@ -51,7 +64,7 @@ impl FrameBuilder {
 
     /// Bytes of payload so far.
     pub fn payload_bytes(&self) -> usize {
-        self.buffer.len().saturating_sub(HEADER_BYTES)
+        self.filled.saturating_sub(HEADER_BYTES)
     }
 
     /// Whether the frame should be finished before more is added: the payload has reached
@@ -69,7 +82,7 @@ impl FrameBuilder {
         assert_eq!(bytes.last(), Some(&b'\n'), "lines end in a newline");
         let lines = memchr::memchr_iter(b'\n', bytes).count() as u32;
         self.reserve(bytes.len());
-        self.buffer.extend_from_slice(bytes);
+        self.append(bytes);
         self.push_run(origin, received_ns, bytes.len(), lines, 0);
     }
 
@@ -85,12 +98,34 @@ impl FrameBuilder {
         self.reserve(bytes + 4);
         if memchr::memchr(b'\n', line).is_some() {
             flags |= RUN_LENGTHS;
-            self.buffer.extend_from_slice(&(line.len() as u32).to_le_bytes());
+            self.append(&(line.len() as u32).to_le_bytes());
             bytes += 4;
         }
-        self.buffer.extend_from_slice(line);
-        self.buffer.push(b'\n');
+        self.append(line);
+        self.append(b"\n");
         self.push_run(origin, received_ns, bytes, 1, flags);
+    }
+
+    /// Room behind the payload, up to [`PAYLOAD_BYTES_TARGET`], for a source to read into, and then to tell
+    /// [`commit_lines`](Self::commit_lines) how much of it is lines. What is in it otherwise has no meaning, and is
+    /// lost with the next call. Empty when the frame is full.
+    pub fn spare(&mut self) -> &mut [u8] {
+        let full = HEADER_BYTES + PAYLOAD_BYTES_TARGET;
+        self.reserve(full.saturating_sub(self.filled.max(HEADER_BYTES)));
+        &mut self.memory[self.filled..full.max(self.filled)]
+    }
+
+    /// Takes the first bytes of the [`spare`](Self::spare) room as so many whole lines, as
+    /// [`push_lines`](Self::push_lines) without the copy and the count.
+    ///
+    /// # Panics
+    /// When they do not end in a newline, or were not in the spare room.
+    pub fn commit_lines(&mut self, origin: &Origin, received_ns: i64, bytes: usize, lines: u32) {
+        let spare = &self.memory[self.filled..];
+        assert_eq!(spare[..bytes].last(), Some(&b'\n'), "lines end in a newline");
+        debug_assert_eq!(memchr::memchr_iter(b'\n', &spare[..bytes]).count(), lines as usize);
+        self.filled += bytes;
+        self.push_run(origin, received_ns, bytes, lines, 0);
     }
 
     /// Closes the frame and leaves the builder empty. None when no line came.
@@ -98,26 +133,27 @@ impl FrameBuilder {
         if self.lines == 0 {
             return None;
         }
-        let mut bytes = std::mem::take(&mut self.buffer);
         let runs = std::mem::take(&mut self.runs);
         let origins = std::mem::take(&mut self.origins);
         self.origin_places.clear();
-        let payload_bytes = (bytes.len() - HEADER_BYTES) as u32;
-        bytes.resize(HEADER_BYTES + padded(payload_bytes as usize), 0);
+        let payload_bytes = self.payload_bytes() as u32;
+        self.pad();
+        let mut tables = Vec::with_capacity(runs.len() * RUN_BYTES);
         for run in &runs {
-            bytes.extend_from_slice(&run.received_ns.to_le_bytes());
-            bytes.extend_from_slice(&run.bytes.to_le_bytes());
-            bytes.extend_from_slice(&run.lines.to_le_bytes());
-            bytes.extend_from_slice(&run.origin.to_le_bytes());
-            bytes.extend_from_slice(&run.flags.to_le_bytes());
-            bytes.extend_from_slice(&[0; 4]);
+            tables.extend_from_slice(&run.received_ns.to_le_bytes());
+            tables.extend_from_slice(&run.bytes.to_le_bytes());
+            tables.extend_from_slice(&run.lines.to_le_bytes());
+            tables.extend_from_slice(&run.origin.to_le_bytes());
+            tables.extend_from_slice(&run.flags.to_le_bytes());
+            tables.extend_from_slice(&[0; 4]);
         }
-        let origins_start = bytes.len();
+        let runs_bytes = tables.len();
         for origin in &origins {
-            encode_origin(origin, &mut bytes);
+            encode_origin(origin, &mut tables);
         }
-        let origins_bytes = (bytes.len() - origins_start) as u32;
-        bytes.resize(origins_start + padded(origins_bytes as usize), 0);
+        let origins_bytes = (tables.len() - runs_bytes) as u32;
+        self.append(&tables);
+        self.pad();
         let internal = origins.iter().all(|origin| origin.transport == Transport::Internal);
         let header = FrameHeader {
             flags: if internal { FRAME_INTERNAL } else { 0 },
@@ -129,22 +165,62 @@ impl FrameBuilder {
             payload_bytes,
             runs: runs.len() as u32,
             origins_bytes,
-            body_crc: crc32c::crc32c(&bytes[HEADER_BYTES..]),
+            body_crc: crc32c::crc32c(&self.memory[HEADER_BYTES..self.filled]),
         };
-        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
-        // A quiet system makes frames of a few lines, and many of them are kept in memory.
-        if bytes.capacity() > 2 * bytes.len() {
-            bytes.shrink_to_fit();
-        }
-        Some(Frame { header, bytes, origins, runs })
+        self.memory[..HEADER_BYTES].copy_from_slice(&header.encode());
+        Some(Frame { header, bytes: self.take_bytes(), origins, runs })
     }
 
-    fn reserve(&mut self, bytes: usize) {
-        if self.buffer.is_empty() {
-            self.buffer.reserve(HEADER_BYTES + PAYLOAD_BYTES_FIRST);
-            self.buffer.resize(HEADER_BYTES, 0);
+    /// The frame's bytes. Those of a small frame are copied, and the builder keeps the memory: a quiet system makes
+    /// frames of a few lines, and many of them are kept.
+    fn take_bytes(&mut self) -> Memory {
+        let bytes = std::mem::take(&mut self.filled);
+        if bytes < self.memory.len() / 4 * 3 {
+            return self.memory[..bytes].to_vec().into();
         }
-        assert!(self.buffer.len() + bytes <= FRAME_BYTES_MAX / 2, "a full frame is finished first");
+        Memory::pooled(std::mem::take(&mut self.memory), bytes, Arc::clone(&self.pool))
+    }
+
+    /// Makes room for `bytes` more of the payload.
+    fn reserve(&mut self, bytes: usize) {
+        if self.memory.is_empty() {
+            self.memory = self.pool.take().unwrap_or_default();
+        }
+        self.filled = self.filled.max(HEADER_BYTES);
+        let needed = self.filled + bytes;
+        assert!(needed <= FRAME_BYTES_MAX / 2, "a full frame is finished first");
+        self.grow(needed);
+    }
+
+    fn grow(&mut self, needed: usize) {
+        let have = self.memory.len();
+        if needed <= have {
+            return;
+        }
+        let bytes = match needed {
+            _ if needed > MEMORY_BYTES_FULL => needed,
+            _ if needed > MEMORY_BYTES_FULL / 2 => MEMORY_BYTES_FULL,
+            _ => needed.max(2 * have).max(MEMORY_BYTES_FIRST),
+        };
+        if have == 0 {
+            // Untouched until it is used.
+            self.memory = vec![0; bytes];
+        } else {
+            self.memory.reserve_exact(bytes - have);
+            self.memory.resize(bytes, 0);
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let end = self.filled + bytes.len();
+        self.grow(end);
+        self.memory[self.filled..end].copy_from_slice(bytes);
+        self.filled = end;
+    }
+
+    /// Fills up to a multiple of 8 bytes with zeros.
+    fn pad(&mut self) {
+        self.append(&[0; 8][..padded(self.filled) - self.filled]);
     }
 
     fn push_run(
@@ -204,4 +280,89 @@ pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
     out.extend_from_slice(&address);
     out.extend_from_slice(&(hints.len() as u32).to_le_bytes());
     out.extend_from_slice(&hints);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    fn origin() -> Origin {
+        Origin::new(Transport::SyslogTcp, Format::Syslog, None)
+    }
+
+    /// Reads these lines into the spare room, with something behind them.
+    fn read(builder: &mut FrameBuilder, lines: &[u8]) {
+        let spare = builder.spare();
+        spare[..lines.len()].copy_from_slice(lines);
+        spare[lines.len()..].iter_mut().take(100).for_each(|byte| *byte = b'#');
+        let count = lines.iter().filter(|&&byte| byte == b'\n').count();
+        builder.commit_lines(&origin(), 1, lines.len(), count as u32);
+    }
+
+    #[test]
+    fn lines_read_in_place_are_as_lines_pushed() {
+        let (mut in_place, mut pushed) = (FrameBuilder::new(), FrameBuilder::new());
+        for sequence in 1..5 {
+            for lines in ["one\ntwo\n", "\n", "three\r\n"] {
+                read(&mut in_place, lines.as_bytes());
+                pushed.push_lines(&origin(), 1, lines.as_bytes());
+                in_place.push_line(&origin(), 2, b"a\nb", false);
+                pushed.push_line(&origin(), 2, b"a\nb", false);
+            }
+            let frame = in_place.finish(1, sequence).unwrap();
+            assert_eq!(Some(&frame), pushed.finish(1, sequence).as_ref());
+            assert_eq!(Frame::decode(frame.bytes().to_vec()), Ok(frame));
+        }
+    }
+
+    #[test]
+    fn spare_room_ends_where_the_frame_is_full() {
+        let mut builder = FrameBuilder::new();
+        assert_eq!(builder.spare().len(), PAYLOAD_BYTES_TARGET);
+        assert!(builder.is_empty() && builder.finish(1, 1).is_none());
+        let line = |bytes: usize| [vec![b'x'; bytes - 1].as_slice(), b"\n"].concat();
+        read(&mut builder, &line(PAYLOAD_BYTES_TARGET - 1));
+        assert_eq!((builder.spare().len(), builder.is_full()), (1, false));
+        read(&mut builder, b"\n");
+        assert_eq!((builder.spare().len(), builder.is_full()), (0, true));
+        builder.push_line(&origin(), 1, b"beyond", false);
+        assert_eq!(builder.spare().len(), 0);
+        assert_eq!(builder.finish(1, 1).unwrap().header().lines, 3);
+        assert_eq!(builder.spare().len(), PAYLOAD_BYTES_TARGET);
+    }
+
+    #[test]
+    fn memory_of_full_frames_is_used_again_and_small_frames_hold_no_more_than_they_need() {
+        let mut builder = FrameBuilder::new();
+        let lines = [vec![b'x'; PAYLOAD_BYTES_TARGET - 1].as_slice(), b"\n"].concat();
+        read(&mut builder, &lines);
+        let full = builder.finish(1, 1).unwrap();
+        let place = full.bytes().as_ptr();
+        read(&mut builder, &lines);
+        assert_ne!(builder.memory.as_ptr(), place, "in use");
+        drop(full);
+        drop(builder.finish(1, 2).unwrap());
+        let places = [builder.pool.take().unwrap(), builder.pool.take().unwrap()];
+        assert!(places.iter().any(|memory| memory.as_ptr() == place));
+        read(&mut builder, b"little\n");
+        let small = builder.finish(1, 3).unwrap();
+        assert!(small.memory_bytes() < 1000, "{} bytes", small.memory_bytes());
+        assert_eq!(builder.memory.len(), MEMORY_BYTES_FULL, "kept for the next frame");
+    }
+
+    #[test]
+    fn frames_of_long_lines_and_of_many_runs_grow() {
+        let mut builder = FrameBuilder::new();
+        for bytes in [LINE_BYTES_MAX, MEMORY_BYTES_FULL, MEMORY_BYTES_FIRST, 1] {
+            builder.push_line(&origin(), 1, &vec![b'x'; bytes], false);
+            let frame = builder.finish(1, 1).unwrap();
+            assert_eq!(frame.lines().next().unwrap().bytes.len(), bytes);
+        }
+        let runs = MEMORY_BYTES_FULL / RUN_BYTES;
+        (0..runs).for_each(|run| builder.push_line(&origin(), run as i64, b"x", false));
+        let frame = builder.finish(1, 1).unwrap();
+        assert_eq!(frame.runs().len(), runs);
+        assert_eq!(Frame::decode(frame.bytes().to_vec()), Ok(frame));
+    }
 }
