@@ -14,6 +14,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::udp::SocketDrops;
+
 /// One way in, as metrics and pages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceKind {
@@ -238,6 +240,8 @@ impl SourceCounts {
 #[derive(Debug, Default)]
 pub struct Accounting {
     sources: [SourceCounters; SourceKind::ALL.len()],
+    /// What the kernel dropped, by socket; together it is [`DropReason::Kernel`] of [`SourceKind::SyslogUdp`].
+    pub udp_sockets: SocketDrops,
 }
 
 impl Accounting {

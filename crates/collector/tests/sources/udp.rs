@@ -1,6 +1,6 @@
 //! Syslog datagrams: byte for byte, and every lost one counted.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use collector::{
@@ -22,7 +22,11 @@ fn start_with(address: &str, config: UdpConfig) -> (UdpSource, Arc<Recorder>, Ar
 }
 
 fn start() -> (UdpSource, Arc<Recorder>, Arc<Accounting>) {
-    start_with("127.0.0.1:0", UdpConfig::default())
+    start_with("127.0.0.1:0", sockets(1))
+}
+
+fn sockets(sockets: usize) -> UdpConfig {
+    UdpConfig { sockets, ..UdpConfig::default() }
 }
 
 fn sender_to(source: &UdpSource) -> UdpSocket {
@@ -76,7 +80,7 @@ fn a_frame_leaves_when_it_is_old_and_senders_are_told_apart() {
 
 #[test]
 fn ipv6_and_mapped_ipv4_senders_have_their_address() {
-    let (source, recorder, _) = start_with("[::]:0", UdpConfig::default());
+    let (source, recorder, _) = start_with("[::]:0", sockets(3));
     let port = source.local_addr().port();
     for (count, (own, to)) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1")].iter().enumerate()
     {
@@ -92,7 +96,7 @@ fn ipv6_and_mapped_ipv4_senders_have_their_address() {
 
 #[test]
 fn under_overload_kept_and_dropped_by_the_kernel_are_what_was_sent() {
-    let config = UdpConfig { receive_buffer_bytes: 64 << 10, ..UdpConfig::default() };
+    let config = UdpConfig { receive_buffer_bytes: 64 << 10, ..sockets(1) };
     let (source, recorder, accounting) = start_with("127.0.0.1:0", config);
     let sender = sender_to(&source);
     recorder.block(true);
@@ -115,17 +119,88 @@ fn under_overload_kept_and_dropped_by_the_kernel_are_what_was_sent() {
 }
 
 #[test]
-fn stopping_under_a_flood_ends() {
-    let (source, recorder, _) = start();
-    let senders: Vec<_> = (0..2).map(|_| sender_to(&source)).collect();
-    std::thread::scope(|scope| {
-        for sender in &senders {
-            // Until the source is gone: then the kernel answers that nobody listens.
-            scope.spawn(move || while sender.send(b"<13>flood").is_ok() {});
+fn several_sockets_share_the_senders_and_count_their_drops() {
+    const SOCKETS: usize = 4;
+    const SENDERS: usize = 64;
+    const EACH: usize = 200;
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let config = UdpConfig { receive_buffer_bytes: 64 << 10, ..sockets(SOCKETS) };
+        let (source, recorder, accounting) = start_with(address, config);
+        let senders: Vec<_> = (0..SENDERS).map(|_| sender_to(&source)).collect();
+        recorder.block(true);
+        for n in 0..EACH {
+            for sender in &senders {
+                sender
+                    .send(format!("{n:04} {}", "x".repeat(fastrand::usize(..900))).as_bytes())
+                    .unwrap();
+            }
         }
-        recorder.wait_for_lines(10_000);
+        recorder.block(false);
         source.stop();
-    });
+        let mut kept = 0;
+        for sender in senders {
+            let lines = recorder.lines_of(sender.local_addr().unwrap());
+            assert!(
+                lines.is_sorted_by(|a, b| a[..4] < b[..4]),
+                "order of one sender, each line once"
+            );
+            kept += lines.len() as u64;
+        }
+        assert_eq!(kept, recorder.lines().len() as u64);
+        let dropped = (SENDERS * EACH) as u64 - kept;
+        let drops = [(DropReason::Kernel, dropped)];
+        check_counts(&accounting, SourceKind::SyslogUdp, kept, kept, &drops);
+        // All of them were used: that one had no sender happens once in a hundred million times.
+        let by_socket: Vec<u64> = accounting.udp_sockets.counts().collect();
+        assert_eq!((by_socket.len(), by_socket.iter().sum()), (SOCKETS, dropped));
+        assert!(by_socket.iter().all(|&drops| drops > 0), "{by_socket:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_senders_in_turn_have_their_lines() {
+    const SENDERS: usize = 10_000;
+    let (source, recorder, accounting) = start_with("0.0.0.0:0", sockets(2));
+    let to = (Ipv4Addr::LOCALHOST, source.local_addr().port());
+    let mut sent = Vec::new();
+    for n in 0..SENDERS as u32 {
+        let from = Ipv4Addr::from_bits(0x7f01_0000 + n);
+        let sender = UdpSocket::bind((from, 0)).unwrap();
+        sender.send_to(from.to_string().as_bytes(), to).unwrap();
+        sent.push((from.to_string().into_bytes(), sender.local_addr().unwrap()));
+        // Not more than the smallest receive buffer holds.
+        if n % 100 == 0 {
+            recorder.wait_for_lines(n as usize);
+        }
+    }
+    source.stop();
+    let mut lines: Vec<_> = recorder
+        .lines()
+        .into_iter()
+        .map(|(line, origin, _)| (line, origin.sender.unwrap()))
+        .collect();
+    lines.sort();
+    sent.sort();
+    assert_eq!(lines, sent);
+    check_counts(&accounting, SourceKind::SyslogUdp, SENDERS as u64, SENDERS as u64, &[]);
+}
+
+#[test]
+fn stopping_under_a_flood_ends() {
+    for count in [1, 3] {
+        let (source, recorder, accounting) = start_with("127.0.0.1:0", sockets(count));
+        let senders: Vec<_> = (0..4).map(|_| sender_to(&source)).collect();
+        std::thread::scope(|scope| {
+            for sender in &senders {
+                // Until the source is gone: then the kernel answers that nobody listens.
+                scope.spawn(move || while sender.send(b"<13>flood").is_ok() {});
+            }
+            recorder.wait_for_lines(10_000);
+            source.stop();
+        });
+        let counts = accounting.source(SourceKind::SyslogUdp).counts();
+        assert_eq!(counts.lines_received, recorder.lines().len() as u64);
+    }
 }
 
 #[test]
@@ -178,11 +253,13 @@ fn a_failing_store_is_counted_and_a_full_disk_waited_for() {
 
 #[test]
 fn a_port_in_use_is_an_error_with_a_remedy() {
-    let (source, recorder, accounting) = start();
-    let address = source.local_addr();
-    let clock = Arc::new(ManualClock::new(NOW_NS));
-    let second = UdpSource::start(address, UdpConfig::default(), recorder, accounting, clock);
-    let Err(error) = second else { panic!("two sources on one address") };
-    assert!(matches!(error, SourceError::AddressInUse { .. }));
-    assert!(error.to_string().contains("--syslog-udp-listen"), "{error}");
+    for count in [1, 2] {
+        let (source, recorder, accounting) = start_with("127.0.0.1:0", sockets(count));
+        let address = source.local_addr();
+        let clock = Arc::new(ManualClock::new(NOW_NS));
+        let second = UdpSource::start(address, sockets(count), recorder, accounting, clock);
+        let Err(error) = second else { panic!("two sources on one address") };
+        assert!(matches!(error, SourceError::AddressInUse { .. }));
+        assert!(error.to_string().contains("--syslog-udp-listen"), "{error}");
+    }
 }

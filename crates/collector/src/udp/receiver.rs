@@ -1,0 +1,154 @@
+//! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then waits.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Poll, Token, Waker};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use platform::Clock;
+use record::{Format, Origin, Transport};
+
+use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
+use crate::accounting::{Accounting, DropReason, SourceKind};
+use crate::kernel_drops::KernelDrops;
+use crate::outlet::{Line, Outlet};
+use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal};
+
+/// How often the kernel's count of drops is read.
+const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The state of the receiving thread.
+pub(super) struct Receiver {
+    number: usize,
+    socket: UdpSocket,
+    /// Only for the waker. The socket is not registered: for each datagram that arrives the kernel would tell the
+    /// poll of it, although the thread nearly never waits when they are many.
+    poll: Poll,
+    stop: Arc<StopSignal>,
+    clock: Arc<dyn Clock>,
+    outlet: Outlet,
+    /// Of the last datagram.
+    origin: Origin,
+    accounting: Arc<Accounting>,
+    drops: KernelDrops,
+    drops_read: Instant,
+    log_limit: LogLimit,
+}
+
+impl Receiver {
+    /// For the socket of that number, from 0.
+    pub fn new(
+        (number, socket): (usize, UdpSocket),
+        stop: Arc<StopSignal>,
+        clock: Arc<dyn Clock>,
+        outlet: Outlet,
+        accounting: Arc<Accounting>,
+    ) -> io::Result<Receiver> {
+        let drops = KernelDrops::of(&socket, socket.local_addr()?.is_ipv6())?;
+        Ok(Receiver {
+            number,
+            socket,
+            poll: Poll::new()?,
+            stop,
+            clock,
+            outlet,
+            origin: Origin::new(Transport::SyslogUdp, Format::Syslog, None),
+            accounting,
+            drops,
+            drops_read: Instant::now(),
+            log_limit: LogLimit::default(),
+        })
+    }
+
+    /// Ends any wait of the thread.
+    pub fn waker(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), Token(0))
+    }
+
+    pub fn run(mut self) {
+        let mut datagrams = Datagrams::new();
+        while !self.stop.is_raised() {
+            let more = self.receive(&mut datagrams);
+            self.outlet.flush_if_old();
+            if self.drops_read.elapsed() >= DROPS_INTERVAL {
+                self.count_kernel_drops();
+            }
+            if !more {
+                self.wait();
+            }
+        }
+        self.drain(&mut datagrams);
+        self.outlet.flush();
+        self.count_kernel_drops();
+    }
+
+    /// Waits for a datagram, until the frame is old or the drops are to be read, or the source stops.
+    fn wait(&mut self) {
+        let drops_due = DROPS_INTERVAL.saturating_sub(self.drops_read.elapsed());
+        let time = self.outlet.due_in().map_or(drops_due, |due| due.min(drops_due));
+        let mut waited = [self.socket.as_fd(), self.poll.registry().as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        // Rounded up: rounded down, the last part of a millisecond would be spent in asking again and again.
+        let time_ms = time.as_micros().div_ceil(1000) as u16;
+        match poll(&mut waited, time_ms) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => self.log(&error.into()),
+        }
+    }
+
+    /// Takes what the kernel holds. A socket that is connected to itself gets nothing more from others, so that
+    /// this comes to an end under any flood, and nothing that was accepted is thrown away uncounted.
+    fn drain(&mut self, datagrams: &mut Datagrams) {
+        let connected = self.socket.local_addr().and_then(|itself| self.socket.connect(itself));
+        if let Err(error) = &connected {
+            tracing::warn!(%error, "datagrams that still arrive while stopping may be lost");
+        }
+        let deadline = Instant::now() + STOP_DRAIN_MAX;
+        while self.receive(datagrams) && (connected.is_ok() || Instant::now() < deadline) {}
+    }
+
+    /// Takes a batch. Returns whether there may be more.
+    fn receive(&mut self, datagrams: &mut Datagrams) -> bool {
+        let received_ns = self.clock.now_ns();
+        let datagrams = match datagrams.receive(self.socket.as_fd()) {
+            Ok(datagrams) => datagrams,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    self.log(&error);
+                }
+                return false;
+            }
+        };
+        let more = datagrams.len() == BATCH_DATAGRAMS_MAX;
+        let lines = datagrams.map(|datagram| Line {
+            sender: datagram.sender,
+            bytes: datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes),
+            cut: datagram.cut,
+        });
+        let lines = lines.filter(|line| !line.bytes.is_empty());
+        self.outlet.push_each(&mut self.origin, received_ns, lines);
+        more
+    }
+
+    fn count_kernel_drops(&mut self) {
+        self.drops_read = Instant::now();
+        match self.drops.new_drops() {
+            Ok(0) => {}
+            Ok(drops) => {
+                self.accounting.source(SourceKind::SyslogUdp).dropped(DropReason::Kernel, drops);
+                self.accounting.udp_sockets.dropped(self.number, drops);
+            }
+            Err(error) => self.log(&error),
+        }
+    }
+
+    fn log(&mut self, error: &io::Error) {
+        if let Some(held_back) = self.log_limit.pass() {
+            tracing::error!(%error, held_back, "receiving datagrams");
+        }
+    }
+}
