@@ -31,6 +31,7 @@ mod rolled;
 mod run;
 #[cfg(test)]
 mod run_tests;
+mod scan;
 pub mod source;
 mod tail;
 #[cfg(test)]

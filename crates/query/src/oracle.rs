@@ -9,8 +9,8 @@ use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Comparison, Context, Filter, Function, NamePattern, Number, Pattern, Pipe,
-    Query, Sort, SortKey, Stats, StatsFunction, Test, Top, Uniq,
+    Bucket, By, Change, Comparison, Context, Filter, Function, Limits, NamePattern, Number,
+    Pattern, Pipe, Query, Sort, SortKey, Stats, StatsFunction, Test, Top, Uniq,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -373,7 +373,8 @@ fn check(query: &Query, source: &Memory) {
     for pipe in query.pipes() {
         expected = run_pipe(pipe, expected);
     }
-    let (rows, outcome) = collect(query, source, &Context::default());
+    let limits = Limits { threads: 1 + source.batches.len() % 3, ..Limits::default() };
+    let (rows, outcome) = collect(query, source, &Context { limits, ..Context::default() });
     outcome.unwrap();
     let mut found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
     let ordered = matches!(query.pipes().last(), Some(Pipe::Sort(_)));
@@ -679,7 +680,8 @@ proptest! {
             expected = run_pipe(pipe, expected);
         }
         let expected: Vec<Row> = expected.into_iter().skip(offset).take(limit).collect();
-        let context = Context { range, limit: Some(limit), offset, ..Context::default() };
+        let limits = Limits { threads: 1 + limit % 3, ..Limits::default() };
+        let context = Context { range, limit: Some(limit), offset, limits, ..Context::default() };
         let (rows, outcome) = collect(&query, &source, &context);
         outcome.unwrap();
         let found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();

@@ -26,7 +26,7 @@ pub(crate) struct Rolled {
     field: Option<String>,
     bucket_ns: Option<(i64, i64)>,
     /// Without tests of the time, which all rows pass.
-    filter: Filter,
+    selector: Selector,
 }
 
 /// Rows that stand for many lines each.
@@ -71,15 +71,10 @@ impl Rolled {
             [name] if is_stored(name) => Some(name.to_owned()),
             _ => return None,
         };
-        Some(Rolled { field, bucket_ns, filter })
+        Some(Rolled { field, bucket_ns, selector: Selector::new(&filter) })
     }
 
-    /// What rows go through before the pipe.
-    pub fn filter(&self) -> &Filter {
-        &self.filter
-    }
-
-    /// Calls `each` with the rows of every segment that is counted. Returns the units of these; the others stay.
+    /// Calls `each` with the rows of every segment that is counted, those that the filter selects. Returns the units of these; the others stay.
     pub fn count_segments(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
@@ -112,21 +107,27 @@ impl Rolled {
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<bool, RunError> {
         let mut rows = Rows::new(self);
+        let mut scratch = Scratch::default();
         let mut result = Ok(());
         let grouped = Grouped { field: self.field.as_deref(), bucket_ns: self.bucket_ns };
         let known = unit.count_segment(grouped, &mut |time_ns, value, lines| {
             rows.push(time_ns, value, lines);
             if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
-                result = each(rows.take());
+                result = each(rows.take_selected(&mut scratch));
             }
         })?;
         result?;
-        each(rows.take())?;
+        each(rows.take_selected(&mut scratch))?;
         Ok(known)
     }
 
     /// A row that stands for all lines of a unit, if the question does not tell them apart.
-    pub fn count_unit(&self, unit: &dyn ScanUnit, range: TimeRange) -> Option<Weighted> {
+    pub fn count_unit(
+        &self,
+        unit: &dyn ScanUnit,
+        range: TimeRange,
+        scratch: &mut Scratch,
+    ) -> Option<Weighted> {
         let (oldest, newest) = unit.time_range_ns()?;
         let one_bucket = self.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
             time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
@@ -137,7 +138,7 @@ impl Rolled {
         }
         let mut rows = Rows::new(self);
         rows.push(oldest, b"", unit.lines());
-        Some(rows.take())
+        Some(rows.take_selected(scratch))
     }
 }
 
@@ -152,18 +153,11 @@ impl Weighted {
     pub fn of_lines(lines: u64) -> Weighted {
         Weighted { block: Block::Made(vec![MadeRow::default()]), lines: vec![lines] }
     }
-
-    /// Drops the rows that `selector` does not select.
-    pub fn select(&mut self, selector: &Selector, scratch: &mut Scratch) {
-        let mut bits = Bitmap::full(self.lines.len());
-        selector.narrow(&self.block, &mut bits, scratch);
-        self.lines = bits.iter().map(|row| self.lines[row]).collect();
-        self.block.retain(&bits);
-    }
 }
 
 /// Rows under construction.
-struct Rows {
+struct Rows<'r> {
+    rolled: &'r Rolled,
     time: Option<Arc<str>>,
     field: Option<Arc<str>>,
     text: Vec<u8>,
@@ -171,9 +165,10 @@ struct Rows {
     lines: Vec<u64>,
 }
 
-impl Rows {
-    fn new(rolled: &Rolled) -> Rows {
+impl<'r> Rows<'r> {
+    fn new(rolled: &'r Rolled) -> Self {
         Rows {
+            rolled,
             time: rolled.bucket_ns.map(|_| TIME.into()),
             field: rolled.field.as_deref().map(Into::into),
             text: Vec::new(),
@@ -196,11 +191,15 @@ impl Rows {
         self.lines.push(lines);
     }
 
-    fn take(&mut self) -> Weighted {
-        Weighted {
-            block: Block::Made(std::mem::take(&mut self.rows)),
-            lines: std::mem::take(&mut self.lines),
-        }
+    /// Takes the rows that the filter selects, and drops the others.
+    fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
+        let mut block = Block::Made(std::mem::take(&mut self.rows));
+        let mut bits = Bitmap::full(block.len());
+        self.rolled.selector.narrow(&block, &mut bits, scratch);
+        block.retain(&bits);
+        let lines = bits.iter().map(|row| self.lines[row]).collect();
+        self.lines.clear();
+        Weighted { block, lines }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Runs a query: units of the source through the filter and the pipes to the client.
 //!
-//! One thread reads the units, newest first, and pushes blocks of rows through the chain of pipes. With a limit
+//! Units are read and filtered newest first by some threads ([`crate::scan`]), and the query's own pushes blocks of rows
+//! through the chain of pipes. With a limit
 //! and no pipe that makes rows of its own, the newest rows come, newest first, and units that cannot hold newer
 //! ones are not read. Without a limit rows are sent on unit by unit, in bounded memory.
 //!
-//! State of pipes that collect rows can be merged, so that units may be read by several threads later.
+//! State of pipes that collect rows can be merged, so that they may run on several threads later.
 //!
 //! Limits: time, memory of what the pipes collect, rows sent. They and the wish to cancel are looked at before
 //! each unit and at least every [`CHECK_ROWS`] rows that a pipe holds or sends.
@@ -16,14 +17,12 @@ use std::time::{Duration, Instant};
 
 use record::Batch;
 
-use crate::block::{BLOCK_ROWS_MAX, Block, Lines, Scratch};
-use crate::counting::Counting;
-use crate::filter::Selector;
-use crate::needs::Needs;
+use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::newest::Newest;
 use crate::pipe::Processor;
 use crate::query::Query;
-use crate::rolled::{Rolled, Weighted};
+use crate::rolled::Weighted;
+use crate::scan::{Found, Scan};
 use crate::source::{ScanUnit, Source, SourceError, TimeRange};
 
 /// Rows between two looks at the clock and the wish to cancel.
@@ -38,6 +37,8 @@ pub struct Limits {
     pub memory_bytes_max: u64,
     /// Rows sent to the client. Beyond it the query fails with [`RunError::RowLimit`].
     pub rows_max: u64,
+    /// Threads that read and filter.
+    pub threads: usize,
 }
 
 impl Default for Limits {
@@ -46,6 +47,7 @@ impl Default for Limits {
             run_time: Duration::from_secs(60),
             memory_bytes_max: 512 << 20,
             rows_max: 10_000_000,
+            threads: 1,
         }
     }
 }
@@ -291,112 +293,66 @@ impl Run<'_> {
         }
         progress.units_planned.store(units.len() as u64, Relaxed);
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
-        let selector = Selector::new(query.filter());
-        let needs = Needs::new(query.filter());
-        let counting = Counting::of(query);
-        let rolled = Rolled::of(query).map(|rolled| (Selector::new(rolled.filter()), rolled));
-        if let Some((selector, rolled)) = &rolled {
-            let counted = rolled.count_segments(&mut units, range, &mut |rows| {
-                self.push_weighted(rows, selector, stages)
-            })?;
+        let scan = Scan::new(query, range);
+        if let Some(rolled) = &scan.rolled {
+            let counted = rolled
+                .count_segments(&mut units, range, &mut |rows| self.push_weighted(rows, stages))?;
             progress.units_done.fetch_add(counted.len() as u64, Relaxed);
-            counted.iter().for_each(|unit| self.pass_counted(&**unit));
+            counted.iter().for_each(|unit| self.pass(&**unit, unit.lines()));
         }
-        for unit in &units {
-            self.check()?;
-            progress.units_done.fetch_add(1, Relaxed);
-            let known = unit.time_range_ns();
-            if known.is_some_and(|(oldest, newest)| !range.overlaps(oldest, newest)) {
-                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
-                continue;
-            }
-            let oldest_wanted = self.oldest_wanted_ns();
-            if known.is_some_and(|(_, newest)| newest < oldest_wanted) {
-                break;
-            }
-            if !needs.may_be_in(&**unit)? {
-                progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
-                self.outcome.units_skipped += 1;
-                continue;
-            }
-            if let Some(counting) = &counting
-                && known.is_some_and(|(oldest, newest)| {
-                    range.contains(oldest) && range.contains(newest)
-                })
-                && let Some(rows) = counting.count_in(&**unit)?
-            {
-                let (stage, rest) = stages.split_first_mut().expect("it has a stats pipe");
-                stage.push_weighted(Weighted::of_lines(rows), &mut Next { rest, run: self })?;
-                self.pass_counted(&**unit);
-                continue;
-            }
-            if let Some((selector, rolled)) = &rolled
-                && let Some(rows) = rolled.count_unit(&**unit, range)
-            {
-                self.push_weighted(rows, selector, stages)?;
-                self.pass_counted(&**unit);
-                continue;
-            }
-            let Some(batch) = unit.load()? else {
-                self.outcome.units_gone += 1;
-                continue;
-            };
-            self.outcome.lines_scanned += batch.len() as u64;
-            let wanted = range.intersect(TimeRange { start_ns: oldest_wanted, end_ns: i64::MAX });
-            let flow = if batch.is_empty() {
-                ControlFlow::Continue(())
-            } else {
-                self.scan_batch(batch, wanted, &selector, stages)?
-            };
-            progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
-            progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
-            if flow.is_break() {
-                break;
-            }
-        }
-        Ok(())
+        let checks = Checks::of(self);
+        scan.run(
+            &units,
+            self.context.limits.threads,
+            || checks.check(),
+            |place, found| {
+                checks.check()?;
+                progress.units_done.fetch_add(1, Relaxed);
+                let unit = &*units[place];
+                let mut flow = ControlFlow::Continue(());
+                let mut lines_read = 0;
+                match found {
+                    Found::Outside => {}
+                    Found::Skipped => self.outcome.units_skipped += 1,
+                    Found::Gone => {
+                        self.outcome.units_gone += 1;
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    Found::Counted(rows) => {
+                        lines_read = unit.lines();
+                        self.push_weighted(rows, stages)?;
+                    }
+                    Found::Lines(block, lines) => {
+                        lines_read = lines;
+                        flow = Next { rest: stages, run: self }.push(block)?;
+                    }
+                }
+                self.pass(unit, lines_read);
+                let oldest_wanted = self.oldest_wanted_ns();
+                scan.want_from(oldest_wanted);
+                let next = units.get(place + 1).and_then(|unit| unit.time_range_ns());
+                let enough = next.is_some_and(|(_, newest)| newest < oldest_wanted);
+                Ok(if enough { ControlFlow::Break(()) } else { flow })
+            },
+        )
     }
 
-    /// Sends rows that stand for many lines through the filter to the first pipe.
+    /// Sends rows that stand for many lines to the first pipe.
     fn push_weighted(
         &mut self,
-        mut rows: Weighted,
-        selector: &Selector,
+        rows: Weighted,
         stages: &mut [Box<dyn Processor>],
     ) -> Result<(), RunError> {
-        rows.select(selector, &mut self.scratch);
         let (stage, rest) = stages.split_first_mut().expect("it has a pipe that counts");
         stage.push_weighted(rows, &mut Next { rest, run: self })
     }
 
-    /// Notes a unit whose lines were counted without reading them.
-    fn pass_counted(&mut self, unit: &dyn ScanUnit) {
+    /// Notes a unit that is done, and how many of its lines were looked at or counted.
+    fn pass(&mut self, unit: &dyn ScanUnit, lines: u64) {
         let progress = &self.context.progress;
         progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
-        self.outcome.lines_scanned += unit.lines();
+        self.outcome.lines_scanned += lines;
         progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
-    }
-
-    fn scan_batch(
-        &mut self,
-        batch: Arc<Batch>,
-        wanted: TimeRange,
-        selector: &Selector,
-        stages: &mut [Box<dyn Processor>],
-    ) -> Result<ControlFlow<()>, RunError> {
-        let (oldest, newest) = batch.time_range_ns();
-        let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
-            (0..batch.len() as u32).collect()
-        } else {
-            batch
-                .rows()
-                .filter(|row| wanted.contains(row.time_ns()))
-                .map(|row| row.index())
-                .collect()
-        };
-        let mut block = Block::Lines(Lines { batch, rows, layout: None });
-        selector.select(&mut block, &mut self.scratch);
-        Next { rest: stages, run: self }.push(block)
     }
 
     /// Rows older than that are not needed any more.
@@ -409,14 +365,7 @@ impl Run<'_> {
 
     /// Whether the query may go on.
     pub fn check(&self) -> Result<(), RunError> {
-        if self.context.cancelled.load(Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        let run_time = self.context.limits.run_time;
-        if self.started.elapsed() > run_time {
-            return Err(RunError::TimeLimit(run_time.as_secs_f64()));
-        }
-        Ok(())
+        Checks::of(self).check()
     }
 
     /// Takes rows from behind the last pipe.
@@ -470,6 +419,30 @@ impl Run<'_> {
             let mut rows = newest.take();
             rows.drain(..self.context.offset.min(rows.len()));
             let _ = self.send(Block::Made(rows))?;
+        }
+        Ok(())
+    }
+}
+
+/// What ends a query from outside.
+#[derive(Clone, Copy)]
+struct Checks<'a> {
+    started: Instant,
+    context: &'a Context,
+}
+
+impl<'a> Checks<'a> {
+    fn of(run: &Run<'a>) -> Self {
+        Checks { started: run.started, context: run.context }
+    }
+
+    fn check(self) -> Result<(), RunError> {
+        if self.context.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let run_time = self.context.limits.run_time;
+        if self.started.elapsed() > run_time {
+            return Err(RunError::TimeLimit(run_time.as_secs_f64()));
         }
         Ok(())
     }

@@ -266,3 +266,54 @@ fn tails_look_at_each_batch() {
         assert!(error.to_string().contains("live") && error.position > 0, "{error}");
     }
 }
+
+/// A unit that cannot be read, or takes long.
+struct Broken(Arc<std::sync::atomic::AtomicBool>, bool);
+
+impl Source for Broken {
+    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let good = || {
+            Box::new(Unit(batch(1, &numbered(0, 5)), false, Arc::default())) as Box<dyn ScanUnit>
+        };
+        let bad = || Box::new(Broken(self.0.clone(), self.1)) as Box<dyn ScanUnit>;
+        Ok(vec![good(), good(), good(), bad(), good(), bad(), good(), good()])
+    }
+    fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for Broken {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some((0, 5))
+    }
+    fn lines(&self) -> u64 {
+        1
+    }
+    fn bytes(&self) -> u64 {
+        1
+    }
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        if self.1 {
+            return Err(SourceError("seg-1 at byte 7: damaged".into()));
+        }
+        // As if somebody cancelled the query while it reads.
+        self.0.store(true, Relaxed);
+        Ok(None)
+    }
+}
+
+#[test]
+fn errors_and_cancelling_end_all_threads() {
+    for threads in 1..5 {
+        let limits = Limits { threads, ..Limits::default() };
+        let cancelled = Arc::default();
+        let context = Context { limits, cancelled: Arc::clone(&cancelled), ..Context::default() };
+        let text = query("line | stats count()");
+        let (rows, outcome) = collect(&text, &Broken(Arc::clone(&cancelled), true), &context);
+        assert_eq!(rows.len(), 0);
+        assert!(outcome.unwrap_err().to_string().contains("damaged"), "{threads}");
+        let (_, outcome) = collect(&text, &Broken(cancelled, false), &context);
+        assert!(matches!(outcome, Err(RunError::Cancelled)), "{threads}");
+    }
+}

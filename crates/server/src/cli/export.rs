@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,7 +140,9 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
         shown.inc(bytes);
     });
     bar.set_length(source.bytes(range));
-    let limits = Limits { run_time: Duration::MAX, rows_max: u64::MAX, ..Limits::default() };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let limits =
+        Limits { run_time: Duration::MAX, rows_max: u64::MAX, threads, ..Limits::default() };
     let include = export::fields(args.format, args.include.clone());
     let context = Context { range, oldest_first: true, include, limits, ..Context::default() };
     let mut encoder = Encoder::new(args.format);

@@ -8,6 +8,7 @@ mod raw;
 pub mod units;
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -102,6 +103,10 @@ impl TryFrom<RawConfig> for Config {
                 run_time: Duration::from_secs(raw.query.run_s_max),
                 memory_bytes_max: bytes("query.memory_bytes_max", &raw.query.memory_bytes_max)?,
                 rows_max: raw.query.rows_max,
+                threads: match raw.query.threads {
+                    0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+                    threads => threads,
+                },
             },
         };
         Ok(Config {
@@ -201,7 +206,9 @@ mod tests {
         let config = Config::try_from(RawConfig::default()).unwrap();
         assert!(config.http_listen.ip().is_loopback());
         assert_eq!(config.store, StoreConfig::new("./loginson-data"));
-        assert_eq!(config.query.limits, query::Limits::default());
+        let query::Limits { threads, .. } = config.query.limits;
+        assert!(threads > 0);
+        assert_eq!(config.query.limits, query::Limits { threads, ..query::Limits::default() });
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub struct RawQuery {
     pub run_s_max: u64,
     pub memory_bytes_max: String,
     pub rows_max: u64,
+    pub threads: usize,
 }
 
 /// `[summary]`
@@ -138,6 +139,7 @@ impl Default for RawQuery {
             run_s_max: 60,
             memory_bytes_max: "512MiB".into(),
             rows_max: 10_000_000,
+            threads: 0,
         }
     }
 }
