@@ -42,7 +42,8 @@ impl Sources {
         let mut sources = Sources::default();
         if let Some(address) = config.syslog_udp_listen {
             let (deliver, accounting, clock) = with();
-            let udp_config = UdpConfig::default();
+            let udp_config =
+                UdpConfig { sockets: config.syslog_udp_sockets, ..UdpConfig::default() };
             sources.udp = Some(UdpSource::start(address, udp_config, deliver, accounting, clock)?);
         }
         if let Some(address) = config.syslog_tcp_listen {

@@ -402,6 +402,7 @@ fn status_metrics_health_ready() {
         "loginson_lines_received_total{source=\"http\"} 10",
         "loginson_lines_kept_total{source=\"http\"} 10",
         "loginson_lines_dropped_total{source=\"syslog_udp\",reason=\"kernel\"} 0",
+        "loginson_udp_socket_drops_total{socket=\"0\"} 0",
         "loginson_parse_lag_lines 0",
         "loginson_store_lines 10",
         "loginson_ready 1",

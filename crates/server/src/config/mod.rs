@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use collector::udp::UDP_SOCKETS_MAX;
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
@@ -39,6 +40,8 @@ pub struct Config {
     pub query: QueryOptions,
     /// How lines are summarised.
     pub summary: SummaryConfig,
+    /// Sockets for datagrams; 0 for as many as suit the processors.
+    pub syslog_udp_sockets: usize,
     /// Seconds east of UTC for syslog times without a zone.
     pub syslog_zone_s: i32,
     /// The user's rules for types, asked in order before the built-in ones.
@@ -109,6 +112,10 @@ impl TryFrom<RawConfig> for Config {
                 },
             },
         };
+        ensure!(
+            raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
+            "syslog.udp_sockets must be {UDP_SOCKETS_MAX} at most, or 0 for as many as suit the processors"
+        );
         Ok(Config {
             data_dir: raw.data_dir,
             http_listen: http_listen.ok_or_else(|| {
@@ -116,6 +123,7 @@ impl TryFrom<RawConfig> for Config {
             })?,
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+            syslog_udp_sockets: raw.syslog.udp_sockets,
             store,
             query,
             summary,
@@ -237,6 +245,7 @@ mod tests {
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
         check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
+        check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be 64 at most");
     }
 
     #[test]

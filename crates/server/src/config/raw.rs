@@ -89,6 +89,7 @@ pub struct RawSummary {
 #[serde(deny_unknown_fields, default)]
 pub struct RawSyslog {
     pub zone: String,
+    pub udp_sockets: usize,
 }
 
 impl Default for RawConfig {
@@ -157,7 +158,7 @@ impl Default for RawSummary {
 
 impl Default for RawSyslog {
     fn default() -> Self {
-        RawSyslog { zone: "+00:00".into() }
+        RawSyslog { zone: "+00:00".into(), udp_sockets: 0 }
     }
 }
 

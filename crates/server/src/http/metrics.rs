@@ -125,6 +125,11 @@ fn ingest(app: &App, out: &mut Text) {
         "Bytes of them that were received and not kept.",
         |drops| drops.bytes,
     );
+    let name = "loginson_udp_socket_drops_total";
+    out.head(name, "counter", "Datagrams that the kernel dropped, by socket.");
+    for (socket, drops) in app.accounting.udp_sockets.counts().enumerate() {
+        out.sample(name, &[("socket", &socket.to_string())], drops);
+    }
 }
 
 fn queries(app: &App, out: &mut Text) {
