@@ -4,7 +4,6 @@
 //! dropped when the frame's fate is known, so the sums agree once a source is idle. A frame passes
 //! [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -91,15 +90,6 @@ fn drop_reason(error: &DeliverError) -> DropReason {
     }
 }
 
-/// A line, and who sent it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Line<'a> {
-    pub sender: SocketAddr,
-    pub bytes: &'a [u8],
-    /// Whether its source had to leave its end out.
-    pub cut: bool,
-}
-
 /// The frame under construction of one thread.
 pub(crate) struct Outlet {
     destination: Destination,
@@ -158,42 +148,6 @@ impl Outlet {
             self.destination.counters().dropped(DropReason::Oversized, 1);
         }
         self.flush_if_full();
-    }
-
-    /// Takes lines as [`Outlet::push_line`] does, of changing senders; `origin` is theirs but for the sender. They are
-    /// counted together: where several threads count, each time costs as much as the line.
-    pub fn push_each<'a>(
-        &mut self,
-        origin: &mut Origin,
-        received_ns: i64,
-        lines: impl Iterator<Item = Line<'a>>,
-    ) {
-        let mut counted = (0, 0);
-        for line in lines {
-            if self.builder.is_full()
-                || self.builder.payload_bytes() + line.bytes.len() > PAYLOAD_BYTES_TARGET
-            {
-                self.count(&mut counted);
-                self.flush();
-            }
-            origin.sender = Some(line.sender);
-            self.builder.push_line(origin, received_ns, line.bytes, line.cut);
-            counted.0 += 1;
-            counted.1 += line.bytes.len() as u64;
-            if line.cut {
-                self.destination.counters().dropped(DropReason::Oversized, 1);
-            }
-        }
-        self.count(&mut counted);
-        if !self.builder.is_empty() {
-            self.begun.get_or_insert_with(Instant::now);
-        }
-        self.flush_if_full();
-    }
-
-    /// Before their frame leaves, so that no line is counted as kept that was not received.
-    fn count(&self, (lines, bytes): &mut (u64, u64)) {
-        self.destination.counters().received(std::mem::take(lines), std::mem::take(bytes));
     }
 
     /// How long until [`Outlet::flush_if_old`] has something to do; `None` while no line waits.

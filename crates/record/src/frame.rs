@@ -21,6 +21,7 @@
 //! Invariants: a decoded [`Frame`] has passed both checksums and every bound, so its accessors cannot fail;
 //! lines come back byte for byte. Left out: compression, and parsing of the lines (see [`crate::batch`]).
 
+use std::hash::{Hash, Hasher};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -117,7 +118,7 @@ pub struct Hints {
 }
 
 /// What the lines of a run have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// How they came.
     pub transport: Transport,
@@ -127,6 +128,14 @@ pub struct Origin {
     pub sender: Option<SocketAddr>,
     /// What came with them; shared, because every run of a request has the same.
     pub hints: Arc<Hints>,
+}
+
+/// Without the hints: it is asked for each datagram of another sender, and those that differ in their hints alone are
+/// few.
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.transport as u8, self.format as u8, self.sender).hash(state);
+    }
 }
 
 impl Origin {

@@ -105,10 +105,15 @@ fn sender(address: &SockaddrStorage) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
+    use proptest::prelude::*;
+    use socket2::SockRef;
+
     use super::*;
+    use crate::udp::enlarge_receive_buffer;
 
     fn pair(address: &str) -> (UdpSocket, UdpSocket) {
         let receiver = UdpSocket::bind(address).unwrap();
@@ -156,5 +161,35 @@ mod tests {
             .map(|datagram| (datagram.bytes.len(), datagram.cut))
             .collect();
         assert_eq!(received, [(99, false), (100, false), (100, true), (0, false), (100, true)]);
+    }
+
+    proptest! {
+        #[test]
+        fn batches_hold_what_single_reads_give(
+            datagrams in prop::collection::vec((0..3usize, 0..2000usize, any::<u8>()), 0..150),
+        ) {
+            let (in_batches, one_by_one) = (pair("127.0.0.1:0").0, pair("127.0.0.1:0").0);
+            let senders = [0; 3].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+            for receiver in [&in_batches, &one_by_one] {
+                receiver.set_nonblocking(true).unwrap();
+                enlarge_receive_buffer(&SockRef::from(receiver), 4 << 20).unwrap();
+                for &(sender, bytes, first) in &datagrams {
+                    let datagram: Vec<u8> = (0..bytes).map(|n| first.wrapping_add(n as u8)).collect();
+                    senders[sender].send_to(&datagram, receiver.local_addr().unwrap()).unwrap();
+                }
+            }
+            let mut room = vec![0; DATAGRAM_BYTES_MAX];
+            let single = iter::from_fn(|| {
+                let (bytes, sender) = one_by_one.recv_from(&mut room).ok()?;
+                Some((sender, room[..bytes].to_vec()))
+            });
+            let single: Vec<_> = single.collect();
+            let mut batches = Datagrams::new();
+            let mut received = Vec::new();
+            while let Ok(batch) = batches.receive(in_batches.as_fd()) {
+                received.extend(batch.map(|datagram| (datagram.sender, datagram.bytes.to_vec())));
+            }
+            prop_assert_eq!(received, single);
+        }
     }
 }

@@ -15,7 +15,7 @@ use record::{Format, Origin, Transport};
 use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::kernel_drops::KernelDrops;
-use crate::outlet::{Line, Outlet};
+use crate::outlet::Outlet;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's count of drops is read.
@@ -124,13 +124,14 @@ impl Receiver {
             }
         };
         let more = datagrams.len() == BATCH_DATAGRAMS_MAX;
-        let lines = datagrams.map(|datagram| Line {
-            sender: datagram.sender,
-            bytes: datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes),
-            cut: datagram.cut,
-        });
-        let lines = lines.filter(|line| !line.bytes.is_empty());
-        self.outlet.push_each(&mut self.origin, received_ns, lines);
+        for datagram in datagrams {
+            let line = datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes);
+            if line.is_empty() {
+                continue;
+            }
+            self.origin.sender = Some(datagram.sender);
+            self.outlet.push_line(&self.origin, received_ns, line, datagram.cut);
+        }
         more
     }
 
