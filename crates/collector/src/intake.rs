@@ -4,7 +4,8 @@
 //! delivered when it is full, or when [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or what is configured) has passed
 //! since its first line; a thread of the intake sees to that.
 //!
-//! Invariants: the lines of one push stay in order; each push has a [`Ticket`] that resolves exactly once.
+//! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of all of them what
+//! became of them; each ticket resolves exactly once.
 //! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for room on a full
 //! disk, since a caller can be told (the ticket's error) and is able to come again.
 
@@ -18,7 +19,7 @@ use record::{FrameBuilder, Origin};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::{Deliver, DeliverError};
 use crate::outlet::Destination;
-use crate::ticket::{Stub, Ticket};
+use crate::ticket::{FrameFate, Ticket};
 
 /// Bytes of lines that [`Intake::deliver_alone`] takes: rows that must be one frame are few.
 pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
@@ -41,8 +42,8 @@ struct Building {
     builder: FrameBuilder,
     /// When the frame's first line came.
     begun: Option<Instant>,
-    /// Pushes that have lines in the frame.
-    stubs: Vec<Stub>,
+    /// Shared by the tickets of all pushes that have lines in the frame.
+    fate: Arc<FrameFate>,
     stopped: bool,
 }
 
@@ -57,7 +58,7 @@ impl Intake {
         let building = Building {
             builder: FrameBuilder::new(),
             begun: None,
-            stubs: Vec::new(),
+            fate: Arc::default(),
             stopped: false,
         };
         let shared = Arc::new(Shared {
@@ -78,10 +79,16 @@ impl Intake {
     /// line without one is taken as if it had one. Lines longer than [`LINE_BYTES_MAX`] are cut there and
     /// counted. Blocks while delivery does.
     ///
+    /// Takes as many as fit into one frame, one at least, and gives the rest back, to be pushed next.
+    ///
     /// After [`Intake::stop`] the lines are counted as dropped, and the ticket says
     /// [`DeliverError::Closed`].
-    pub fn push(&self, origin: &Origin, received_ns: i64, lines: &[u8]) -> Ticket {
-        let (ticket, stub) = Ticket::new();
+    pub fn push<'a>(
+        &self,
+        origin: &Origin,
+        received_ns: i64,
+        lines: &'a [u8],
+    ) -> (Ticket, &'a [u8]) {
         let mut building = self.shared.lock();
         if building.stopped {
             let counters = self.shared.destination.counters();
@@ -89,16 +96,12 @@ impl Intake {
             counters.received(count, bytes);
             counters.dropped(DropReason::ShuttingDown, count);
             counters.dropped_bytes(DropReason::ShuttingDown, bytes);
-            stub.settle(&Err(DeliverError::Closed));
-            return ticket;
+            return (Ticket::settled(Err(DeliverError::Closed), count, bytes), &[]);
         }
-        let mut rest = lines;
-        while !rest.is_empty() {
-            rest = self.shared.push_some(&mut building, origin, received_ns, rest, &stub);
+        if lines.is_empty() {
+            return (Ticket::settled(Ok(()), 0, 0), lines);
         }
-        drop(building);
-        stub.settle(&Ok(()));
-        ticket
+        self.shared.push(&mut building, origin, received_ns, lines)
     }
 
     /// Delivers these lines as exactly one frame, at once: all of them become durable, or none.
@@ -107,12 +110,14 @@ impl Intake {
     /// When there is no line, the last has no newline, or they are more than [`ALONE_BYTES_MAX`].
     pub fn deliver_alone(&self, origin: &Origin, received_ns: i64, lines: &[u8]) -> Ticket {
         assert!(lines.len() <= ALONE_BYTES_MAX, "{} bytes do not fit into one frame", lines.len());
-        let (ticket, stub) = Ticket::new();
         let mut builder = FrameBuilder::new();
         builder.push_lines(origin, received_ns, lines);
         let count = u64::from(builder.lines());
-        self.shared.destination.counters().received(count, lines.len() as u64 - count);
-        let fate = move |result: &Result<(), DeliverError>| stub.settle(result);
+        let bytes = lines.len() as u64 - count;
+        self.shared.destination.counters().received(count, bytes);
+        let decided = Arc::new(FrameFate::default());
+        let ticket = Ticket::new(Arc::clone(&decided), count, bytes);
+        let fate = move |result: &Result<(), DeliverError>| decided.settle(result);
         self.shared.destination.deliver(&mut builder, Some(Box::new(fate)));
         ticket
     }
@@ -134,48 +139,60 @@ impl Drop for Intake {
     }
 }
 
+impl Building {
+    /// Bytes that the frame takes before it is full.
+    fn room(&self) -> usize {
+        PAYLOAD_BYTES_TARGET.saturating_sub(self.builder.payload_bytes())
+    }
+
+    /// Bytes of the whole lines at the front that fit into the frame.
+    fn whole_lines(&self, lines: &[u8]) -> usize {
+        let fitting = &lines[..lines.len().min(self.room())];
+        memchr::memrchr(b'\n', fitting).map_or(0, |at| at + 1)
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Building> {
         self.building.lock().expect("nothing panics while this is locked")
     }
 
-    /// Puts as many lines into the frame as fit, and delivers it if more are to come. Returns the rest.
-    fn push_some<'a>(
+    /// Puts as many lines into one frame as fit, and delivers it if more are to come. Returns the rest.
+    fn push<'a>(
         &self,
         building: &mut Building,
         origin: &Origin,
         received_ns: i64,
         lines: &'a [u8],
-        stub: &Stub,
-    ) -> &'a [u8] {
-        let room = PAYLOAD_BYTES_TARGET.saturating_sub(building.builder.payload_bytes());
-        let whole = memchr::memrchr(b'\n', &lines[..lines.len().min(room)]).map(|at| at + 1);
+    ) -> (Ticket, &'a [u8]) {
+        let mut whole = building.whole_lines(lines);
+        if whole == 0 && !building.builder.is_empty() && lines.len() > building.room() {
+            self.flush(building);
+            whole = building.whole_lines(lines);
+        }
         let counters = self.destination.counters();
-        let rest;
-        if let Some(whole) = whole {
+        let (count, bytes, rest);
+        if whole > 0 {
             let lines_before = building.builder.lines();
             building.builder.push_lines(origin, received_ns, &lines[..whole]);
-            let count = u64::from(building.builder.lines() - lines_before);
-            counters.received(count, whole as u64 - count);
+            count = u64::from(building.builder.lines() - lines_before);
+            bytes = whole as u64 - count;
+            counters.received(count, bytes);
             rest = &lines[whole..];
-        } else if !building.builder.is_empty() && lines.len() > room {
-            self.flush(building);
-            return lines;
         } else {
             // One line that is longer than a frame should be, or has no newline.
             let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
             let line = &lines[..end.min(LINE_BYTES_MAX)];
             building.builder.push_line(origin, received_ns, line, line.len() < end);
-            counters.received(1, end as u64);
+            (count, bytes) = (1, end as u64);
+            counters.received(count, bytes);
             if line.len() < end {
                 counters.dropped(DropReason::Oversized, 1);
                 counters.dropped_bytes(DropReason::Oversized, (end - line.len()) as u64);
             }
             rest = &lines[(end + 1).min(lines.len())..];
         }
-        if !building.stubs.last().is_some_and(|last| last.is_of(stub)) {
-            building.stubs.push(stub.another());
-        }
+        let ticket = Ticket::new(Arc::clone(&building.fate), count, bytes);
         if building.begun.is_none() {
             building.begun = Some(Instant::now());
             self.changed.notify_all();
@@ -183,14 +200,12 @@ impl Shared {
         if !rest.is_empty() || building.builder.is_full() {
             self.flush(building);
         }
-        rest
+        (ticket, rest)
     }
 
     fn flush(&self, building: &mut Building) {
-        let stubs = std::mem::take(&mut building.stubs);
-        let fate = move |result: &Result<(), DeliverError>| {
-            stubs.into_iter().for_each(|stub| stub.settle(result));
-        };
+        let decided = std::mem::take(&mut building.fate);
+        let fate = move |result: &Result<(), DeliverError>| decided.settle(result);
         building.begun = None;
         self.destination.deliver(&mut building.builder, Some(Box::new(fate)));
     }

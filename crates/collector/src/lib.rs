@@ -2,6 +2,7 @@
 //!
 //! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what sources of connections have in common.
 //! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
+//! - [`body`]: whole lines out of the body of a request.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
 //! - [`accounting`]: what came, what was kept, what was not and why.
 //!
@@ -9,6 +10,7 @@
 //! that is not kept is counted. Left out: any look into a line, which is parsing, and comes after the frame.
 
 pub mod accounting;
+pub mod body;
 pub mod deliver;
 pub mod intake;
 pub mod stream;

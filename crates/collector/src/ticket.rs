@@ -1,4 +1,7 @@
 //! The promise that lines will be durable: can be waited for by a thread, or awaited by a task of any executor.
+//!
+//! What becomes of lines is decided frame by frame, so a ticket stands for lines of one frame; all tickets of a frame
+//! share one state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,45 +10,68 @@ use std::task::{Context, Poll, Waker};
 
 use crate::deliver::DeliverError;
 
-/// Resolves once all lines it stands for are durable, or it is certain that some will not be.
+/// Resolves once the lines it stands for are durable, or it is certain that they will not be.
 ///
 /// Dropping it changes nothing for the lines.
 #[must_use = "lines are durable only when the ticket says so"]
 #[derive(Debug)]
-pub struct Ticket(Arc<Shared>);
+pub struct Ticket {
+    frame: Arc<FrameFate>,
+    lines: u64,
+    bytes: u64,
+}
 
-#[derive(Debug)]
-struct Shared {
+/// What becomes of a frame.
+#[derive(Debug, Default)]
+pub(crate) struct FrameFate {
     state: Mutex<State>,
     settled: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    /// Stubs that are not torn off yet.
-    stubs: usize,
-    /// The first error.
-    result: Result<(), DeliverError>,
-    waker: Option<Waker>,
+    result: Option<Result<(), DeliverError>>,
+    wakers: Vec<Waker>,
 }
 
-/// The part of a ticket that a frame holds.
-#[derive(Debug)]
-pub(crate) struct Stub(Arc<Shared>);
-
 impl Ticket {
-    /// A ticket with its first stub. It resolves when all stubs are settled.
-    pub(crate) fn new() -> (Ticket, Stub) {
-        let state = State { stubs: 1, result: Ok(()), waker: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state), settled: Condvar::new() });
-        (Ticket(Arc::clone(&shared)), Stub(shared))
+    pub(crate) fn new(frame: Arc<FrameFate>, lines: u64, bytes: u64) -> Ticket {
+        Ticket { frame, lines, bytes }
+    }
+
+    /// A ticket whose fate is known.
+    pub(crate) fn settled(result: Result<(), DeliverError>, lines: u64, bytes: u64) -> Ticket {
+        let frame = Arc::new(FrameFate::default());
+        frame.settle(&result);
+        Ticket { frame, lines, bytes }
+    }
+
+    /// How many lines it stands for.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The bytes of those lines, without newlines, as they were given: what was cut of a long line included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes this ticket stand for the lines of `other` too, when both are in the same frame; otherwise gives it back.
+    pub fn join(&mut self, other: Ticket) -> Result<(), Ticket> {
+        if !Arc::ptr_eq(&self.frame, &other.frame) {
+            return Err(other);
+        }
+        self.lines += other.lines;
+        self.bytes += other.bytes;
+        Ok(())
     }
 
     /// Blocks until it is known whether the lines are durable.
     pub fn wait(self) -> Result<(), DeliverError> {
-        let pending = |state: &mut State| state.stubs > 0;
-        let state = self.0.settled.wait_while(self.0.lock(), pending).expect("nothing panics");
-        state.result.clone()
+        let pending = |state: &mut State| state.result.is_none();
+        let state = self.frame.lock();
+        let state = self.frame.settled.wait_while(state, pending).expect("nothing panics");
+        state.result.clone().expect("waited for")
     }
 }
 
@@ -53,49 +79,31 @@ impl Future for Ticket {
     type Output = Result<(), DeliverError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.lock();
-        if state.stubs == 0 {
-            return Poll::Ready(state.result.clone());
+        let mut state = self.frame.lock();
+        if let Some(result) = &state.result {
+            return Poll::Ready(result.clone());
         }
-        state.waker = Some(context.waker().clone());
+        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.wakers.push(context.waker().clone());
+        }
         Poll::Pending
     }
 }
 
-impl Shared {
+impl FrameFate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while this is locked")
     }
-}
 
-impl Stub {
-    /// Another stub of the same ticket, for lines that went into another frame.
-    pub fn another(&self) -> Stub {
-        self.0.lock().stubs += 1;
-        Stub(Arc::clone(&self.0))
-    }
-
-    /// Whether both belong to the same ticket.
-    pub fn is_of(&self, other: &Stub) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Says what became of the lines.
-    pub fn settle(self, result: &Result<(), DeliverError>) {
-        let mut state = self.0.lock();
-        state.stubs -= 1;
-        if state.result.is_ok() {
-            state.result = result.clone();
-        }
-        if state.stubs > 0 {
-            return;
-        }
-        let waker = state.waker.take();
+    /// Says what became of the frame. Once.
+    pub fn settle(&self, result: &Result<(), DeliverError>) {
+        let mut state = self.lock();
+        assert!(state.result.is_none(), "the fate of a frame is decided once");
+        state.result = Some(result.clone());
+        let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        self.0.settled.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.settled.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -114,28 +122,38 @@ mod tests {
     }
 
     #[test]
-    fn resolves_when_all_stubs_are_settled_with_the_first_error() {
-        let (mut ticket, first) = Ticket::new();
-        let (second, third) = (first.another(), first.another());
-        let wakes = Arc::new(Wakes::default());
-        let waker = Waker::from(Arc::clone(&wakes));
-        let mut context = Context::from_waker(&waker);
-        let mut poll = || Pin::new(&mut ticket).poll(&mut context);
-        assert!(poll().is_pending());
-        first.settle(&Ok(()));
-        second.settle(&Err(DeliverError::DiskFull));
-        assert!(poll().is_pending());
-        assert_eq!(wakes.0.load(SeqCst), 0);
-        third.settle(&Err(DeliverError::Closed));
-        assert_eq!(wakes.0.load(SeqCst), 1);
-        assert_eq!(poll(), Poll::Ready(Err(DeliverError::DiskFull)));
-        assert_eq!(ticket.wait(), Err(DeliverError::DiskFull));
+    fn all_tickets_of_a_frame_resolve_with_it() {
+        let frame = Arc::new(FrameFate::default());
+        let mut tickets = [1, 2].map(|lines| Ticket::new(Arc::clone(&frame), lines, 10 * lines));
+        let wakes = [(); 2].map(|()| Arc::new(Wakes::default()));
+        let wakers = wakes.each_ref().map(|wakes| Waker::from(Arc::clone(wakes)));
+        for _ in 0..2 {
+            for (ticket, waker) in tickets.iter_mut().zip(&wakers) {
+                assert!(Pin::new(ticket).poll(&mut Context::from_waker(waker)).is_pending());
+            }
+        }
+        frame.settle(&Err(DeliverError::DiskFull));
+        assert_eq!(wakes.map(|wakes| wakes.0.load(SeqCst)), [1, 1]);
+        let [mut first, second] = tickets;
+        let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&wakers[0]));
+        assert_eq!(polled, Poll::Ready(Err(DeliverError::DiskFull)));
+        assert_eq!(second.wait(), Err(DeliverError::DiskFull));
+    }
+
+    #[test]
+    fn tickets_of_one_frame_can_be_joined() {
+        let frame = Arc::new(FrameFate::default());
+        let mut ticket = Ticket::new(Arc::clone(&frame), 1, 10);
+        assert!(ticket.join(Ticket::new(frame, 2, 20)).is_ok());
+        let other = ticket.join(Ticket::settled(Ok(()), 4, 40)).unwrap_err();
+        assert_eq!((ticket.lines(), ticket.bytes(), other.lines()), (3, 30, 4));
     }
 
     #[test]
     fn a_thread_can_wait() {
-        let (ticket, stub) = Ticket::new();
-        let settler = std::thread::spawn(move || stub.settle(&Ok(())));
+        let frame = Arc::new(FrameFate::default());
+        let ticket = Ticket::new(Arc::clone(&frame), 1, 1);
+        let settler = std::thread::spawn(move || frame.settle(&Ok(())));
         assert_eq!(ticket.wait(), Ok(()));
         settler.join().unwrap();
     }

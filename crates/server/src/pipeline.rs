@@ -184,8 +184,9 @@ impl Pipeline {
         }
     }
 
-    /// Takes lines of an HTTP request. Blocks while the disk is behind.
-    pub fn push_http(&self, origin: &Origin, lines: &[u8]) -> Ticket {
+    /// Takes lines of an HTTP request, as many as fit into one frame; the rest is to be pushed next. Blocks while the
+    /// disk is behind.
+    pub fn push_http<'a>(&self, origin: &Origin, lines: &'a [u8]) -> (Ticket, &'a [u8]) {
         self.http.push(origin, self.shared.clock.now_ns(), lines)
     }
 

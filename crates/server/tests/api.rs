@@ -447,7 +447,7 @@ fn other_sites_are_kept_out() {
     // As much of a head as is read, and not its end. More would be left unread when the connection is closed, and what
     // is left unread can take the answer with it.
     let mut head = format!("GET /health HTTP/1.1\r\nHost: {}\r\nX-Long: ", server.http);
-    head.push_str(&"x".repeat((64 << 10) - head.len()));
+    head.push_str(&"x".repeat((256 << 10) - head.len()));
     let mut stream = server.connect();
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(Answer::read(stream).unwrap().status, 431);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use collector::intake::ALONE_BYTES_MAX;
-use collector::{Accounting, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
+use collector::{
+    Accounting, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, SourceKind, Ticket,
+};
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Origin, Transport};
 
@@ -16,6 +18,29 @@ fn origin() -> Origin {
     Origin::new(Transport::Http, Format::Json, None)
 }
 
+/// Pushes lines that fit into one frame.
+#[track_caller]
+fn push(intake: &Intake, received_ns: i64, lines: &[u8]) -> Ticket {
+    let (ticket, rest) = intake.push(&origin(), received_ns, lines);
+    assert_eq!(rest.len(), 0);
+    ticket
+}
+
+/// Pushes all lines; a ticket for each frame they went into.
+fn push_all(intake: &Intake, received_ns: i64, mut lines: &[u8]) -> Vec<Ticket> {
+    let mut tickets: Vec<Ticket> = Vec::new();
+    while !lines.is_empty() {
+        let (ticket, rest) = intake.push(&origin(), received_ns, lines);
+        let in_another_frame = match tickets.last_mut() {
+            Some(last) => last.join(ticket).err(),
+            None => Some(ticket),
+        };
+        tickets.extend(in_another_frame);
+        lines = rest;
+    }
+    tickets
+}
+
 fn start(age_ms: u64) -> (Intake, Arc<Recorder>, Arc<Accounting>) {
     let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
     let intake = Intake::start(SourceKind::Http, age_ms, recorder.clone(), accounting.clone());
@@ -25,11 +50,9 @@ fn start(age_ms: u64) -> (Intake, Arc<Recorder>, Arc<Accounting>) {
 #[test]
 fn small_pushes_share_a_frame_and_wait_for_its_durability() {
     let (intake, recorder, accounting) = start(NEVER_MS);
-    let tickets = [
-        intake.push(&origin(), 1, b"a\nb\n"),
-        intake.push(&origin(), 1, b"c"),
-        intake.push(&origin(), 2, b""),
-    ];
+    let tickets = [push(&intake, 1, b"a\nb\n"), push(&intake, 1, b"c"), push(&intake, 2, b"")];
+    let counts = tickets.each_ref().map(|ticket| (ticket.lines(), ticket.bytes()));
+    assert_eq!(counts, [(2, 2), (1, 1), (0, 0)]);
     recorder.hold();
     intake.stop();
     recorder.wait_for_frames(1);
@@ -47,8 +70,8 @@ fn small_pushes_share_a_frame_and_wait_for_its_durability() {
 #[test]
 fn a_frame_leaves_when_it_is_old() {
     let (intake, recorder, _) = start(FRAME_AGE_AWAITED_MS);
-    assert_eq!(intake.push(&origin(), 1, b"a\n").wait(), Ok(()));
-    assert_eq!(intake.push(&origin(), 2, b"b\n").wait(), Ok(()));
+    assert_eq!(push(&intake, 1, b"a\n").wait(), Ok(()));
+    assert_eq!(push(&intake, 2, b"b\n").wait(), Ok(()));
     assert_eq!(recorder.frames().len(), 2);
 }
 
@@ -57,10 +80,15 @@ fn large_pushes_become_full_frames() {
     let (intake, recorder, accounting) = start(NEVER_MS);
     let line = [vec![b'x'; 999], b"\n".to_vec()].concat();
     let lines = line.repeat(5000);
-    let ticket = intake.push(&origin(), 1, &lines);
+    let tickets = push_all(&intake, 1, &lines);
     intake.stop();
-    assert_eq!(ticket.wait(), Ok(()));
+    let counts: Vec<_> = tickets.iter().map(|ticket| (ticket.lines(), ticket.bytes())).collect();
+    assert!(tickets.into_iter().all(|ticket| ticket.wait() == Ok(())));
     check_counts(&accounting, SourceKind::Http, 5000, 5000, &[]);
+    let frames = recorder.frames();
+    let kept: Vec<_> =
+        frames.iter().map(|f| (u64::from(f.header().lines), f.line_bytes())).collect();
+    assert_eq!(counts, kept, "a ticket a frame");
     let payloads: Vec<usize> = recorder.frames().iter().map(|f| f.payload().len()).collect();
     assert_eq!(payloads.iter().sum::<usize>(), lines.len());
     assert!(payloads.iter().all(|&bytes| bytes <= PAYLOAD_BYTES_TARGET), "{payloads:?}");
@@ -72,9 +100,10 @@ fn long_lines_have_their_own_frame_and_are_cut_at_the_limit() {
     let check = |bytes: usize, kept: usize| {
         let (intake, recorder, accounting) = start(NEVER_MS);
         let long = vec![b'x'; bytes];
-        let ticket = intake.push(&origin(), 1, &[b"a\n", long.as_slice(), b"\nb\n"].concat());
+        let tickets = push_all(&intake, 1, &[b"a\n", long.as_slice(), b"\nb\n"].concat());
         intake.stop();
-        assert_eq!(ticket.wait(), Ok(()));
+        assert_eq!(tickets.iter().map(Ticket::bytes).sum::<u64>(), bytes as u64 + 2);
+        assert!(tickets.into_iter().all(|ticket| ticket.wait() == Ok(())));
         let cut = bytes > kept;
         let found: Vec<_> = recorder.lines().iter().map(|l| (l.0.len(), l.2)).collect();
         assert_eq!(found, [(1, false), (kept, cut), (1, false)]);
@@ -92,7 +121,7 @@ fn long_lines_have_their_own_frame_and_are_cut_at_the_limit() {
 #[test]
 fn rows_delivered_alone_are_one_frame() {
     let (intake, recorder, _) = start(NEVER_MS);
-    let waiting = intake.push(&origin(), 1, b"a\n");
+    let waiting = push(&intake, 1, b"a\n");
     let rows = [vec![b'x'; ALONE_BYTES_MAX / 2 - 1], b"\n".to_vec()].concat().repeat(2);
     assert_eq!(intake.deliver_alone(&origin(), 2, &rows).wait(), Ok(()));
     assert_eq!(recorder.frames().len(), 1);
@@ -106,7 +135,7 @@ fn errors_reach_the_ticket_and_the_counters() {
     let check = |error: DeliverError, reason: DropReason| {
         let (intake, recorder, accounting) = start(FRAME_AGE_AWAITED_MS);
         recorder.fail(error.clone());
-        assert_eq!(intake.push(&origin(), 1, b"a\nb\n").wait(), Err(error.clone()));
+        assert_eq!(push(&intake, 1, b"a\nb\n").wait(), Err(error.clone()));
         assert_eq!(intake.deliver_alone(&origin(), 1, b"c\n").wait(), Err(error));
         check_counts(&accounting, SourceKind::Http, 3, 0, &[(reason, 3)]);
     };
@@ -119,7 +148,7 @@ fn errors_reach_the_ticket_and_the_counters() {
 fn after_stopping_pushes_are_refused_and_counted() {
     let (intake, _, accounting) = start(NEVER_MS);
     intake.stop();
-    assert_eq!(intake.push(&origin(), 1, b"a\nb").wait(), Err(DeliverError::Closed));
+    assert_eq!(push(&intake, 1, b"a\nb").wait(), Err(DeliverError::Closed));
     check_counts(&accounting, SourceKind::Http, 2, 0, &[(DropReason::ShuttingDown, 2)]);
 }
 
@@ -133,9 +162,9 @@ fn many_threads_push_while_delivery_blocks_and_nothing_is_lost() {
             scope.spawn(move || {
                 for n in 0..200 {
                     let lines = format!("{thread}-{n}\n").repeat(50);
-                    let ticket = intake.push(&origin(), n, lines.as_bytes());
+                    let tickets = push_all(intake, n, lines.as_bytes());
                     if n == 199 {
-                        assert_eq!(ticket.wait(), Ok(()));
+                        assert!(tickets.into_iter().all(|ticket| ticket.wait() == Ok(())));
                     }
                 }
             });

@@ -19,6 +19,7 @@ use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
+use crate::http::BodyLimits;
 pub use raw::RawConfig;
 use raw::RawRetentionRule;
 use units::{parse_bytes, parse_duration};
@@ -36,6 +37,8 @@ pub struct Config {
     pub syslog_tcp_listen: Option<SocketAddr>,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
+    /// Limits of requests that bring lines.
+    pub insert: InsertOptions,
     /// Limits of queries.
     pub query: QueryOptions,
     /// How lines are summarised.
@@ -46,6 +49,15 @@ pub struct Config {
     pub syslog_zone_s: i32,
     /// The user's rules for types, asked in order before the built-in ones.
     pub types: Vec<TypeRule>,
+}
+
+/// `[insert]`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InsertOptions {
+    /// At a time; further ones wait some seconds and are then answered with 503.
+    pub requests_max: usize,
+    /// How slow their bodies may be.
+    pub body: BodyLimits,
 }
 
 /// `[query]`
@@ -94,6 +106,16 @@ impl TryFrom<RawConfig> for Config {
             flush_interval_s: seconds("summary.flush_interval", &raw.summary.flush_interval, 1)?,
             flush_delay_s: seconds("summary.flush_delay", &raw.summary.flush_delay, 0)?,
         };
+        ensure!(
+            (1..=INSERT_REQUESTS_MAX).contains(&raw.insert.requests_max),
+            "insert.requests_max must be between 1 and {INSERT_REQUESTS_MAX}"
+        );
+        let idle_max = duration("insert.idle_max", &raw.insert.idle_max)?;
+        ensure!(!idle_max.is_zero(), "insert.idle_max must be above zero");
+        let insert = InsertOptions {
+            requests_max: raw.insert.requests_max,
+            body: BodyLimits { idle_max, bytes_per_s_min: raw.insert.bytes_per_s_min },
+        };
         let query = QueryOptions {
             queue: QueueLimits {
                 concurrent_max: raw.query.concurrent_max,
@@ -125,6 +147,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             store,
+            insert,
             query,
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
@@ -133,6 +156,8 @@ impl TryFrom<RawConfig> for Config {
     }
 }
 
+/// More would only wait for each other: there are 1024 connections.
+const INSERT_REQUESTS_MAX: usize = 1024;
 /// Smaller ones would be too many files.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Larger ones make retention, which deletes whole segments, too coarse.
@@ -242,6 +267,8 @@ mod tests {
         check(|c| rule(c, "a", "soon"), "retention.rules.age: 'soon' is not a duration");
         check(|c| rule(c, "a", "0s"), "retention.rules.age must be above zero");
         check(|c| c.summary.bucket = "500ms".into(), "summary.bucket must be");
+        check(|c| c.insert.requests_max = 0, "insert.requests_max must be");
+        check(|c| c.insert.idle_max = "0s".into(), "insert.idle_max must be");
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
         check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");

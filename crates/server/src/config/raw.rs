@@ -21,6 +21,7 @@ pub struct RawConfig {
     pub syslog_tcp_listen: String,
     pub retention: RawRetention,
     pub store: RawStore,
+    pub insert: RawInsert,
     pub query: RawQuery,
     pub summary: RawSummary,
     pub syslog: RawSyslog,
@@ -58,6 +59,15 @@ pub struct RawStore {
     pub disk_free_bytes_min: String,
     pub backlog_bytes_max: String,
     pub reencode: bool,
+}
+
+/// `[insert]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawInsert {
+    pub requests_max: usize,
+    pub idle_max: String,
+    pub bytes_per_s_min: u64,
 }
 
 /// `[query]`
@@ -101,6 +111,7 @@ impl Default for RawConfig {
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             retention: RawRetention::default(),
             store: RawStore::default(),
+            insert: RawInsert::default(),
             query: RawQuery::default(),
             summary: RawSummary::default(),
             syslog: RawSyslog::default(),
@@ -127,6 +138,12 @@ impl Default for RawStore {
             backlog_bytes_max: "4GiB".into(),
             reencode: true,
         }
+    }
+}
+
+impl Default for RawInsert {
+    fn default() -> Self {
+        RawInsert { requests_max: 128, idle_max: "30s".into(), bytes_per_s_min: 16 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Errors as the API shows them: a status and `{"error":"what went wrong and what to do"}`.
 
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 pub struct ApiError {
     status: StatusCode,
     body: Map<String, Value>,
+    retry_after_s: Option<u32>,
 }
 
 /// What a handler gives back.
@@ -20,7 +21,7 @@ impl ApiError {
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         let mut body = Map::new();
         body.insert("error".into(), Value::String(message.into()));
-        ApiError { status, body }
+        ApiError { status, body, retry_after_s: None }
     }
 
     /// 400: the client has to change the request.
@@ -48,6 +49,12 @@ impl ApiError {
         self.status
     }
 
+    /// Says when the request should come again.
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
     /// Adds a field beside `error`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.body.insert(name.into(), value.into());
@@ -66,6 +73,11 @@ impl std::error::Error for ApiError {}
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self.body).expect("maps of values are JSON");
-        (self.status, [(CONTENT_TYPE, "application/json")], body + "\n").into_response()
+        let mut response =
+            (self.status, [(CONTENT_TYPE, "application/json")], body + "\n").into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }

@@ -20,9 +20,10 @@ use tokio::sync::{Semaphore, watch};
 const CONNECTIONS_MAX: usize = 1024;
 /// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is closed.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Bytes of a request's head, query text in the address included. One twice as long, at the latest, is answered with 431; long queries
-/// are sent as a form.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Bytes read at once of a connection that sends much; one that sends little has a buffer of 8 KiB. Also bounds a
+/// request's head, query text in the address included: one twice as long, at the latest, is answered with 431; long
+/// queries are sent as a form.
+const READ_BYTES_MAX: usize = 256 << 10;
 /// Pause after the system refused a connection, for instance because no file handle was left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time that running requests get at shutdown.
@@ -80,7 +81,7 @@ async fn connection(
         service.call(request)
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), with_peer));
     let result = tokio::select! {
         result = serving.as_mut() => result,

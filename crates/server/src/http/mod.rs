@@ -34,14 +34,12 @@ use platform::{Clock, RealClock};
 use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
+pub use body::BodyLimits;
 pub use listen::serve;
 
 use crate::config::Config;
 use crate::pipeline::Pipeline;
 use error::{ApiError, ApiResult};
-
-/// Requests that bring lines at a time; each has a thread. Further ones wait.
-const INSERTS_MAX: usize = 256;
 
 /// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -81,12 +79,12 @@ impl App {
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
+            insert_places: Arc::new(Semaphore::new(config.insert.requests_max)),
             config,
             address,
             started_ns: now_ns(),
             accounting,
             phase: RwLock::new(Phase::Recovering),
-            insert_places: Arc::new(Semaphore::new(INSERTS_MAX)),
             summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             backup_place: Arc::new(Semaphore::new(1)),
             queries_ended: Default::default(),

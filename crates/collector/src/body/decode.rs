@@ -1,0 +1,219 @@
+//! Undoes the compression of a body, a bounded piece at a time. Several members (gzip) or frames (zstd) behind one
+//! another are one body.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
+
+/// The largest window that a zstd stream may ask for, as a power of two: 8 MiB, which RFC 9659 sets for HTTP. It is
+/// held in memory; a stream that asks for more is refused with an error.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Bytes of a decompressed piece; a block of zstd.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// How a body is compressed: the values of `Content-Encoding` that are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Not at all.
+    Plain,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+}
+
+/// Decompresses one body. See the module.
+pub struct Decoder(State);
+
+enum State {
+    Plain,
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    Zstd(Box<Zstd>),
+}
+
+struct Zstd {
+    decoder: zstd::stream::raw::Decoder<'static>,
+    piece: Vec<u8>,
+    /// The last piece was full: there may be more without further input.
+    more: bool,
+    /// At the end of a frame, where the body may end too.
+    at_end: bool,
+}
+
+impl Decoder {
+    /// A decoder at the start of a body.
+    pub fn new(encoding: Encoding) -> io::Result<Decoder> {
+        Ok(Decoder(match encoding {
+            Encoding::Plain => State::Plain,
+            Encoding::Gzip => State::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
+            Encoding::Zstd => {
+                let mut decoder = zstd::stream::raw::Decoder::new()?;
+                decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
+                let piece = vec![0; PIECE_BYTES];
+                State::Zstd(Box::new(Zstd { decoder, piece, more: false, at_end: false }))
+            }
+        }))
+    }
+
+    /// The next piece of the body, taken from the front of `input`; none when `input` is used up. A plain body comes
+    /// as it is, without a copy.
+    pub fn next<'a, 'b: 'a>(&'a mut self, input: &mut &'b [u8]) -> io::Result<Option<&'a [u8]>> {
+        match &mut self.0 {
+            State::Plain => {
+                let piece = std::mem::take(input);
+                Ok(Some(piece).filter(|piece| !piece.is_empty()))
+            }
+            State::Gzip(gzip) => {
+                gzip.get_mut().clear();
+                while !input.is_empty() && gzip.get_ref().is_empty() {
+                    let used = gzip.write(input)?;
+                    *input = &input[used..];
+                }
+                if gzip.get_ref().is_empty() {
+                    // What the decoder still holds of the input before.
+                    gzip.flush()?;
+                }
+                let piece: &[u8] = gzip.get_ref();
+                Ok(Some(piece).filter(|piece| !piece.is_empty()))
+            }
+            State::Zstd(zstd) => zstd.next(input),
+        }
+    }
+
+    /// Ends the body: what is left of it, or an error when it was cut off within its compression.
+    pub fn end(&mut self) -> io::Result<&[u8]> {
+        match &mut self.0 {
+            State::Plain => Ok(&[]),
+            State::Gzip(gzip) => {
+                gzip.get_mut().clear();
+                gzip.try_finish()?;
+                Ok(gzip.get_ref())
+            }
+            State::Zstd(zstd) if zstd.at_end => Ok(&[]),
+            State::Zstd(_) => {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the zstd frame is not complete"))
+            }
+        }
+    }
+}
+
+impl Zstd {
+    fn next(&mut self, input: &mut &[u8]) -> io::Result<Option<&[u8]>> {
+        while !input.is_empty() || self.more {
+            let mut from = InBuffer::around(input);
+            let mut into = OutBuffer::around(&mut self.piece[..]);
+            let missing = self.decoder.run(&mut from, &mut into)?;
+            let (used, made) = (from.pos(), into.pos());
+            *input = &input[used..];
+            self.at_end = missing == 0;
+            self.more = made == PIECE_BYTES && !self.at_end;
+            if made > 0 {
+                return Ok(Some(&self.piece[..made]));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn compressed(encoding: Encoding, text: &[u8]) -> Vec<u8> {
+        match encoding {
+            Encoding::Plain => text.to_vec(),
+            Encoding::Gzip => gzip(text),
+            Encoding::Zstd => zstd::encode_all(text, 1).unwrap(),
+        }
+    }
+
+    /// All pieces of a body that comes in chunks of so many bytes.
+    fn decoded(encoding: Encoding, body: &[u8], chunk_bytes: usize) -> io::Result<Vec<u8>> {
+        let mut decoder = Decoder::new(encoding)?;
+        let mut text = Vec::new();
+        for mut chunk in body.chunks(chunk_bytes) {
+            while let Some(piece) = decoder.next(&mut chunk)? {
+                assert!(encoding == Encoding::Plain || piece.len() <= PIECE_BYTES);
+                text.extend_from_slice(piece);
+            }
+            assert!(chunk.is_empty());
+        }
+        text.extend_from_slice(decoder.end()?);
+        Ok(text)
+    }
+
+    const ENCODINGS: [Encoding; 3] = [Encoding::Plain, Encoding::Gzip, Encoding::Zstd];
+
+    #[test]
+    fn members_and_frames_are_one_body_in_chunks_of_any_size() {
+        let parts: [&[u8]; 4] = [b"one\n", b"", b"two\nthree", &vec![b'x'; 3 * PIECE_BYTES]];
+        for encoding in ENCODINGS {
+            let body = parts.map(|part| compressed(encoding, part)).concat();
+            for chunk_bytes in [1, 2, 3, 7, 64, 1 << 20] {
+                let text = decoded(encoding, &body, chunk_bytes).unwrap();
+                assert!(text == parts.concat(), "{encoding:?} in chunks of {chunk_bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_broken_is_an_error() {
+        let text: Vec<u8> = (0..50_000u32).flat_map(|n| n.to_le_bytes()).collect();
+        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+            let body = compressed(encoding, &text);
+            for length in (0..64).chain((0..64).map(|less| body.len() - 1 - less)) {
+                assert!(decoded(encoding, &body[..length], 1000).is_err(), "{encoding:?} {length}");
+            }
+            assert!(decoded(encoding, b"neither of them", 4).is_err());
+            assert!(decoded(encoding, &[&body[..], b"and more"].concat(), 1000).is_err());
+        }
+        let mut wrong_sum = gzip(&text);
+        let place = wrong_sum.len() - 8;
+        wrong_sum[place] ^= 1;
+        assert!(decoded(Encoding::Gzip, &wrong_sum, 1000).is_err());
+    }
+
+    #[test]
+    fn a_bomb_comes_in_pieces() {
+        let text = vec![0; 64 << 20];
+        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+            let body = compressed(encoding, &text);
+            assert!(body.len() < 1 << 20);
+            assert_eq!(decoded(encoding, &body, body.len()).unwrap().len(), text.len());
+        }
+    }
+
+    #[test]
+    fn a_window_over_the_limit_is_refused() {
+        for (window_log, taken) in [(ZSTD_WINDOW_LOG_MAX, true), (ZSTD_WINDOW_LOG_MAX + 1, false)] {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.long_distance_matching(true).unwrap();
+            encoder.window_log(window_log).unwrap();
+            encoder.write_all(&vec![b'x'; 32 << 20]).unwrap();
+            let body = encoder.finish().unwrap();
+            assert_eq!(decoded(Encoding::Zstd, &body, 1000).is_ok(), taken, "{window_log}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_come_back(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5000), 1..4),
+            chunk_bytes in 1usize..3000,
+        ) {
+            for encoding in ENCODINGS {
+                let body: Vec<u8> =
+                    parts.iter().flat_map(|part| compressed(encoding, part)).collect();
+                prop_assert_eq!(decoded(encoding, &body, chunk_bytes).unwrap(), parts.concat());
+            }
+        }
+    }
+}

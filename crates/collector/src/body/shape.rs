@@ -1,0 +1,169 @@
+//! Which lines of a body are records.
+
+/// What stands in the lines of a body. One for each body: it knows where in the body it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Each line is a record, blank ones too.
+    Lines,
+    /// A JSON object a line; blank lines between them are nothing.
+    JsonLines,
+    /// Elasticsearch's `_bulk`: a line that says what to do, then the document.
+    Bulk {
+        /// Lines so far, for errors.
+        lines: u64,
+        /// The next line is a document.
+        document: bool,
+    },
+}
+
+/// A body that is no `_bulk` request, or asks for what a log does not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BulkError {
+    /// Neither `index` nor `create`.
+    #[error(
+        "line {line} of the bulk request should say what to do ({{\"create\":{{}}}}) but is {found:?}; \
+         lines are only added here, by create or index"
+    )]
+    NoAction {
+        /// Counted from 1.
+        line: u64,
+        /// The start of it.
+        found: String,
+    },
+}
+
+/// Bytes of a wrong line that an error shows.
+const SHOWN_BYTES_MAX: usize = 80;
+
+impl Shape {
+    /// `_bulk`, at its start.
+    pub const BULK: Shape = Shape::Bulk { lines: 0, document: false };
+
+    /// The records among whole lines, either `block` itself or copied to `scratch`; before an error, what came before
+    /// it is in `scratch`.
+    pub fn records<'a>(
+        &mut self,
+        block: &'a [u8],
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], BulkError> {
+        scratch.clear();
+        match self {
+            Shape::Lines => Ok(block),
+            Shape::JsonLines if !may_have_blank_line(block) => Ok(block),
+            Shape::JsonLines => {
+                for line in lines(block).filter(|line| !is_blank(line)) {
+                    scratch.extend_from_slice(line);
+                }
+                Ok(scratch)
+            }
+            Shape::Bulk { lines: line_number, document } => {
+                for line in lines(block) {
+                    *line_number += 1;
+                    if is_blank(line) {
+                        continue;
+                    }
+                    if *document {
+                        scratch.extend_from_slice(line);
+                    } else if !adds(line) {
+                        let line = line.trim_ascii();
+                        let shown = &line[..line.len().min(SHOWN_BYTES_MAX)];
+                        let found = String::from_utf8_lossy(shown).into_owned();
+                        return Err(BulkError::NoAction { line: *line_number, found });
+                    }
+                    *document = !*document;
+                }
+                Ok(scratch)
+            }
+        }
+    }
+}
+
+fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split_inclusive(|&b| b == b'\n')
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// Whether a line may have nothing but blanks in it: one begins with a blank. One pass that the compiler turns into
+/// vector instructions.
+fn may_have_blank_line(block: &[u8]) -> bool {
+    let blank = |byte: u8| byte <= b' ';
+    let Some((&first, rest)) = block.split_first() else { return false };
+    let behind_newline =
+        block.iter().zip(rest).fold(false, |found, (&a, &b)| found | ((a == b'\n') & blank(b)));
+    blank(first) | behind_newline
+}
+
+/// Whether an action of `_bulk` adds a document: `{"create":…` or `{"index":…`.
+fn adds(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    let Some(inside) = line.strip_prefix(b"{") else { return false };
+    let Some(name) = inside.trim_ascii_start().strip_prefix(b"\"") else { return false };
+    name.starts_with(b"create\"") || name.starts_with(b"index\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records(shape: &mut Shape, block: &str) -> Result<String, BulkError> {
+        let mut scratch = b"left over".to_vec();
+        let records = shape.records(block.as_bytes(), &mut scratch)?;
+        Ok(String::from_utf8(records.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn blank_lines_are_records_or_nothing() {
+        for (block, expected) in [
+            ("{}\n{}\n", "{}\n{}\n"),
+            ("\n{}\n", "{}\n"),
+            ("{}\n\n{}", "{}\n{}"),
+            ("{}\r\n\r\n {}\n", "{}\r\n {}\n"),
+            ("\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(records(&mut Shape::JsonLines, block).unwrap(), expected, "{block:?}");
+            assert_eq!(records(&mut Shape::Lines, block).unwrap(), block);
+        }
+    }
+
+    #[test]
+    fn documents_of_a_bulk_request_across_blocks() {
+        let mut shape = Shape::BULK;
+        let first = "{\"create\":{}}\n{\"index\":1}\n\n { \"index\" : {\"_index\":\"a\"}}\n";
+        assert_eq!(records(&mut shape, first).unwrap(), "{\"index\":1}\n");
+        assert_eq!(shape, Shape::Bulk { lines: 4, document: true });
+        assert_eq!(records(&mut shape, "{\"b\":2}\n").unwrap(), "{\"b\":2}\n");
+        assert_eq!(shape, Shape::Bulk { lines: 5, document: false });
+    }
+
+    #[test]
+    fn other_actions_are_errors_that_name_the_line() {
+        for wrong in
+            ["{\"delete\":{}}", "{\"update\":{}}", "{\"created\":{}}", "x", "{", "{\"", "[]"]
+        {
+            let mut scratch = Vec::new();
+            let block = format!("{{\"create\":{{}}}}\n{{}}\n{wrong}\n");
+            let mut shape = Shape::BULK;
+            let error = shape.records(block.as_bytes(), &mut scratch).unwrap_err();
+            assert_eq!(error, BulkError::NoAction { line: 3, found: wrong.into() });
+            assert_eq!(scratch, b"{}\n");
+        }
+        let long = "x".repeat(1000);
+        let mut shape = Shape::BULK;
+        let error = records(&mut shape, &long).unwrap_err();
+        assert!(error.to_string().len() < 300, "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_blank_line_is_overlooked(block in "[ \\n\\r\\ta{]{0,40}") {
+            let expected: String =
+                block.split_inclusive('\n').filter(|line| !line.trim().is_empty()).collect();
+            prop_assert_eq!(records(&mut Shape::JsonLines, &block).unwrap(), expected);
+        }
+    }
+}

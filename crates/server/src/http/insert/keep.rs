@@ -1,0 +1,244 @@
+//! One body on its way to the disk: pieces in, lines to the intake, and what became durable of them, in order.
+//!
+//! [`Keeper::take`] blocks while delivery does, so it leaves the threads of the runtime for that time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use collector::body::{Decoder, Encoding, Shape, WholeLines};
+use collector::{DeliverError, DropReason, SourceCounters, SourceKind, Ticket};
+use record::Origin;
+use tokio::task::block_in_place;
+
+use crate::http::error::{ApiError, ApiResult};
+use crate::pipeline::Pipeline;
+
+/// Bytes of one request on their way to the disk. More of its body is not read until some are durable.
+pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
+
+/// What became durable.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub lines: u64,
+    pub bytes: u64,
+}
+
+/// Takes one body.
+pub struct Keeper {
+    decoder: Decoder,
+    lines: WholeLines,
+    sink: Sink,
+    /// Came to the end of the body.
+    is_whole: bool,
+}
+
+/// Where whole lines go.
+struct Sink {
+    pipeline: Arc<Pipeline>,
+    origin: Origin,
+    shape: Shape,
+    /// Lines are shown, not kept.
+    debug: bool,
+    /// Something stood in the body that cannot be understood, so what follows has no meaning.
+    is_broken: bool,
+    /// Lines could not be kept. The sender is told so, and goes on from there.
+    is_refused: bool,
+    scratch: Vec<u8>,
+    /// A ticket for each frame that has lines of the body, in order.
+    waiting: VecDeque<Ticket>,
+    waiting_bytes: u64,
+    kept: Counts,
+}
+
+impl Keeper {
+    /// At the start of a body.
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        origin: Origin,
+        encoding: Encoding,
+        shape: Shape,
+    ) -> ApiResult<Keeper> {
+        let decoder = Decoder::new(encoding)
+            .map_err(|error| ApiError::internal(format!("cannot decompress: {error}")))?;
+        let sink = Sink {
+            pipeline,
+            origin,
+            shape,
+            debug: false,
+            is_broken: false,
+            is_refused: false,
+            scratch: Vec::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            kept: Counts::default(),
+        };
+        Ok(Keeper { decoder, lines: WholeLines::new(), sink, is_whole: false })
+    }
+
+    /// Shows lines in our own log and does not keep them.
+    pub fn debug(mut self, debug: bool) -> Keeper {
+        self.sink.debug = debug;
+        self
+    }
+
+    /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be: then it returns true,
+    /// and is to be called again after [`Keeper::make_room`].
+    pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
+        block_in_place(|| {
+            while let Some(piece) = self.decoder.next(chunk).map_err(undecodable)? {
+                let taken = self.lines.take(piece, |block| self.sink.push(block));
+                self.sink.count_skipped(&mut self.lines);
+                taken?;
+                if self.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// Hands on the lines that were collected.
+    pub fn flush(&mut self) -> ApiResult<()> {
+        if !self.lines.has_collected() {
+            return Ok(());
+        }
+        block_in_place(|| self.lines.flush(|block| self.sink.push(block)))
+    }
+
+    /// Waits until no more than is allowed is on its way.
+    pub async fn make_room(&mut self) -> ApiResult<()> {
+        self.sink.settle(UNACKNOWLEDGED_BYTES_MAX).await
+    }
+
+    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        let ended = match taken {
+            Ok(()) => block_in_place(|| self.end_lines()),
+            Err(error) => {
+                // What was whole before the fault counts.
+                let whole =
+                    if self.sink.is_broken || self.sink.is_refused { Ok(()) } else { self.flush() };
+                whole.and(Err(error))
+            }
+        };
+        self.is_whole = ended.is_ok();
+        let settled = self.sink.settle(0).await;
+        let kept = self.sink.kept;
+        ended
+            .and(settled)
+            .map(|()| kept)
+            .map_err(|error| error.with("lines", kept.lines).with("bytes", kept.bytes))
+    }
+
+    fn end_lines(&mut self) -> ApiResult<()> {
+        let last = self.decoder.end().map_err(undecodable)?;
+        let taken = self
+            .lines
+            .take(last, |block| self.sink.push(block))
+            .and_then(|()| self.lines.end(|block| self.sink.push(block)));
+        self.sink.count_skipped(&mut self.lines);
+        taken
+    }
+}
+
+/// A body that did not come whole is counted, also when its client went away and nobody asks any more.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.is_whole || self.sink.is_refused {
+            return;
+        }
+        // Of the unread rest at least one line is lost. Its bytes are known as far as they came.
+        let held = self.lines.held();
+        let newlines = memchr::memchr_iter(b'\n', held).count() as u64;
+        let (lines, bytes) = (newlines + 1, held.len() as u64 - newlines);
+        let counters = self.sink.counters();
+        counters.received(lines, bytes);
+        counters.dropped(DropReason::BadRequest, lines);
+        counters.dropped_bytes(DropReason::BadRequest, bytes);
+    }
+}
+
+impl Sink {
+    fn push(&mut self, block: &[u8]) -> ApiResult<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (records, result) = match self.shape.records(block, &mut scratch) {
+            Ok(records) => (records, Ok(())),
+            Err(error) => {
+                self.is_broken = true;
+                (&scratch[..], Err(ApiError::bad_request(error.to_string())))
+            }
+        };
+        self.push_records(records);
+        self.scratch = scratch;
+        result
+    }
+
+    fn push_records(&mut self, mut records: &[u8]) {
+        if self.debug {
+            self.pipeline.show_parsed(&self.origin, records);
+            let newlines = memchr::memchr_iter(b'\n', records).count() as u64;
+            let unterminated = records.last().is_some_and(|&last| last != b'\n');
+            self.kept.lines += newlines + u64::from(unterminated);
+            self.kept.bytes += records.len() as u64 - newlines;
+            return;
+        }
+        while !records.is_empty() {
+            let (ticket, rest) = self.pipeline.push_http(&self.origin, records);
+            records = rest;
+            self.waiting_bytes += ticket.bytes();
+            let in_another_frame = match self.waiting.back_mut() {
+                Some(last) => last.join(ticket).err(),
+                None => Some(ticket),
+            };
+            self.waiting.extend(in_another_frame);
+        }
+    }
+
+    /// Waits until at most so many bytes are not durable.
+    async fn settle(&mut self, bytes_max: u64) -> ApiResult<()> {
+        while self.waiting_bytes > bytes_max || (bytes_max == 0 && !self.waiting.is_empty()) {
+            let ticket = self.waiting.front_mut().expect("something waits");
+            let result = ticket.await;
+            let ticket = self.waiting.pop_front().expect("waited for");
+            self.waiting_bytes -= ticket.bytes();
+            if let Err(error) = result {
+                // Behind lines that were lost nothing counts as kept.
+                self.is_refused = true;
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+                return Err(refused(&error));
+            }
+            self.kept.lines += ticket.lines();
+            self.kept.bytes += ticket.bytes();
+        }
+        Ok(())
+    }
+
+    fn count_skipped(&self, lines: &mut WholeLines) {
+        let bytes = lines.take_skipped_bytes();
+        if bytes > 0 {
+            self.counters().received(0, bytes);
+            self.counters().dropped_bytes(DropReason::Oversized, bytes);
+        }
+    }
+
+    fn counters(&self) -> &SourceCounters {
+        self.pipeline.accounting().source(SourceKind::Http)
+    }
+}
+
+fn undecodable(error: io::Error) -> ApiError {
+    ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+}
+
+/// Why lines were not kept, as an answer.
+pub fn refused(error: &DeliverError) -> ApiError {
+    let status = match error {
+        DeliverError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        DeliverError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        DeliverError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    ApiError::new(status, error.to_string())
+}

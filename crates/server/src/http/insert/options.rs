@@ -1,0 +1,96 @@
+//! What parameters and headers say about the lines of a request.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use collector::body::Encoding;
+use record::parse::TYPE_NAME_BYTES_MAX;
+use record::{Format, Hints, Origin, Transport};
+
+use super::Request;
+use crate::http::error::{ApiError, ApiResult};
+
+/// How the body is compressed.
+pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
+    let form = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"multipart/"));
+    if form {
+        return Err(ApiError::bad_request(
+            "send the lines as the body itself (curl --data-binary @FILE), not as a form",
+        ));
+    }
+    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        None | Some(b"" | b"identity") => Ok(Encoding::Plain),
+        Some(b"gzip") => Ok(Encoding::Gzip),
+        Some(b"zstd") => Ok(Encoding::Zstd),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "Content-Encoding '{}' is not known; use gzip, zstd or none",
+            String::from_utf8_lossy(other)
+        ))),
+    }
+}
+
+/// Whether lines are to be shown in our own log, and not kept.
+pub fn debug(request: &Request) -> bool {
+    option(request, "debug", "vl-debug").is_some_and(|value| value != "0")
+}
+
+/// A parameter, from the address or else from its header.
+fn option<'a>(request: &'a Request, name: &str, header: &str) -> Option<&'a str> {
+    let in_header = || request.headers.get(header).and_then(|value| value.to_str().ok());
+    request.params.get(name).or_else(in_header).filter(|value| !value.is_empty())
+}
+
+/// What the lines have in common.
+pub fn origin(request: &Request) -> ApiResult<Origin> {
+    let names = |name: &str, header: &str| -> Vec<String> {
+        let list = option(request, name, header).unwrap_or_default();
+        list.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect()
+    };
+    let mut extra_fields = Vec::new();
+    for pair in names("extra_fields", "vl-extra-fields") {
+        let (name, value) = pair.split_once('=').ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "extra_fields: '{pair}' is not NAME=VALUE; write for example env=prod,site=berlin"
+            ))
+        })?;
+        extra_fields.push((name.to_owned(), value.to_owned()));
+    }
+    let type_name = if request.format == Format::Json { "_type" } else { "type" };
+    let log_type = request.params.get(type_name).map(str::to_owned);
+    if let Some(name) = &log_type {
+        check_type(name)?;
+    }
+    let file =
+        request.params.get("file").map(str::to_owned).filter(|_| request.format == Format::Auto);
+    // Lines of a file come from that file, not from the program that brings them.
+    let (transport, sender) = match &file {
+        Some(_) => (Transport::File, None),
+        None => (Transport::Http, Some(request.peer)),
+    };
+    let hints = Hints {
+        log_type,
+        time_fields: names("_time_field", "vl-time-field"),
+        msg_fields: names("_msg_field", "vl-msg-field"),
+        stream_fields: names("_stream_fields", "vl-stream-fields"),
+        ignore_fields: names("ignore_fields", "vl-ignore-fields"),
+        extra_fields,
+        file,
+        ..Hints::default()
+    };
+    Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, request.format, sender) })
+}
+
+/// Whether a name can be a type; the rules of the configuration know the same ones.
+fn check_type(name: &str) -> ApiResult<()> {
+    let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
+    if name.len() > TYPE_NAME_BYTES_MAX || !name.bytes().all(known) || name == summary::SUMMARY_TYPE
+    {
+        return Err(ApiError::bad_request(format!(
+            "'{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, '.', '_' or '-' \
+             (but not '{}', which Loginson uses itself)",
+            summary::SUMMARY_TYPE
+        )));
+    }
+    Ok(())
+}
