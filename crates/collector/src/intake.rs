@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use platform::placement::{self, Role};
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{FrameBuilder, Origin};
 
@@ -70,7 +71,10 @@ impl Intake {
         let flushed = Arc::clone(&shared);
         let flusher = std::thread::Builder::new()
             .name(format!("intake-{}", source.name()))
-            .spawn(move || flushed.flush_old_frames())
+            .spawn(move || {
+                placement::enter(Role::Receiver);
+                flushed.flush_old_frames();
+            })
             .expect("a thread can be started");
         Intake { shared, flusher: Some(flusher) }
     }

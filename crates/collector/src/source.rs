@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use platform::placement::{self, Role};
+
 /// Ports below this one are the system administrator's.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 /// A message that could be logged for each packet or connection is logged at most this often.
@@ -138,7 +140,10 @@ impl SourceThread {
         waker: impl Into<Arc<mio::Waker>>,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<SourceThread> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            placement::enter(Role::Receiver);
+            work();
+        })?;
         Ok(SourceThread { stop, waker: waker.into(), thread: Some(thread) })
     }
 

@@ -1,4 +1,5 @@
-//! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form.
+//! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form, and the
+//! priorities of threads ([`placement`]).
 //!
 //! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can be run
 //! from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a second.
@@ -8,6 +9,7 @@
 mod buffer;
 mod clock;
 mod disk;
+pub mod placement;
 mod real;
 mod sim;
 

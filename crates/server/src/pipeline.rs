@@ -24,6 +24,7 @@
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
@@ -33,9 +34,10 @@ use anyhow::{Context, Result};
 use collector::{
     Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind, Ticket,
 };
+use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
-use store::{FrameHandle, Position, Store, StoreError};
+use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Summariser, SummaryConfig, SummaryRow};
 use tokio::sync::broadcast;
 
@@ -52,6 +54,8 @@ const TAIL_BATCHES_MAX: usize = 64;
 const SUMMARY_TICK: Duration = Duration::from_secs(1);
 /// The longest wait for a frame, after which the parse stage looks whether it is to end.
 const PARSE_TICK: Duration = Duration::from_millis(200);
+/// Frames that each parsing thread is given at a time: some milliseconds of work.
+const PARSE_FRAMES: usize = 4;
 /// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -78,6 +82,9 @@ struct Shared {
     summary: Mutex<Option<Summariser>>,
     tail: broadcast::Sender<TailBatch>,
     lines_parsed: AtomicU64,
+    /// Frames that the parser or the summary panicked over.
+    parse_panics: AtomicU64,
+    parse_threads: usize,
     /// Lines that were in the store but not parsed when it was opened.
     lines_unparsed_at_start: AtomicU64,
     /// Told to the parse stage: end when nothing is left, at the latest then.
@@ -135,6 +142,8 @@ impl Pipeline {
             summary: Mutex::new(None),
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
             lines_parsed: AtomicU64::new(0),
+            parse_panics: AtomicU64::new(0),
+            parse_threads: config.placement.parse_threads,
             lines_unparsed_at_start: AtomicU64::new(0),
             drain_until: Mutex::new(None),
             stopped: AtomicBool::new(false),
@@ -262,6 +271,11 @@ impl Pipeline {
             .saturating_sub(parsed)
     }
 
+    /// Frames that parsing or counting panicked over, since the start.
+    pub fn parse_panics(&self) -> u64 {
+        self.shared.parse_panics.load(Relaxed)
+    }
+
     /// The wall clock, nanoseconds since 1970 UTC.
     pub fn now_ns(&self) -> i64 {
         self.shared.clock.now_ns()
@@ -311,30 +325,81 @@ impl Shared {
             if frames.is_empty() && last {
                 return;
             }
-            for committed in frames {
-                after = committed.position;
-                let lines = committed.handle.lines();
-                match self.parsers.load_frame(&committed.handle) {
-                    Ok(Some(batch)) => {
-                        self.store.set_times(committed.position, batch.time_range_ns());
-                        self.observe(&batch, committed.position);
-                        let lines_total = self.lines_parsed.load(Relaxed) + lines;
-                        // An error means that nobody follows.
-                        let _ = self.tail.send(TailBatch { batch, lines_total });
-                    }
-                    // Deleted by retention before it was parsed.
-                    Ok(None) => {}
-                    Err(error) => tracing::error!("a frame cannot be parsed: {error}"),
+            for some in frames.chunks(self.parse_threads * PARSE_FRAMES) {
+                for (committed, batch) in some.iter().zip(self.parse_all(some)) {
+                    after = committed.position;
+                    self.hand_on(committed, batch);
+                    // When it is full the stage has been told already.
+                    let _ = observed.try_send(());
                 }
-                self.lines_parsed.fetch_add(lines, Relaxed);
-                // When it is full the stage has been told already.
-                let _ = observed.try_send(());
             }
             self.tell_settled();
             if lock(&self.drain_until).is_some_and(|until| Instant::now() > until) {
                 return;
             }
         }
+    }
+
+    /// Parses frames, several at a time where there are threads for it; in the order of the frames.
+    fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Option<Arc<Batch>>> {
+        let parse_some = |some: &[CommittedFrame]| -> Vec<_> {
+            some.iter().map(|committed| self.parse(&committed.handle)).collect()
+        };
+        let part = frames.len().div_ceil(self.parse_threads);
+        let (own, others) = frames.split_at(part.min(frames.len()));
+        std::thread::scope(|scope| {
+            // They have the priority of this thread.
+            let others: Vec<_> = others
+                .chunks(part.max(1))
+                .map(|some| scope.spawn(move || parse_some(some)))
+                .collect();
+            let mut batches = parse_some(own);
+            for other in others {
+                batches.extend(other.join().expect("panics are caught for each frame"));
+            }
+            batches
+        })
+    }
+
+    /// The records of a frame. None: it was deleted by retention, cannot be read, or brings the parser down, which is a
+    /// bug and must not end the parsing of others.
+    fn parse(&self, handle: &FrameHandle) -> Option<Arc<Batch>> {
+        match catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame(handle))) {
+            Ok(Ok(batch)) => batch,
+            Ok(Err(error)) => {
+                tracing::error!("a frame cannot be parsed: {error}");
+                None
+            }
+            Err(_) => {
+                self.note_panic(handle.position());
+                None
+            }
+        }
+    }
+
+    /// Gives a parsed frame to all who wait for it.
+    fn hand_on(&self, committed: &CommittedFrame, batch: Option<Arc<Batch>>) {
+        let lines = committed.handle.lines();
+        if let Some(batch) = batch {
+            self.store.set_times(committed.position, batch.time_range_ns());
+            let counted = || self.observe(&batch, committed.position);
+            if catch_unwind(AssertUnwindSafe(counted)).is_err() {
+                self.note_panic(committed.position);
+            }
+            let lines_total = self.lines_parsed.load(Relaxed) + lines;
+            // An error means that nobody follows.
+            let _ = self.tail.send(TailBatch { batch, lines_total });
+        }
+        self.lines_parsed.fetch_add(lines, Relaxed);
+    }
+
+    fn note_panic(&self, position: Position) {
+        self.parse_panics.fetch_add(1, Relaxed);
+        tracing::error!(
+            "a bug in parsing: the lines of frame {} of segment {} are kept, and cannot be read until it is fixed",
+            position.frame,
+            position.segment
+        );
     }
 
     fn observe(&self, batch: &Batch, at: Position) {
@@ -385,8 +450,13 @@ impl Shared {
     }
 }
 
+/// Starts a stage, which gives way to those that take lines and keep them.
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.into()).spawn(work).context("cannot start a thread")
+    let placed = move || {
+        placement::enter(Role::Parse);
+        work();
+    };
+    std::thread::Builder::new().name(name.into()).spawn(placed).context("cannot start a thread")
 }
 
 fn join(handle: &Mutex<Option<JoinHandle<()>>>) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use collector::Accounting;
+use platform::placement;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +20,9 @@ use crate::sources::addresses;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    placement::choose(config.placement.priorities);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.placement.http_threads)
         .enable_all()
         .build()
         .context("cannot start threads")?;

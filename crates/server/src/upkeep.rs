@@ -2,6 +2,7 @@
 //! is idle.
 
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use query::{Query, Scratch};
@@ -47,8 +48,8 @@ impl Host for Upkeep {
         line_filter(text, now_ns)
     }
 
-    /// No query runs, and for some seconds most of the processors' time went to nobody but to work that gives way (like
-    /// encoding again itself, which is counted as `nice`).
+    /// No query runs, and for some seconds most of the processors' time went to nobody but the thread that asks, which
+    /// is the one that encodes again.
     fn is_idle(&self) -> bool {
         if (self.asked)() {
             return false;
@@ -56,7 +57,8 @@ impl Host for Upkeep {
         let mut load = self.load.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if load.since.elapsed() >= IDLE_TIME {
             let now = ticks();
-            let share = now.zip(load.processor).map(|(now, before)| now.busy_share(&before));
+            let share = now.as_ref().zip(load.processor.as_ref());
+            let share = share.map(|(now, before)| now.busy_share(before));
             *load = Load {
                 since: Instant::now(),
                 processor: now,
@@ -88,35 +90,53 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
 }
 
 /// Time of all processors since the machine was started, in ticks of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
     all: u64,
+    /// Of `busy`, what went to one thread: that which asked.
+    own: (ThreadId, u64),
 }
 
 impl Ticks {
     fn busy_share(&self, before: &Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        let busy = self.busy.saturating_sub(before.busy);
+        // Another thread asked before: what this one used since then is not known.
+        let own = match self.own.0 == before.own.0 {
+            true => self.own.1.saturating_sub(before.own.1),
+            false => 0,
+        };
+        let busy = self.busy.saturating_sub(before.busy).saturating_sub(own);
         if all == 0 { 1.0 } else { busy as f64 / all as f64 }
     }
 }
 
 fn ticks() -> Option<Ticks> {
-    parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+    let (busy, all) = parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
+    let own = parse_own_ticks(&std::fs::read_to_string("/proc/thread-self/stat").ok()?)?;
+    Some(Ticks { busy, all, own: (std::thread::current().id(), own) })
 }
 
-/// The first line of `/proc/stat` (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal.
-fn parse_ticks(stat: &str) -> Option<Ticks> {
+/// The time of one thread, of its line in `/proc` (proc_pid_stat(5)): `utime` and `stime`, the fourteenth and fifteenth
+/// word. The second is a name in brackets, which may hold anything.
+fn parse_own_ticks(stat: &str) -> Option<u64> {
+    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    Some(words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?)
+}
+
+/// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait,
+/// irq, softirq, steal.
+fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
     let mut words = stat.lines().next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {
         return None;
     }
     let counts: Vec<u64> = words.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let [user, _nice, system, _idle, _iowait, irq, softirq, steal] = counts[..] else {
+    let [_user, _nice, _system, idle, iowait, _irq, _softirq, _steal] = counts[..] else {
         return None;
     };
-    Some(Ticks { busy: user + system + irq + softirq + steal, all: counts.iter().sum() })
+    let all: u64 = counts.iter().sum();
+    Some((all - idle - iowait, all))
 }
 
 #[cfg(test)]
@@ -126,12 +146,30 @@ mod tests {
     #[test]
     fn ticks_are_read() {
         let stat = "cpu  10 1000 20 300 40 1 2 3 7 7\ncpu0 1 2 3\n";
-        assert_eq!(parse_ticks(stat), Some(Ticks { busy: 36, all: 1376 }));
+        assert_eq!(parse_ticks(stat), Some((1036, 1376)));
         assert_eq!(parse_ticks("cpu 1 2\n"), None);
         assert_eq!(parse_ticks(""), None);
-        let (before, now) = (Ticks { busy: 10, all: 100 }, Ticks { busy: 20, all: 200 });
-        assert!((now.busy_share(&before) - 0.1).abs() < 1e-9);
-        assert!((now.busy_share(&now) - 1.0).abs() < 1e-9);
+        let own = "17 (a) b (c)) R 1 1 1 0 -1 64 10 0 0 0 30 12 0 0 39 19 40 0 5 6\n";
+        assert_eq!(parse_own_ticks(own), Some(42));
+        assert_eq!(parse_own_ticks("17 (a"), None);
+        assert!(ticks().is_some_and(|ticks| ticks.own.1 <= ticks.busy && ticks.busy < ticks.all));
+    }
+
+    #[test]
+    fn the_share_is_that_of_the_others() {
+        let this = std::thread::current().id();
+        let other = std::thread::spawn(|| std::thread::current().id()).join().unwrap();
+        let ticks = |busy, all, thread, own| Ticks { busy, all, own: (thread, own) };
+        let before = ticks(10, 100, this, 3);
+        for (now, expected) in [
+            (ticks(20, 200, this, 3), 0.1),
+            (ticks(80, 200, this, 63), 0.1),
+            (ticks(80, 200, other, 63), 0.7),
+            (before.clone(), 1.0),
+        ] {
+            let share = now.busy_share(&before);
+            assert!((share - expected).abs() < 1e-9, "{share}, not {expected}");
+        }
     }
 
     #[test]

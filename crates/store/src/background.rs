@@ -3,15 +3,19 @@
 //! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave. A thread cannot
 //! raise its priority again without privileges, so when sealing must not wait any more (too much is unsealed, or the
 //! disk is nearly full) `store-seal-now` takes over, at normal priority, in the middle of the work if need be. Both
-//! take the same steps, of a frame or a block each.
+//! take the same steps, of a frame or a block each. The last one, by which a new segment takes the place of its sources,
+//! is always that of `store-seal-now`: it holds a lock that others want, and must not lose the processor meanwhile.
 //!
-//! Between steps the work waits while frames wait for the disk, unless it must not wait. Nothing is remembered that is
+//! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it must not wait. A
+//! panic in a step is a failure of that rewrite, which is tried again later; the thread goes on. Nothing is remembered that is
 //! not in files and catalog, so a restart goes on where it was, except for the rewrite under way, which is begun again.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use platform::placement::{self, Role};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
 
@@ -26,16 +30,15 @@ use crate::rewrite::{Purpose, Rewrite, RewriteError};
 use crate::sealed::SealedSegment;
 use crate::segments::AnySegment;
 use crate::shared::{Shared, lock, write};
-use crate::stats::add;
+use crate::stats::{add, get};
 use crate::store::Store;
+use crate::throttle::Throttle;
 use crate::writer::{Writer, ms};
 
 /// How long a segment that could not be rewritten is left alone, milliseconds.
 const REST_MS: u64 = 60_000;
 /// How often it is looked whether something is due, when nobody wakes the background.
 const TICK: Duration = Duration::from_millis(500);
-/// The niceness of `store-seal`: the lowest priority.
-const NICE: i32 = 19;
 /// While more than this part of the queue is full, the disk is left to ingest.
 const QUEUE_PARTS: usize = 4;
 
@@ -56,11 +59,14 @@ pub(crate) struct Background {
     /// Segments that are left alone, until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
+    throttle: Throttle,
 }
 
 enum Work {
     Search(Search),
     Rewrite(Box<Rewrite>),
+    /// A rewrite whose file is whole.
+    Publish(Box<Rewrite>),
 }
 
 /// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are any.
@@ -74,7 +80,9 @@ struct Search {
 
 impl Background {
     pub(crate) fn new(shared: Arc<Shared>, writer: Arc<Mutex<Writer>>) -> Self {
-        Background { shared, writer, work: None, resting: HashMap::new(), was_urgent: false }
+        let throttle = Throttle::new(shared.config.background_bytes_per_s_max);
+        let resting = HashMap::new();
+        Background { shared, writer, work: None, resting, was_urgent: false, throttle }
     }
 
     /// Does a little of what is due.
@@ -93,6 +101,7 @@ impl Background {
         match self.work.take() {
             Some(Work::Search(search)) => self.search(search, host),
             Some(Work::Rewrite(rewrite)) => self.rewrite(rewrite, host),
+            Some(Work::Publish(rewrite)) => self.publish(*rewrite),
             None => {}
         }
         Step::Worked
@@ -203,16 +212,20 @@ impl Background {
             search.next += 1;
         }
         if search.next < blocks.len() {
-            match search.file.read_block(search.next) {
-                Ok(batch) => {
-                    search.pruning.select(&Arc::new(batch), &mut search.findings);
+            let segment = search.segment.id;
+            self.charge(blocks[search.next].bytes_disk());
+            let found = catch_unwind(AssertUnwindSafe(|| {
+                let batch = search.file.read_block(search.next);
+                let batch = batch.map_err(|error| RewriteError::Source { segment, error })?;
+                search.pruning.select(&Arc::new(batch), &mut search.findings);
+                Ok(())
+            }));
+            match found.unwrap_or(Err(RewriteError::Panicked)) {
+                Ok(()) => {
                     search.next += 1;
                     self.work = Some(Work::Search(search));
                 }
-                Err(error) => {
-                    let segment = search.segment.id;
-                    self.failed(&[segment], RewriteError::Source { segment, error });
-                }
+                Err(error) => self.failed(&[segment], error),
             }
         } else if search.findings.are_worth(search.segment.bytes_raw) {
             let spare = self.shared.config.disk_free_bytes_min;
@@ -234,21 +247,40 @@ impl Background {
 
     /// Writes the next frame or block.
     fn rewrite(&mut self, mut rewrite: Box<Rewrite>, host: &dyn Host) {
-        let ids = rewrite.source_ids();
-        let result = match rewrite.step(host) {
-            Ok(false) => {
-                self.work = Some(Work::Rewrite(rewrite));
-                return;
-            }
-            Ok(true) => rewrite.finish(&self.writer),
+        let before = rewrite.disk_bytes();
+        // A panic leaves only the rewrite itself in doubt, which is dropped then.
+        let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(host)));
+        self.charge(rewrite.disk_bytes().saturating_sub(before));
+        match stepped.unwrap_or(Err(RewriteError::Panicked)) {
+            Ok(false) => self.work = Some(Work::Rewrite(rewrite)),
+            Ok(true) => self.work = Some(Work::Publish(rewrite)),
             Err(error) => {
                 rewrite.abandon(&self.writer);
-                Err(error)
+                self.failed(&rewrite.source_ids(), error);
             }
-        };
-        if let Err(error) = result {
+        }
+    }
+
+    fn publish(&mut self, rewrite: Rewrite) {
+        let ids = rewrite.source_ids();
+        if let Err(error) = rewrite.finish(&self.writer) {
             self.failed(&ids, error);
         }
+    }
+
+    fn charge(&mut self, bytes: u64) {
+        self.throttle.charge(bytes, self.shared.clock.monotonic_ns());
+    }
+
+    /// How long the work is to wait, where it may.
+    fn pause(&mut self) -> Duration {
+        let committed = get(&self.shared.counters.hot_bytes_written);
+        let now_ns = self.shared.clock.monotonic_ns();
+        Duration::from_nanos(self.throttle.pause_ns(now_ns, committed))
+    }
+
+    fn is_publishing(&self) -> bool {
+        matches!(self.work, Some(Work::Publish(_)))
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
@@ -259,6 +291,9 @@ impl Background {
                 tracing::warn!("segment {segment} cannot be read, will try again: {error}");
             }
             RewriteError::Source { segment, error } => self.note_damage(segment, &error),
+            RewriteError::Panicked => tracing::error!(
+                "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and it is tried again"
+            ),
             RewriteError::Target(error) => {
                 tracing::warn!("a segment cannot be sealed, will try again: {error}");
             }
@@ -317,7 +352,7 @@ impl Background {
 
     /// Drops what is under way.
     pub(crate) fn abandon(&mut self) {
-        if let Some(Work::Rewrite(mut rewrite)) = self.work.take() {
+        if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
             rewrite.abandon(&self.writer);
         }
     }
@@ -329,18 +364,35 @@ fn is_urgent(shared: &Shared) -> bool {
     (low_disk || too_much) && plan::sealable(shared, &HashMap::new()).is_some()
 }
 
+/// Does one step if it is this thread's, and if it need not wait; else says how long to wait before the next look.
+fn turn(
+    background: &Mutex<Background>,
+    host: &dyn Host,
+    for_urgent: bool,
+    urgent: bool,
+    ingest_waits: bool,
+) -> (Step, Duration) {
+    let mut background = lock(background);
+    let pause =
+        if urgent || background.is_publishing() { Duration::ZERO } else { background.pause() };
+    let mine = for_urgent == (urgent || background.is_publishing());
+    if !mine || (!for_urgent && ingest_waits) || !pause.is_zero() {
+        return (Step::Idle, if pause.is_zero() { TICK } else { pause });
+    }
+    let step = background.step(host);
+    if background.is_publishing() {
+        background.shared.background.wake();
+    }
+    (step, TICK)
+}
+
 /// Works until the store is closed, while sealing is as urgent as this thread is for.
 fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
-    if !for_urgent && let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::warn!("cannot lower the priority of sealing: {error}");
-    }
+    placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
     loop {
-        let mine = is_urgent(shared) == for_urgent;
+        let urgent = is_urgent(shared);
         let ingest_waits = shared.queue.bytes() > shared.config.queue_bytes_max / QUEUE_PARTS;
-        let step = match mine && (for_urgent || !ingest_waits) {
-            true => lock(background).step(host),
-            false => Step::Idle,
-        };
+        let (step, pause) = turn(background, host, for_urgent, urgent, ingest_waits);
         let signal = &shared.background;
         let mut state = lock(&signal.state);
         if state.stopped {
@@ -348,7 +400,7 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
         }
         if step == Step::Idle {
             if !state.woken {
-                let waited = signal.changed.wait_timeout(state, TICK);
+                let waited = signal.changed.wait_timeout(state, pause);
                 state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             }
             // Of the two threads the one that it concerns sees to it, at the latest with the next tick.

@@ -86,16 +86,19 @@ pub struct StoreConfig {
     /// A segment is closed, and then sealed, when its first line arrived longer ago than this, nanoseconds, and it
     /// holds a sixteenth of a full one; or when it is 24 times as old.
     pub segment_age_ns: i64,
-    /// Bytes of segments that are closed and not sealed. Beyond it, sealing does not give way to ingest and queries
+    /// Bytes of segments that could be sealed: closed, parsed and counted. Beyond it, sealing does not give way to ingest and queries
     /// any more.
     pub backlog_bytes_max: u64,
+    /// Bytes a second that the background reads and writes at most while ingest is busy, unless sealing must not wait.
+    /// None: no limit.
+    pub background_bytes_per_s_max: Option<u64>,
     /// Whether sealed segments are encoded again, with all effort, when the machine has nothing else to do.
     pub reencode: bool,
 }
 
 impl StoreConfig {
     /// The defaults: segments of 1 GiB or an hour, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no
-    /// deletion, sealing at normal priority beyond 4 GiB, and encoding again when idle.
+    /// deletion, sealing at normal priority beyond 4 GiB and at 512 MiB/s below, and encoding again when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
@@ -112,6 +115,7 @@ impl StoreConfig {
             rules: Vec::new(),
             segment_age_ns: 3_600_000_000_000,
             backlog_bytes_max: 4 << 30,
+            background_bytes_per_s_max: Some(512 << 20),
             reencode: true,
         }
     }
@@ -128,6 +132,10 @@ impl StoreConfig {
         }
         if self.age_ns.is_some_and(|age| age <= 0) {
             return Err(StoreError::Config("the retention age must be above zero".to_owned()));
+        }
+        if self.background_bytes_per_s_max == Some(0) {
+            let text = "the limit of bytes a second for the background must be above zero";
+            return Err(StoreError::Config(text.to_owned()));
         }
         if self.rules.iter().any(|rule| rule.age_ns <= 0) {
             let text = "the age of a retention rule must be above zero";

@@ -39,6 +39,7 @@ mod shared;
 mod snapshot;
 mod stats;
 mod store;
+mod throttle;
 mod unit;
 mod writer;
 

@@ -25,7 +25,7 @@ use segment::sealed::Effort;
 use crate::catalog::RowState;
 use crate::config::{RETENTION_PARTS, RetentionRule, StoreConfig};
 use crate::sealed::SealedSegment;
-use crate::segments::{AnySegment, HotSegment};
+use crate::segments::{AnySegment, HotSegment, Position};
 use crate::shared::{Shared, lock, read};
 
 /// Fewer neighbours are not merged.
@@ -104,23 +104,25 @@ pub(crate) fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<A
         let stays = index.frames.is_empty() || resting.contains_key(&hot.id);
         index.state == RowState::Kept && stays
     };
-    shared.hot().into_iter().take_while(|hot| !holds_up(hot)).find(|hot| {
-        let index = read(&hot.index);
-        let closed = matches!(index.state, RowState::Rolled | RowState::Kept);
-        let last = index.frames.len().saturating_sub(1) as u32;
-        closed
-            && !index.frames.is_empty()
-            && (hot.id, last) <= (settled.segment, settled.frame)
-            && !resting.contains_key(&hot.id)
-    })
+    let mut candidates = shared.hot().into_iter().take_while(|hot| !holds_up(hot));
+    candidates.find(|hot| is_settled(hot, settled) && !resting.contains_key(&hot.id))
 }
 
-/// Bytes of closed segments that are not sealed.
+/// Whether a hot segment is closed, has lines, and all of them are parsed and counted.
+fn is_settled(hot: &HotSegment, settled: Position) -> bool {
+    let index = read(&hot.index);
+    let closed = matches!(index.state, RowState::Rolled | RowState::Kept);
+    let last = index.frames.len().saturating_sub(1) as u32;
+    closed && !index.frames.is_empty() && (hot.id, last) <= (settled.segment, settled.frame)
+}
+
+/// Bytes of the hot segments that could be sealed, as far as their lines go. What is not parsed yet does not count: no
+/// haste in sealing makes parsing quicker.
 pub(crate) fn backlog_bytes(shared: &Shared) -> u64 {
-    let waits = |hot: &Arc<HotSegment>| {
-        let index = read(&hot.index);
-        let closed = matches!(index.state, RowState::Rolled | RowState::Kept);
-        if closed { index.file_bytes } else { 0 }
+    let settled = *lock(&shared.settled);
+    let waits = |hot: &Arc<HotSegment>| match is_settled(hot, settled) {
+        true => read(&hot.index).file_bytes,
+        false => 0,
     };
     shared.hot().iter().map(waits).sum()
 }

@@ -58,6 +58,10 @@ pub(crate) struct Rewrite {
     writer: Option<SealedWriter>,
     pruning: Pruning,
     lines_kept: u64,
+    /// Bytes that were read from the disk.
+    read_bytes: u64,
+    /// What was written, once it is complete and lines were left.
+    footer: Option<Footer>,
 }
 
 enum Source {
@@ -90,6 +94,8 @@ pub(crate) enum RewriteError {
     Target(StoreError),
     /// A source was deleted meanwhile, so there is nothing to do.
     Overtaken,
+    /// A bug: what its lines were handed to panicked.
+    Panicked,
 }
 
 impl Rewrite {
@@ -153,6 +159,8 @@ impl Rewrite {
             writer: None,
             pruning,
             lines_kept: 0,
+            read_bytes: 0,
+            footer: None,
         };
         let disk = &*shared.disk;
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
@@ -165,23 +173,31 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Writes the next frame or block; true when none is left, so that it is to be [finished](Self::finish).
+    /// Writes the next frame or block; true when none is left and the new file is whole and durable, so that it is to be
+    /// [published](Self::finish).
     pub(crate) fn step(&mut self, host: &dyn Host) -> Result<bool, RewriteError> {
         while self.sources.get(self.next.0).is_some_and(|s| self.next.1 == s.units()) {
             self.next = (self.next.0 + 1, 0);
         }
-        let Some(source) = self.sources.get(self.next.0) else { return Ok(true) };
+        let Some(source) = self.sources.get(self.next.0) else {
+            self.complete()?;
+            return Ok(true);
+        };
         if !source.segment().is_listed() {
             return Err(RewriteError::Overtaken);
         }
-        let batch = match source {
+        let unit = match source {
             Source::Hot(hot) => self.frame(hot, self.next.1, host),
-            Source::Sealed(_, file) => file.read_block(self.next.1).map(Arc::new),
+            Source::Sealed(_, file) => {
+                let bytes = file.footer().blocks[self.next.1].bytes_disk();
+                file.read_block(self.next.1).map(|batch| (Arc::new(batch), bytes))
+            }
         };
-        let batch = batch.map_err(|error| {
+        let (batch, read_bytes) = unit.map_err(|error| {
             let segment = source.segment().id();
             RewriteError::Source { segment, error }
         })?;
+        self.read_bytes += read_bytes;
         self.next.1 += 1;
         let mut goes = None;
         if self.pruning.may_name(batch.time_range_ns()) {
@@ -198,38 +214,51 @@ impl Rewrite {
         Ok(false)
     }
 
+    /// The records of a frame, and how many bytes were read from the disk for them.
     fn frame(
         &self,
         hot: &Arc<HotSegment>,
         place: usize,
         host: &dyn Host,
-    ) -> Result<Arc<Batch>, SegmentError> {
+    ) -> Result<(Arc<Batch>, u64), SegmentError> {
         let position = Position { segment: hot.id, frame: place as u32 };
         if let Some(batch) = self.shared.cache.batch(position) {
-            return Ok(batch);
+            return Ok((batch, 0));
         }
         if let Some(frame) = self.shared.cache.frame(position) {
-            return Ok(Arc::new(host.parse(frame)));
+            return Ok((Arc::new(host.parse(frame)), 0));
         }
         let entry = read(&hot.index).frames[place];
         let file = self.shared.open(hot)?;
-        Ok(Arc::new(host.parse(Arc::new(read_frame(&*file, &hot.path, &entry)?))))
+        let frame = Arc::new(read_frame(&*file, &hot.path, &entry)?);
+        let bytes = frame.bytes().len() as u64;
+        Ok((Arc::new(host.parse(frame)), bytes))
     }
 
-    /// Completes the new file and puts it in the place of its sources.
+    /// Bytes that were read from the disk and written so far.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let written = self.writer.as_ref().map(SealedWriter::end);
+        let written = written.or(self.footer.as_ref().map(|footer| footer.bytes_disk));
+        self.read_bytes + written.unwrap_or(0)
+    }
+
+    /// Ends the new file; removes it when no line was left.
+    fn complete(&mut self) -> Result<(), RewriteError> {
+        let file = self.writer.take().expect("completed once");
+        if self.lines_kept == 0 {
+            drop(file);
+            let _ = self.shared.disk.remove(&self.path);
+            return Ok(());
+        }
+        let footer = file.finish().map_err(target)?;
+        add(&self.shared.counters.sealed_bytes_written, footer.bytes_disk);
+        self.footer = Some(footer);
+        Ok(())
+    }
+
+    /// Puts the new file in the place of its sources.
     pub(crate) fn finish(mut self, writer: &Mutex<Writer>) -> Result<(), RewriteError> {
-        let file = self.writer.take().expect("not finished");
-        let result = match self.lines_kept {
-            0 => {
-                drop(file);
-                let _ = self.shared.disk.remove(&self.path);
-                self.publish(writer, None)
-            }
-            _ => file.finish().map_err(target).and_then(|footer| {
-                add(&self.shared.counters.sealed_bytes_written, footer.bytes_disk);
-                self.publish(writer, Some(&footer))
-            }),
-        };
+        let result = self.publish(writer, self.footer.as_ref());
         if result.is_err() {
             self.abandon(writer);
         } else {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use platform::placement::{self, Role};
 use platform::{Clock, Disk, DiskLock, DiskSpace, LockError};
 use record::Frame;
 
@@ -50,7 +51,10 @@ impl Store {
         let (shared, writer) = (store.shared.clone(), store.writer.clone());
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer::run(&shared, &writer))
+            .spawn(move || {
+                placement::enter(Role::Writer);
+                writer::run(&shared, &writer);
+            })
             .map_err(StoreError::io(&store.shared.config.data_dir, "start the writer for"))?;
         store.turns = Mutex::new(Some(Turns::Thread(thread)));
         Ok((Arc::new(store), report))

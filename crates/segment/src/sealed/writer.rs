@@ -196,7 +196,8 @@ impl SealedWriter {
         }
     }
 
-    fn end(&self) -> u64 {
+    /// Bytes of the file so far, with those that wait to be written together.
+    pub fn end(&self) -> u64 {
         self.written + self.staged as u64
     }
 

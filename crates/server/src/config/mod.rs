@@ -4,6 +4,7 @@
 //! is described in `docs/configuration.md`.
 
 mod nearest;
+mod placement;
 mod raw;
 pub mod units;
 
@@ -20,6 +21,8 @@ use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 use crate::http::BodyLimits;
+pub use placement::Placement;
+use placement::processors;
 pub use raw::RawConfig;
 use raw::RawRetentionRule;
 use units::{parse_bytes, parse_duration};
@@ -47,6 +50,8 @@ pub struct Config {
     pub syslog_udp_sockets: usize,
     /// Seconds east of UTC for syslog times without a zone.
     pub syslog_zone_s: i32,
+    /// How threads share the machine.
+    pub placement: Placement,
     /// The user's rules for types, asked in order before the built-in ones.
     pub types: Vec<TypeRule>,
 }
@@ -98,6 +103,7 @@ impl TryFrom<RawConfig> for Config {
             segment_age_ns: nanoseconds(duration("store.segment_age", &raw.store.segment_age)?),
             backlog_bytes_max: bytes("store.backlog_bytes_max", &raw.store.backlog_bytes_max)?,
             reencode: raw.store.reencode,
+            background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)
         };
         let summary = SummaryConfig {
@@ -151,6 +157,7 @@ impl TryFrom<RawConfig> for Config {
             query,
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
+            placement: raw.placement.placement(processors())?,
             types: raw.types,
         })
     }
@@ -158,6 +165,15 @@ impl TryFrom<RawConfig> for Config {
 
 /// More would only wait for each other: there are 1024 connections.
 const INSERT_REQUESTS_MAX: usize = 1024;
+
+/// Bytes a second; none when off.
+fn background_rate(text: &str) -> Result<Option<u64>> {
+    let key = "placement.background_bytes_per_s_max";
+    let rate = unless_off(text, |text| bytes(key, text))?;
+    ensure!(rate != Some(0), "{key} must be above zero, or off");
+    Ok(rate)
+}
+
 /// Smaller ones would be too many files.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Larger ones make retention, which deletes whole segments, too coarse.
@@ -270,6 +286,10 @@ mod tests {
         check(|c| c.insert.requests_max = 0, "insert.requests_max must be");
         check(|c| c.insert.idle_max = "0s".into(), "insert.idle_max must be");
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
+        check(
+            |c| c.placement.background_bytes_per_s_max = "0MiB".into(),
+            "placement.background_bytes_per_s_max must be above zero",
+        );
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
         check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
         check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be 64 at most");

@@ -10,6 +10,7 @@ use record::TypeRule;
 use serde::{Deserialize, Serialize};
 
 use super::nearest::nearest;
+use super::placement::RawPlacement;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,7 @@ pub struct RawConfig {
     pub query: RawQuery,
     pub summary: RawSummary,
     pub syslog: RawSyslog,
+    pub placement: RawPlacement,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
 }
@@ -115,6 +117,7 @@ impl Default for RawConfig {
             query: RawQuery::default(),
             summary: RawSummary::default(),
             syslog: RawSyslog::default(),
+            placement: RawPlacement::default(),
             types: Vec::new(),
         }
     }

@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use platform::placement::{self, Role};
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
 use query::{Context, ParseError, Permit, Query, QueueError, RunError, State};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::App;
 use super::error::{ApiError, ApiResult};
@@ -201,8 +204,29 @@ pub async fn answer<T: Send + 'static>(
 ) -> ApiResult<T> {
     let client = Client::default();
     let link = client.link();
-    let running = tokio::task::spawn_blocking(move || asked.run(&link, work));
-    running.await.unwrap_or_else(|_| Err(broken()))
+    reading_thread(move || asked.run(&link, work)).await
+}
+
+/// Starts work that reads, on a thread of its own: it gives way to those that take lines and keep them for the rest of its
+/// life, which a thread that is used again must not. As many as there are HTTP connections, of which the queue lets few run.
+pub fn reading_thread<T: Send + 'static>(
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> impl Future<Output = ApiResult<T>> {
+    let (tell, told) = oneshot::channel();
+    let runtime = Handle::current();
+    let placed = move || {
+        placement::enter(Role::Query);
+        let _runtime = runtime.enter();
+        // When it is not taken the client is gone.
+        let _ = tell.send(work());
+    };
+    let thread = std::thread::Builder::new().name("query".to_owned()).spawn(placed);
+    async move {
+        thread.map_err(|error| {
+            ApiError::unavailable(format!("no thread can be started for the query: {error}"))
+        })?;
+        told.await.unwrap_or_else(|_| Err(broken()))
+    }
 }
 
 /// Stands for the client while it waits; when it is dropped before the end, the query is cancelled.
@@ -284,6 +308,6 @@ fn ended(error: &RunError) -> ApiError {
 }
 
 /// 500: the query's thread panicked.
-pub fn broken() -> ApiError {
+fn broken() -> ApiError {
     ApiError::internal("the query ended by a bug; see the server's log")
 }

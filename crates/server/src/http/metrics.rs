@@ -62,6 +62,13 @@ fn text(app: &App) -> String {
             &[],
             lag,
         );
+        out.one(
+            "loginson_parse_panics_total",
+            "counter",
+            "Frames that parsing panicked over, by a bug.",
+            &[],
+            pipeline.parse_panics(),
+        );
         store(&pipeline, &mut out);
     }
     out.0

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::ask::{Asked, Client, Running, broken};
+use super::ask::{Asked, Client, Running, reading_thread};
 use super::error::{ApiError, ApiResult};
 use crate::export::{Encoder, Format, NoLine};
 
@@ -36,7 +36,7 @@ pub async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_MAX);
     let (tell_id, id) = oneshot::channel();
     let (tell_failure, failure) = oneshot::channel();
-    let running = tokio::task::spawn_blocking(move || {
+    let running = reading_thread(move || {
         let encoder = Encoder::new(format);
         let mut writer = Writer { encoder, sender, sent: false, no_line: None };
         let outcome = asked.run(&link, |running| {
@@ -59,7 +59,7 @@ pub async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
     });
     let Some(first) = chunks.recv().await else {
         // It ended without a row.
-        running.await.unwrap_or_else(|_| Err(broken()))?;
+        running.await?;
         return Ok(rows_answer(id.await.ok(), format, Body::empty()));
     };
     let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);

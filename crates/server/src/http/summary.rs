@@ -9,6 +9,7 @@ use axum::{Json, Router};
 use summary::{ChartBuilder, ChartRange, SummaryRow, TypesBuilder};
 
 use super::App;
+use super::ask::reading_thread;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 
@@ -58,7 +59,7 @@ async fn read<T: Send + 'static>(
 ) -> ApiResult<T> {
     let pipeline = app.pipeline()?;
     let place = app.summary_places.clone().acquire_owned().await.expect("never closed");
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = reading_thread(move || {
         let _place = place;
         add(&mut |each| {
             let rows = pipeline.summary_rows(log_type.as_deref(), start_ns, end_ns, each);
@@ -72,9 +73,7 @@ async fn read<T: Send + 'static>(
             })
         })
     });
-    reading.await.unwrap_or_else(|_| {
-        Err(ApiError::internal("reading the summary failed; see the server's log"))
-    })
+    reading.await
 }
 
 fn range(params: &Params) -> ApiResult<(i64, i64)> {

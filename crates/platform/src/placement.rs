@@ -1,0 +1,212 @@
+//! Which thread goes first: priorities for the processor and for the disk, by what a thread does.
+//!
+//! A thread says once, at its start, what it is for ([`enter`]); the levels are those of the table in
+//! `docs/placement.md`. They only order our own threads: nothing is ever raised above what the process was started with,
+//! so no privilege is needed, and a thread that has given way cannot take it back. Work that must not wait any more is
+//! therefore done by another thread ([`Role::Urgent`]).
+//!
+//! The processor: niceness, which Linux keeps per thread, and SCHED_IDLE for what runs in the background. Each step of
+//! niceness is a quarter more or less of the processor where threads compete (sched(7)); what is idle else is taken by
+//! whoever wants it, so nothing here slows a machine that is not full. The disk: ioprio_set(2), which counts where the
+//! scheduler of the disk looks at it (`bfq` at class and level, `mq-deadline` at the class, `none` at nothing).
+//!
+//! Left out: binding threads to processors (the kernel knows better where a cache is warm) and real-time classes (they
+//! need privileges, and a fault in one would stop the machine).
+#![expect(unsafe_code)]
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a thread is for. Those before go before those behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Takes lines from a socket, a file or a request, and makes frames of them.
+    Receiver,
+    /// Appends frames and makes them durable.
+    Writer,
+    /// Keeps files and catalog in order, for the writer not to wait.
+    Keeper,
+    /// Seals, but because it must not wait any more.
+    Urgent,
+    /// Parses what is durable, and counts it in the summary.
+    Parse,
+    /// Answers a question.
+    Query,
+    /// Seals, merges, deletes lines, encodes again.
+    Background,
+}
+
+/// The levels that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priorities {
+    /// Niceness of [`Role::Parse`], 0 to 19.
+    pub parse_nice: u8,
+    /// Niceness of [`Role::Query`], 0 to 19.
+    pub query_nice: u8,
+}
+
+impl Default for Priorities {
+    /// Where the processors are full, parsing gets a thirtieth of one beside a receiver, and a question half of that.
+    fn default() -> Self {
+        Priorities { parse_nice: 15, query_nice: 18 }
+    }
+}
+
+/// Niceness of the background, which has SCHED_IDLE as well: `/proc/stat` then counts its time as `nice`.
+const BACKGROUND_NICE: u8 = 19;
+
+/// Class and level of ioprio_set(2), in the kernel's encoding: the class in the three highest of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DiskPriority(u16);
+
+impl DiskPriority {
+    const IDLE: DiskPriority = DiskPriority(3 << 13);
+
+    /// Level 0 goes first, 7 last.
+    const fn best_effort(level: u16) -> DiskPriority {
+        assert!(level < 8);
+        DiskPriority((2 << 13) | level)
+    }
+}
+
+/// What the kernel is told of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    nice: u8,
+    /// SCHED_IDLE, else SCHED_OTHER.
+    idle: bool,
+    disk: DiskPriority,
+}
+
+impl Role {
+    fn place(self, chosen: &Priorities) -> Place {
+        let place = |nice, disk| Place { nice, idle: false, disk };
+        match self {
+            Role::Receiver => place(0, DiskPriority::best_effort(4)),
+            Role::Writer => place(0, DiskPriority::best_effort(0)),
+            Role::Keeper | Role::Urgent => place(0, DiskPriority::best_effort(2)),
+            Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
+            Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
+            Role::Background => {
+                Place { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
+            }
+        }
+    }
+}
+
+static CHOSEN: OnceLock<Priorities> = OnceLock::new();
+
+/// Sets the levels for all threads that [`enter`] afterwards. The first call counts.
+pub fn choose(priorities: Priorities) {
+    let _ = CHOSEN.set(priorities);
+}
+
+/// Gives the calling thread its priorities, for the rest of its life. What the system refuses (a container may) is
+/// logged once and has no other consequence.
+pub fn enter(role: Role) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let place = role.place(CHOSEN.get_or_init(Priorities::default));
+    if let Err(error) = apply(place)
+        && !REPORTED.swap(true, Ordering::Relaxed)
+    {
+        tracing::warn!("threads have no priorities among each other: {role:?}: {error}");
+    }
+}
+
+fn apply(place: Place) -> io::Result<()> {
+    let nice = rustix::process::getpriority_process(None)?;
+    // Never upwards from what the process was started with.
+    if i32::from(place.nice) > nice {
+        rustix::process::setpriority_process(None, place.nice.into())?;
+    }
+    if place.idle {
+        set_idle()?;
+    }
+    set_disk_priority(place.disk)
+}
+
+/// SCHED_IDLE for the calling thread.
+fn set_idle() -> io::Result<()> {
+    // SAFETY: a structure of plain numbers, for which zero is valid; the static priority of SCHED_IDLE must be 0.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: `param` is a valid structure that lives for the call, which only reads it. Thread 0 is the calling one.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) }.into())
+}
+
+fn set_disk_priority(priority: DiskPriority) -> io::Result<()> {
+    const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+    // SAFETY: ioprio_set takes three integers and touches no memory of ours. Thread 0 is the calling one.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            IOPRIO_WHO_PROCESS,
+            0 as libc::c_int,
+            libc::c_int::from(priority.0),
+        )
+    };
+    checked(result)
+}
+
+fn checked(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Niceness, policy and disk priority of the calling thread.
+    fn found() -> (i32, i32, u16) {
+        let nice = rustix::process::getpriority_process(None).unwrap();
+        // SAFETY: takes an integer and touches no memory; thread 0 is the calling one.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: takes two integers and touches no memory.
+        let disk = unsafe { libc::syscall(libc::SYS_ioprio_get, 1, 0) };
+        (nice, policy, u16::try_from(disk).unwrap())
+    }
+
+    fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(work).join().unwrap()
+    }
+
+    #[test]
+    fn each_thread_has_its_own_priorities_and_the_others_keep_theirs() {
+        let before = found();
+        let base = before.0;
+        for (role, nice, policy, disk) in [
+            (Role::Receiver, 0, libc::SCHED_OTHER, 2 << 13 | 4),
+            (Role::Writer, 0, libc::SCHED_OTHER, 2 << 13),
+            (Role::Keeper, 0, libc::SCHED_OTHER, 2 << 13 | 2),
+            (Role::Urgent, 0, libc::SCHED_OTHER, 2 << 13 | 2),
+            (Role::Parse, 15, libc::SCHED_OTHER, 2 << 13 | 4),
+            (Role::Query, 18, libc::SCHED_OTHER, 2 << 13 | 5),
+            (Role::Background, 19, libc::SCHED_IDLE, 3 << 13),
+        ] {
+            let there = in_thread(move || {
+                enter(role);
+                found()
+            });
+            assert_eq!(there, (nice.max(base), policy, disk), "{role:?}");
+        }
+        assert_eq!(found(), before);
+    }
+
+    #[test]
+    fn a_thread_that_gave_way_stays_so() {
+        let (nice, ..) = in_thread(|| {
+            apply(Place { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
+            enter(Role::Writer);
+            found()
+        });
+        assert!(nice >= 10);
+    }
+
+    #[test]
+    fn chosen_levels_are_used() {
+        let chosen = Priorities { parse_nice: 3, query_nice: 4 };
+        assert_eq!(Role::Parse.place(&chosen).nice, 3);
+        assert_eq!(Role::Query.place(&chosen).nice, 4);
+        assert_eq!(Role::Background.place(&chosen).nice, BACKGROUND_NICE);
+    }
+}

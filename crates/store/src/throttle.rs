@@ -1,0 +1,88 @@
+//! How fast the background reads and writes while lines come in.
+//!
+//! A disk does not know that one of its users must not wait; where its scheduler ignores priorities (most NVMe disks have
+//! none) a rewrite that reads and writes as fast as it can makes syncs of ingest late. So while ingest is busy the
+//! background keeps to a rate: behind each step it waits as long as its bytes take at that rate. Where nothing comes in it
+//! is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)).
+//!
+//! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a second, not over less.
+
+/// Ingest is busy when so many bytes a second are committed: above that, what it writes is more than the syncs of a
+/// quiet system.
+const BUSY_BYTES_PER_S: u64 = 8 << 20;
+/// Over which time ingest is looked at, nanoseconds.
+const WINDOW_NS: u64 = 1_000_000_000;
+/// The longest pause, nanoseconds: whatever was charged, the rate is looked at again.
+const PAUSE_NS_MAX: u64 = 1_000_000_000;
+
+/// Counts what the background reads and writes, and says how long it is to wait.
+pub(crate) struct Throttle {
+    /// None: no limit.
+    bytes_per_s: Option<u64>,
+    /// Until when the bytes charged so far take, monotonic nanoseconds.
+    due_ns: u64,
+    /// Since when ingest is looked at, and what was committed by then.
+    window: (u64, u64),
+    busy: bool,
+}
+
+impl Throttle {
+    pub(crate) fn new(bytes_per_s: Option<u64>) -> Self {
+        assert!(bytes_per_s != Some(0), "checked by the configuration");
+        Throttle { bytes_per_s, due_ns: 0, window: (0, 0), busy: false }
+    }
+
+    /// Takes down bytes that were read or written until `now_ns` (monotonic).
+    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let takes_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+        let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
+        self.due_ns = self.due_ns.max(now_ns).saturating_add(takes_ns);
+    }
+
+    /// How long the background is to wait at `now_ns` (monotonic), nanoseconds; `committed_bytes` is what ingest wrote
+    /// since the start.
+    pub(crate) fn pause_ns(&mut self, now_ns: u64, committed_bytes: u64) -> u64 {
+        let (since_ns, before) = self.window;
+        let elapsed_ns = now_ns.saturating_sub(since_ns);
+        if elapsed_ns >= WINDOW_NS {
+            let bytes = u128::from(committed_bytes.saturating_sub(before)) * 1_000_000_000;
+            self.busy = bytes / u128::from(elapsed_ns) >= u128::from(BUSY_BYTES_PER_S);
+            self.window = (now_ns, committed_bytes);
+        }
+        if !self.busy {
+            self.due_ns = now_ns;
+        }
+        self.due_ns.saturating_sub(now_ns).min(PAUSE_NS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_rate_holds_while_ingest_is_busy() {
+        let mut throttle = Throttle::new(Some(100 << 20));
+        assert_eq!(throttle.pause_ns(S, BUSY_BYTES_PER_S), 0, "busy from here on");
+        throttle.charge(50 << 20, S);
+        assert_eq!(throttle.pause_ns(S, BUSY_BYTES_PER_S), S / 2);
+        assert_eq!(throttle.pause_ns(S + S / 4, BUSY_BYTES_PER_S), S / 4);
+        throttle.charge(50 << 20, S + S / 4);
+        assert_eq!(throttle.pause_ns(S + S / 4, BUSY_BYTES_PER_S), S / 4 + S / 2);
+        assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), 0);
+        throttle.charge(1 << 40, 2 * S);
+        assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), PAUSE_NS_MAX);
+    }
+
+    #[test]
+    fn nothing_is_held_back_while_little_comes_in() {
+        for (limit, committed) in [(Some(1), BUSY_BYTES_PER_S - 1), (None, u64::MAX)] {
+            let mut throttle = Throttle::new(limit);
+            throttle.charge(1 << 40, 0);
+            assert_eq!(throttle.pause_ns(S, committed), 0, "{limit:?}");
+        }
+    }
+}
