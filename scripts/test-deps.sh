@@ -10,6 +10,9 @@ need() { # need COMMAND PACKAGE
 }
 need logger bsdutils
 need rsyslogd rsyslog
+[ -n "$(ls /usr/lib/*/rsyslog/lmnsd_gtls.so 2>/dev/null)" ] || packages+=(rsyslog-gnutls)
+[ -n "$(ls /usr/lib/*/rsyslog/lmnsd_ossl.so 2>/dev/null)" ] || packages+=(rsyslog-openssl)
+need openssl openssl
 need curl curl
 need zstd zstd
 need gzip gzip

@@ -23,6 +23,8 @@ pub enum SourceKind {
     SyslogUdp,
     /// Syslog over TCP.
     SyslogTcp,
+    /// Syslog over TLS.
+    SyslogTls,
     /// HTTP requests.
     Http,
     /// Rows made by Loginson itself.
@@ -31,14 +33,20 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All of them, in the order of display.
-    pub const ALL: [SourceKind; 4] =
-        [SourceKind::SyslogUdp, SourceKind::SyslogTcp, SourceKind::Http, SourceKind::Internal];
+    pub const ALL: [SourceKind; 5] = [
+        SourceKind::SyslogUdp,
+        SourceKind::SyslogTcp,
+        SourceKind::SyslogTls,
+        SourceKind::Http,
+        SourceKind::Internal,
+    ];
 
     /// The name in metrics and the API.
     pub fn name(self) -> &'static str {
         match self {
             SourceKind::SyslogUdp => "syslog_udp",
             SourceKind::SyslogTcp => "syslog_tcp",
+            SourceKind::SyslogTls => "syslog_tls",
             SourceKind::Http => "http",
             SourceKind::Internal => "internal",
         }
@@ -49,6 +57,7 @@ impl SourceKind {
         match self {
             SourceKind::SyslogUdp => "syslog over UDP",
             SourceKind::SyslogTcp => "syslog over TCP",
+            SourceKind::SyslogTls => "syslog over TLS",
             SourceKind::Http => "HTTP",
             SourceKind::Internal => "Loginson itself",
         }
@@ -129,6 +138,10 @@ pub struct SourceCounters {
     pub connections_refused: AtomicU64,
     /// Connections closed because nothing came for too long, or their handshake came to no end.
     pub connections_timed_out: AtomicU64,
+    /// TLS connections that ended without `close_notify`.
+    pub connections_truncated: AtomicU64,
+    /// TLS handshakes that failed.
+    pub handshakes_failed: AtomicU64,
     dropped: [Drops; DropReason::ALL.len()],
 }
 
@@ -186,6 +199,8 @@ impl SourceCounters {
             connections_open: self.connections_open.load(Relaxed),
             connections_refused: self.connections_refused.load(Relaxed),
             connections_timed_out: self.connections_timed_out.load(Relaxed),
+            connections_truncated: self.connections_truncated.load(Relaxed),
+            handshakes_failed: self.handshakes_failed.load(Relaxed),
         }
     }
 }
@@ -202,6 +217,8 @@ pub struct SourceCounts {
     pub connections_open: u64,
     pub connections_refused: u64,
     pub connections_timed_out: u64,
+    pub connections_truncated: u64,
+    pub handshakes_failed: u64,
     dropped: [DropCounts; DropReason::ALL.len()],
 }
 

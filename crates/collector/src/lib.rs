@@ -16,6 +16,7 @@ pub mod intake;
 pub mod stream;
 pub mod tcp;
 pub mod ticket;
+pub mod tls;
 pub mod udp;
 
 mod kernel_drops;
@@ -32,4 +33,5 @@ pub use source::SourceError;
 pub use stream::TcpConfig;
 pub use tcp::TcpSource;
 pub use ticket::Ticket;
+pub use tls::{ClientCertificates, Credentials, TlsError, TlsFiles, TlsSource, TlsStatus};
 pub use udp::{UdpConfig, UdpSource};

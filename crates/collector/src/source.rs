@@ -182,6 +182,11 @@ impl LogLimit {
         self.passed = Some(Instant::now());
         Some(std::mem::take(&mut self.held_back))
     }
+
+    /// Whether the next message may be logged, and none was held back.
+    pub fn is_idle(&self) -> bool {
+        self.held_back == 0 && self.passed.is_none_or(|passed| passed.elapsed() >= LOG_INTERVAL)
+    }
 }
 
 #[cfg(test)]

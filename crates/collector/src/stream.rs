@@ -29,6 +29,7 @@ use crate::source::{SourceError, SourceThread, StopSignal};
 
 mod receiver;
 
+pub(crate) use receiver::READ_BYTES_MIN;
 use receiver::Receiver;
 
 /// Connections open at once, unless configured otherwise. One beyond is closed at once and counted.
@@ -95,6 +96,11 @@ pub(crate) trait Accept: Send + Sync + 'static {
     /// The connections it makes.
     type Stream: Stream;
 
+    /// Whether another connection may be made now. While it may not, connections wait in the kernel.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Makes a connection of a socket that does not block. An error is logged, and the socket closed.
     fn open(&self, socket: TcpStream, sender: SocketAddr) -> io::Result<Self::Stream>;
 }
@@ -104,10 +110,16 @@ pub(crate) trait Stream: Send + 'static {
     /// Whether there is a handshake, so that [`Stream::is_established`] has to be asked.
     const HAS_HANDSHAKE: bool = false;
 
-    /// Reads into `into`, which is not empty. 0: the sender has ended the stream. Fewer bytes than `into` holds: at
-    /// present there is no more, and the socket's next event says when there is (at the end of the stream there may
-    /// be none; the caller then reads on). Nothing there: [`io::ErrorKind::WouldBlock`].
+    /// Reads into `into`, which has room for [`READ_BYTES_MIN`] bytes at least. 0: the sender has ended the stream.
+    /// Unless it [has more](Stream::has_more) then, there is no more at present, and the socket's next event says when
+    /// there is (at the end of the stream there may be none; the caller then reads on). Nothing there:
+    /// [`io::ErrorKind::WouldBlock`]. Nothing of a line came, and there may be more: [`io::ErrorKind::Interrupted`].
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Whether there may be more after a read of `bytes` into `asked`, without an event of the socket.
+    fn has_more(&self, bytes: usize, asked: usize) -> bool {
+        bytes == asked
+    }
 
     /// The socket, to be registered for events.
     fn socket(&mut self) -> &mut TcpStream;

@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use collector::{
-    Accounting, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind, Ticket,
+    Accounting, Credentials, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind,
+    Ticket,
 };
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
@@ -299,6 +300,19 @@ impl Pipeline {
     /// Where lines are listened for.
     pub fn listeners(&self) -> Vec<Listener> {
         lock(&self.sources).listeners()
+    }
+
+    /// The certificate of syslog over TLS; none when that is off.
+    pub fn credentials(&self) -> Option<Arc<Credentials>> {
+        lock(&self.sources).credentials()
+    }
+
+    /// Reads files anew that can change while we run: certificates. Blocks on the disk.
+    pub fn reload(&self) {
+        match self.credentials() {
+            Some(credentials) => _ = credentials.reload(),
+            None => tracing::info!("there is nothing to read anew: TLS is off"),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
 async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let mut signals = Signals::new()?;
+    let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
@@ -56,6 +57,8 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
         write_ready_file(&file, &addresses(address, &pipeline.listeners()))?;
     }
 
+    tokio::spawn(reload_on(hangup, Arc::clone(&pipeline)));
+
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
     tokio::spawn(async move {
@@ -70,6 +73,17 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     stopped.await.context("stopping the pipeline failed")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads certificates anew whenever the signal comes.
+async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>) {
+    while hangup.recv().await.is_some() {
+        let pipeline = Arc::clone(&pipeline);
+        let reloaded = tokio::task::spawn_blocking(move || pipeline.reload());
+        if let Err(error) = reloaded.await {
+            tracing::error!("SIGHUP: {error}");
+        }
+    }
 }
 
 async fn bind(config: &Config) -> Result<TcpListener> {

@@ -9,7 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
-use collector::{Accounting, Deliver, SourceKind, TcpConfig, TcpSource, UdpConfig, UdpSource};
+use collector::{
+    Accounting, Credentials, Deliver, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig,
+    UdpSource,
+};
 use platform::Clock;
 
 use crate::config::Config;
@@ -32,6 +35,7 @@ pub type Listener = (SourceKind, Option<SocketAddr>);
 pub struct Sources {
     udp: Option<UdpSource>,
     tcp: Option<TcpSource>,
+    tls: Option<TlsSource>,
 }
 
 impl Sources {
@@ -51,6 +55,18 @@ impl Sources {
             let tcp_config = TcpConfig::default();
             sources.tcp = Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?);
         }
+        if let Some(tls) = &config.syslog_tls {
+            let (deliver, accounting, clock) = with();
+            let credentials = Credentials::load(tls.files.clone(), Arc::clone(&clock))?;
+            sources.tls = Some(TlsSource::start(
+                tls.listen,
+                TcpConfig::default(),
+                credentials,
+                deliver,
+                accounting,
+                clock,
+            )?);
+        }
         for (kind, address) in sources.listeners() {
             if let Some(address) = address {
                 tracing::info!("{} at {address}", kind.title());
@@ -64,7 +80,13 @@ impl Sources {
         vec![
             (SourceKind::SyslogUdp, self.udp.as_ref().map(UdpSource::local_addr)),
             (SourceKind::SyslogTcp, self.tcp.as_ref().map(TcpSource::local_addr)),
+            (SourceKind::SyslogTls, self.tls.as_ref().map(TlsSource::local_addr)),
         ]
+    }
+
+    /// The certificate of syslog over TLS; none when that is off.
+    pub fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.tls.as_ref().map(|tls| Arc::clone(tls.credentials()))
     }
 }
 

@@ -40,7 +40,7 @@ use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal, canonical};
 /// Bytes read of one connection before it is another's turn.
 const READ_BYTES_MAX: usize = 256 << 10;
 /// Room that a read has at least. A frame with less left is finished.
-const READ_BYTES_MIN: usize = 64 << 10;
+pub(crate) const READ_BYTES_MIN: usize = 64 << 10;
 /// Bytes read of connections that were not emptied before, between two looks at what else has come.
 const ROUND_BYTES: usize = 4 << 20;
 /// Events taken from the kernel at once. It keeps what is beyond for the next look.
@@ -244,6 +244,10 @@ impl<A: Accept> Receiver<A> {
             return;
         }
         for _ in 0..ACCEPTS_MAX {
+            if !self.shared.accept.has_room() {
+                self.accept_at = Some(self.now + ACCEPT_RETRY);
+                return;
+            }
             match self.listener.as_ref().expect("this thread accepts").accept() {
                 Ok((socket, sender)) => self.place(socket, canonical(sender)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -397,7 +401,7 @@ impl<A: Accept> Receiver<A> {
             return Ok(Progress::Closed);
         }
         connection.active = self.now;
-        let has_more = bytes == room || connection.is_ending;
+        let has_more = connection.stream.has_more(bytes, room) || connection.is_ending;
         if self.carried_bytes > self.carried_bytes_max {
             self.cut_longest();
         }

@@ -2,7 +2,9 @@
 
 #![allow(missing_docs)]
 
+mod authority;
 mod intake;
 mod recorder;
 mod tcp;
+mod tls;
 mod udp;

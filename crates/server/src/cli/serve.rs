@@ -31,6 +31,21 @@ pub struct ServeArgs {
     /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
     syslog_tcp_listen: Option<String>,
+    /// Address of syslog over TLS, or off [default: 127.0.0.1:6514 when there is a certificate]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TLS_LISTEN")]
+    syslog_tls_listen: Option<String>,
+    /// Certificate of the server for TLS, then those that lead to its CA
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_CERTIFICATE")]
+    tls_certificate: Option<String>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_KEY")]
+    tls_key: Option<String>,
+    /// CA of the certificates that senders show
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_TLS_CLIENT_CA")]
+    tls_client_ca: Option<String>,
+    /// Whether senders show a certificate: off, optional or required [default: off]
+    #[arg(long, value_name = "WHETHER", env = "LOGINSON_TLS_CLIENT_CERTIFICATES")]
+    tls_client_certificates: Option<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
@@ -49,6 +64,12 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    raw.syslog_tls_listen = args.syslog_tls_listen.unwrap_or(raw.syslog_tls_listen);
+    raw.tls.certificate = args.tls_certificate.unwrap_or(raw.tls.certificate);
+    raw.tls.key = args.tls_key.unwrap_or(raw.tls.key);
+    raw.tls.client_ca = args.tls_client_ca.unwrap_or(raw.tls.client_ca);
+    raw.tls.client_certificates =
+        args.tls_client_certificates.unwrap_or(raw.tls.client_certificates);
     let config = Config::try_from(raw)?;
     log::start();
     server::run(config, args.ready_file)

@@ -6,6 +6,7 @@
 mod nearest;
 mod placement;
 mod raw;
+mod tls;
 pub mod units;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -25,6 +26,7 @@ pub use placement::Placement;
 use placement::processors;
 pub use raw::RawConfig;
 use raw::RawRetentionRule;
+pub use tls::SyslogTls;
 use units::{parse_bytes, parse_duration};
 
 /// A configuration that makes sense.
@@ -38,6 +40,8 @@ pub struct Config {
     pub syslog_udp_listen: Option<SocketAddr>,
     /// Address of syslog over TCP; none when off.
     pub syslog_tcp_listen: Option<SocketAddr>,
+    /// Syslog over TLS; none when off.
+    pub syslog_tls: Option<SyslogTls>,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
     /// Limits of requests that bring lines.
@@ -152,6 +156,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
+            syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             store,
             insert,
             query,

@@ -20,6 +20,8 @@ pub struct RawConfig {
     pub http_listen: String,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
+    pub syslog_tls_listen: String,
+    pub tls: RawTls,
     pub retention: RawRetention,
     pub store: RawStore,
     pub insert: RawInsert,
@@ -29,6 +31,16 @@ pub struct RawConfig {
     pub placement: RawPlacement,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
+}
+
+/// `[tls]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawTls {
+    pub certificate: String,
+    pub key: String,
+    pub client_ca: String,
+    pub client_certificates: String,
 }
 
 /// `[retention]`
@@ -111,6 +123,8 @@ impl Default for RawConfig {
             http_listen: "127.0.0.1:9514".into(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
+            syslog_tls_listen: "auto".into(),
+            tls: RawTls::default(),
             retention: RawRetention::default(),
             store: RawStore::default(),
             insert: RawInsert::default(),
@@ -119,6 +133,17 @@ impl Default for RawConfig {
             syslog: RawSyslog::default(),
             placement: RawPlacement::default(),
             types: Vec::new(),
+        }
+    }
+}
+
+impl Default for RawTls {
+    fn default() -> Self {
+        RawTls {
+            certificate: "off".into(),
+            key: "off".into(),
+            client_ca: "off".into(),
+            client_certificates: "off".into(),
         }
     }
 }

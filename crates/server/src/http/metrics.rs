@@ -12,7 +12,7 @@ use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use collector::{DropCounts, DropReason, SourceCounts, SourceKind};
+use collector::{DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use query::State;
 use store::{StoreState, StoreStats};
 
@@ -70,6 +70,9 @@ fn text(app: &App) -> String {
             pipeline.parse_panics(),
         );
         store(&pipeline, &mut out);
+        if let Some(credentials) = pipeline.credentials() {
+            tls(&credentials.status(), &mut out);
+        }
     }
     out.0
 }
@@ -113,6 +116,15 @@ fn ingest(app: &App, out: &mut Text) {
         "Connections closed because nothing came for too long.",
         |c| c.connections_timed_out,
     );
+    each(
+        "loginson_connections_truncated_total",
+        "counter",
+        "TLS connections that ended without close_notify.",
+        |c| c.connections_truncated,
+    );
+    each("loginson_tls_handshakes_failed_total", "counter", "TLS handshakes that failed.", |c| {
+        c.handshakes_failed
+    });
     let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
         out.head(name, "counter", help);
         for (source, counts) in &sources {
@@ -137,6 +149,30 @@ fn ingest(app: &App, out: &mut Text) {
     for (socket, drops) in app.accounting.udp_sockets.counts().enumerate() {
         out.sample(name, &[("socket", &socket.to_string())], drops);
     }
+}
+
+fn tls(status: &TlsStatus, out: &mut Text) {
+    out.one(
+        "loginson_tls_certificate_expires_seconds",
+        "gauge",
+        "When the TLS certificate expires, Unix time.",
+        &[],
+        status.expires_s,
+    );
+    out.one(
+        "loginson_tls_reloads_total",
+        "counter",
+        "Times that changed certificate files were read and used.",
+        &[],
+        status.reloads,
+    );
+    out.one(
+        "loginson_tls_reload_failures_total",
+        "counter",
+        "Times that they could not be used, so that what was in use stayed.",
+        &[],
+        status.reload_failures,
+    );
 }
 
 fn queries(app: &App, out: &mut Text) {

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use collector::{Accounting, DropCounts, DropReason, SourceKind};
+use collector::{Accounting, DropCounts, DropReason, SourceKind, TlsStatus};
 use query::time::format_time;
 use serde_json::{Map, Value, json};
 use store::StoreState;
@@ -69,6 +69,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parse_lag_lines()),
         "recovery": pipeline.as_ref().map_or("", |pipeline| pipeline.recovery()),
         "listeners": addresses(app.address, &listeners),
+        "tls": pipeline.as_ref().and_then(|pipeline| pipeline.credentials()).map(|c| tls(&c.status())),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });
     (StatusCode::OK, Json(body)).into_response()
@@ -92,11 +93,23 @@ fn ingest(accounting: &Accounting) -> Vec<Value> {
             "connections_total": counts.connections_total,
             "connections_open": counts.connections_open,
             "connections_refused": counts.connections_refused,
+            "connections_truncated": counts.connections_truncated,
+            "handshakes_failed": counts.handshakes_failed,
             "dropped": by_reason(|drops| drops.lines),
             "dropped_bytes": by_reason(|drops| drops.bytes),
         })
     });
     sources.collect()
+}
+
+fn tls(status: &TlsStatus) -> Value {
+    json!({
+        "certificate_expires": format_time(status.expires_s.saturating_mul(SECOND_NS)),
+        "certificate_loaded": format_time(status.loaded_ns),
+        "reloads": status.reloads,
+        "reload_failures": status.reload_failures,
+        "error": status.error,
+    })
 }
 
 fn store(app: &App, pipeline: &Pipeline) -> Value {

@@ -1,0 +1,543 @@
+//! What a TLS server shows and believes: its certificate and key, and whose client certificates it accepts. Read from
+//! PEM files (RFC 7468), and read again while connections go on.
+//!
+//! Invariants: what is in use was read as a whole and fits together. When the files do not, what was in use before
+//! stays, and the status says why. A connection keeps what was in use when it began; sessions are resumed only
+//! under the credentials they began under, so that nobody gets in by a CA that is no longer believed.
+//!
+//! Decided:
+//! - The files are looked at every [`LOOK_INTERVAL`], and read when they have changed and rested for one interval:
+//!   programs that renew certificates write one file after the other. [`Credentials::reload`] reads them at once.
+//! - TLS 1.3 sessions are not resumed. Tickets for that are sent by the server when the handshake is over; syslog
+//!   senders never read, and the kernel of a sender that closes with unread bytes throws away what it has not sent
+//!   yet. TLS 1.2 resumes within the handshake, from a cache of [`SESSIONS_MAX`].
+//! - No ALPN: RFC 5425 has none.
+//!
+//! Left out: revocation lists, OCSP stapling, encrypted keys, keys in hardware, several names with a certificate each.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use platform::Clock;
+use rustls::pki_types::pem::{PemObject, SectionKind};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ServerSessionMemoryCache, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+
+use super::validity::not_after_s;
+
+/// How often the files are looked at.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Sessions of TLS 1.2 that can be resumed. Beyond, the oldest is forgotten and its sender negotiates anew.
+const SESSIONS_MAX: usize = 1024;
+/// A file larger than this is not read: it is something else.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// A certificate that is valid for less than this is warned of when it is read.
+const EXPIRES_SOON_S: i64 = 14 * 86_400;
+
+/// The files of a TLS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, then those that lead to its CA.
+    pub certificate: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
+    /// What is asked of clients.
+    pub clients: ClientCertificates,
+}
+
+/// Whether senders show a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// None is asked for.
+    Off,
+    /// One is asked for; a sender that shows none is let in, one that shows a wrong one is not.
+    Optional {
+        /// Certificates of the CAs that are believed.
+        ca: PathBuf,
+    },
+    /// A sender that shows none is refused.
+    Required {
+        /// Certificates of the CAs that are believed.
+        ca: PathBuf,
+    },
+}
+
+/// Why files cannot be used for TLS. No message contains anything of a key.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// Not there, or not a file that can be read.
+    #[error("cannot read {}, the {what}: {error}; correct the path in {setting}", path.display())]
+    Unreadable {
+        /// What it would be.
+        what: &'static str,
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There, but not for us.
+    #[error(
+        "may not read {}, the {what}: the user that Loginson runs as needs the right to read it and to enter its \
+         directories; for example chgrp it to that user's group and chmod 640", path.display()
+    )]
+    Forbidden {
+        /// What it would be.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Without what it should hold.
+    #[error(
+        "there is no {what} in {}: a PEM file with a line '-----BEGIN {label}-----' is expected{remedy}",
+        path.display()
+    )]
+    NotInside {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The label of the PEM section.
+        label: &'static str,
+        /// What to do, beginning with a separator; empty when there is no better hint.
+        remedy: String,
+    },
+    /// PEM that is damaged.
+    #[error("{}, the {what}, is damaged: {error}; copy it anew", path.display())]
+    Damaged {
+        /// What it would be.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: String,
+    },
+    /// The key is of another certificate.
+    #[error(
+        "the key in {} does not belong to the first certificate in {}: `openssl pkey -pubout -in KEY` and \
+         `openssl x509 -noout -pubkey -in CERTIFICATE` must print the same; the server's own certificate comes \
+         first, before those of its CA", key.display(), certificate.display()
+    )]
+    KeyMismatch {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+    },
+    /// The TLS library takes neither certificate nor key so.
+    #[error(
+        "the certificate in {} with the key in {} cannot be used: {error}; certificates of version 3 with keys of \
+         RSA (2048 bits or more), ECDSA (P-256, P-384) and Ed25519 can", certificate.display(), key.display()
+    )]
+    Unusable {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// What the library said.
+        error: String,
+    },
+    /// A CA's certificate cannot be used.
+    #[error("a certificate in {}, the client CA, cannot be used: {error}", path.display())]
+    UnusableCa {
+        /// The file.
+        path: PathBuf,
+        /// What the library said.
+        error: String,
+    },
+}
+
+/// How the credentials are, to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsStatus {
+    /// When the certificate expires, or the first of those that lead to its CA: seconds since 1970.
+    pub expires_s: i64,
+    /// When what is in use was read: nanoseconds since 1970.
+    pub loaded_ns: i64,
+    /// Times that files were read anew and used.
+    pub reloads: u64,
+    /// Times that files were read anew and could not be used.
+    pub reload_failures: u64,
+    /// Why the files as they are now cannot be used, if so.
+    pub error: Option<String>,
+}
+
+/// Credentials in use.
+pub struct Credentials {
+    files: TlsFiles,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+struct State {
+    config: Arc<ServerConfig>,
+    status: TlsStatus,
+    /// The files as they were when they were read.
+    read: Stamps,
+    /// The files as they were when they were looked at.
+    seen: Stamps,
+}
+
+/// What tells that a file is another than before. `None` for one that is not there.
+type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
+
+impl Credentials {
+    /// Reads the files.
+    pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Credentials>, TlsError> {
+        // Looked at before they are read: what changes in between is seen the next time.
+        let stamps = files.stamps();
+        let (config, expires_s) = files.read()?;
+        let status = TlsStatus {
+            expires_s,
+            loaded_ns: clock.now_ns(),
+            reloads: 0,
+            reload_failures: 0,
+            error: None,
+        };
+        let state = State { config: Arc::new(config), status, read: stamps.clone(), seen: stamps };
+        let credentials = Credentials { files, clock, state: Mutex::new(state) };
+        credentials.warn_of_expiry(expires_s);
+        Ok(Arc::new(credentials))
+    }
+
+    /// For a connection that begins now.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.lock().config)
+    }
+
+    /// How they are.
+    pub fn status(&self) -> TlsStatus {
+        self.lock().status.clone()
+    }
+
+    /// Reads the files now. When they cannot be used, what was in use stays. Returns whether they are used.
+    pub fn reload(&self) -> bool {
+        let stamps = self.files.stamps();
+        let read = self.files.read();
+        let mut state = self.lock();
+        (state.read, state.seen) = (stamps.clone(), stamps);
+        let expires_s = match read {
+            Ok((config, expires_s)) => {
+                state.config = Arc::new(config);
+                let status = &mut state.status;
+                (status.expires_s, status.loaded_ns) = (expires_s, self.clock.now_ns());
+                status.reloads += 1;
+                status.error = None;
+                expires_s
+            }
+            Err(error) => {
+                state.status.reload_failures += 1;
+                state.status.error = Some(error.to_string());
+                drop(state);
+                tracing::error!(
+                    "the TLS certificate in use stays, as the new one cannot be used: {error}"
+                );
+                return false;
+            }
+        };
+        drop(state);
+        tracing::info!(certificate = %self.files.certificate.display(), "TLS certificate read anew");
+        self.warn_of_expiry(expires_s);
+        true
+    }
+
+    /// Reads the files if they have changed, and not since the last look.
+    pub(crate) fn look(&self) {
+        let stamps = self.files.stamps();
+        let mut state = self.lock();
+        let (changed, rests) = (stamps != state.read, stamps == state.seen);
+        state.seen = stamps;
+        drop(state);
+        if changed && rests {
+            self.reload();
+        }
+    }
+
+    fn warn_of_expiry(&self, expires_s: i64) {
+        let left_s = expires_s - self.clock.now_ns() / 1_000_000_000;
+        let certificate = self.files.certificate.display();
+        if left_s <= 0 {
+            tracing::error!(%certificate, "the TLS certificate has expired; senders that check it will not connect");
+        } else if left_s < EXPIRES_SOON_S {
+            tracing::warn!(%certificate, days_left = left_s / 86_400, "the TLS certificate expires soon");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics")
+    }
+}
+
+impl TlsFiles {
+    /// The library's configuration and when the certificates expire.
+    fn read(&self) -> Result<(ServerConfig, i64), TlsError> {
+        let chain = certificates(&self.certificate, "certificate", "tls.certificate")?;
+        let key = private_key(&self.key)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let unusable = |error: String| {
+            let (certificate, key) = (self.certificate.clone(), self.key.clone());
+            TlsError::Unusable { certificate, key, error }
+        };
+        let expires_s = chain.iter().map(|der| not_after_s(der)).min().flatten();
+        let expires_s =
+            expires_s.ok_or_else(|| unusable("it is not an X.509 certificate".into()))?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(error.to_string()))?;
+        let builder = match self.clients.ca() {
+            None => builder.with_no_client_auth(),
+            Some(ca) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider);
+                let verifier = match &self.clients {
+                    ClientCertificates::Required { .. } => verifier,
+                    _ => verifier.allow_unauthenticated(),
+                };
+                builder.with_client_cert_verifier(verifier.build().map_err(
+                    |error: VerifierBuilderError| TlsError::UnusableCa {
+                        path: ca.to_owned(),
+                        error: error.to_string(),
+                    },
+                )?)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch {
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+            },
+            error => unusable(error.to_string()),
+        })?;
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+        config.send_tls13_tickets = 0;
+        Ok((config, expires_s))
+    }
+
+    fn stamps(&self) -> Stamps {
+        let files = [Some(self.certificate.as_path()), Some(self.key.as_path()), self.clients.ca()];
+        let stamp = |m: Metadata| (m.ino(), m.size(), m.mtime(), m.mtime_nsec());
+        files.into_iter().flatten().map(|file| file.metadata().ok().map(stamp)).collect()
+    }
+}
+
+impl ClientCertificates {
+    fn ca(&self) -> Option<&Path> {
+        match self {
+            ClientCertificates::Off => None,
+            ClientCertificates::Optional { ca } | ClientCertificates::Required { ca } => Some(ca),
+        }
+    }
+}
+
+/// The certificates in a file, one at least.
+fn certificates(
+    path: &Path,
+    what: &'static str,
+    setting: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read_file(path, what, setting)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| damaged(path, what, &error))?;
+    if found.is_empty() {
+        let remedy = match text.first() {
+            // The first byte of DER.
+            Some(0x30) => {
+                "; convert it with `openssl x509 -inform der -in FILE -out FILE.pem`".into()
+            }
+            _ => other_section(&text),
+        };
+        return Err(TlsError::NotInside { what, path: path.into(), label: "CERTIFICATE", remedy });
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let what = "private key";
+    let text = read_file(path, what, "tls.key")?;
+    if let Some(key) = PrivateKeyDer::pem_slice_iter(&text).next() {
+        return key.map_err(|error| damaged(path, what, &error));
+    }
+    let is_encrypted = text.windows(21).any(|window| window == b"ENCRYPTED PRIVATE KEY");
+    let remedy = match text.first() {
+        _ if is_encrypted => {
+            "; it is encrypted, and nobody is there to be asked for the password: store it \
+             decrypted, with `openssl pkey -in FILE -out FILE.pem`, readable by Loginson alone"
+                .into()
+        }
+        Some(0x30) => "; convert it with `openssl pkey -inform der -in FILE -out FILE.pem`".into(),
+        _ => other_section(&text),
+    };
+    Err(TlsError::NotInside { what, path: path.into(), label: "PRIVATE KEY", remedy })
+}
+
+/// The certificates of CAs in a file.
+fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, "client CA", "tls.client_ca")? {
+        roots.add(certificate).map_err(|error| TlsError::UnusableCa {
+            path: path.into(),
+            error: error.to_string(),
+        })?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn read_file(path: &Path, what: &'static str, setting: &'static str) -> Result<Vec<u8>, TlsError> {
+    let read = || {
+        let metadata = path.metadata()?;
+        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+            return Err(io::Error::other("it is not a file of certificates or keys"));
+        }
+        if what == "private key" && metadata.mode() & 0o004 != 0 {
+            tracing::warn!("everybody may read the private key {}; chmod 640 it", path.display());
+        }
+        std::fs::read(path)
+    };
+    read().map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => TlsError::Forbidden { what, path: path.into() },
+        _ => TlsError::Unreadable { what, setting, path: path.into(), error },
+    })
+}
+
+/// Names what a file holds instead, without its content.
+fn other_section(text: &[u8]) -> String {
+    let sections: Result<Vec<(SectionKind, Vec<u8>)>, _> =
+        PemObject::pem_slice_iter(text).collect();
+    match sections.ok().and_then(|sections| sections.first().map(|section| section.0)) {
+        Some(SectionKind::Certificate) => "; it holds a certificate".into(),
+        Some(kind) => format!("; it holds something else ({kind:?})"),
+        None => String::new(),
+    }
+}
+
+fn damaged(path: &Path, what: &'static str, error: &rustls::pki_types::pem::Error) -> TlsError {
+    use rustls::pki_types::pem::Error;
+    // What the library would print may be a line of the key.
+    let error = match error {
+        Error::MissingSectionEnd { .. } => "a section has no end",
+        Error::Base64Decode(_) => "a section is not base64",
+        _ => "it is not PEM",
+    };
+    TlsError::Damaged { what, path: path.into(), error: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::authority::{Authority, Issued};
+    use platform::ManualClock;
+
+    fn files(issued: &Issued, clients: ClientCertificates) -> TlsFiles {
+        TlsFiles { certificate: issued.certificate.clone(), key: issued.key.clone(), clients }
+    }
+
+    fn load(files: TlsFiles) -> Result<Arc<Credentials>, TlsError> {
+        Credentials::load(files, Arc::new(ManualClock::new(1_700_000_000_000_000_000)))
+    }
+
+    #[test]
+    fn wrong_files_are_told_with_a_remedy() {
+        let authority = Authority::new();
+        let (issued, other) = (authority.issue("a"), authority.issue("b"));
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let file = |name: &str, content: &[u8]| {
+            std::fs::write(authority.file(name), content).unwrap();
+            authority.file(name)
+        };
+        let der = CertificateDer::from_pem_file(&issued.certificate).unwrap();
+        let key_text = text(&issued.key);
+        let ok = || files(&issued, ClientCertificates::Off);
+        let certificate = |path| TlsFiles { certificate: path, ..ok() };
+        let key = |path| TlsFiles { key: path, ..ok() };
+        let ca = |ca| TlsFiles { clients: ClientCertificates::Required { ca }, ..ok() };
+        let check = |files: TlsFiles, expected: &[&str]| {
+            let Err(error) = load(files) else { panic!("{expected:?}") };
+            let error = error.to_string();
+            for part in expected {
+                assert!(error.contains(part), "{error:?} does not say {part:?}");
+            }
+            let secrets = key_text.lines().filter(|line| !line.starts_with("-----"));
+            assert!(!secrets.into_iter().any(|line| error.contains(&line[..12])), "{error}");
+        };
+        check(certificate(authority.file("none")), &["none", "No such file", "tls.certificate"]);
+        check(key(authority.file("none")), &["none", "private key", "tls.key"]);
+        check(ca(authority.file("none")), &["none", "client CA", "tls.client_ca"]);
+        check(certificate(authority.file(".")), &["not a file of certificates"]);
+        check(certificate(file("empty", b"")), &["empty", "BEGIN CERTIFICATE"]);
+        check(certificate(file("der", &der)), &["der", "openssl x509 -inform der"]);
+        check(certificate(issued.key.clone()), &["BEGIN CERTIFICATE", "something else"]);
+        check(key(issued.certificate.clone()), &["BEGIN PRIVATE KEY", "it holds a certificate"]);
+        check(key(file("der.key", b"0\x80")), &["openssl pkey -inform der"]);
+        let encrypted = key_text.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        check(key(file("encrypted", encrypted.as_bytes())), &["openssl pkey -in", "encrypted"]);
+        let cut = &key_text[..key_text.len() - 30];
+        check(key(file("cut", cut.as_bytes())), &["cut", "damaged", "no end"]);
+        let odd = key_text.replace('\n', "\n#");
+        check(key(file("odd", odd.as_bytes())), &["odd"]);
+        check(key(other.key.clone()), &["does not belong", "openssl pkey -pubout"]);
+        let wrong_order = text(&authority.certificate()) + &text(&issued.certificate);
+        check(certificate(file("order", wrong_order.as_bytes())), &["does not belong", "first"]);
+        let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        check(certificate(file("nonsense", nonsense.as_bytes())), &["not an X.509 certificate"]);
+        check(ca(file("nonsense", nonsense.as_bytes())), &["client CA", "cannot be used"]);
+        let forbidden = TlsError::Forbidden { what: "private key", path: "/etc/ssl/key".into() };
+        assert!(forbidden.to_string().contains("chmod 640"));
+        assert!(load(ok()).is_ok());
+        assert!(load(ca(authority.certificate())).is_ok());
+    }
+
+    #[test]
+    fn files_are_read_anew_when_they_have_changed_and_rest() {
+        let authority = Authority::new();
+        let issued = authority.issue_until("server", (2031, 2, 3));
+        let credentials = load(files(&issued, ClientCertificates::Off)).unwrap();
+        let status = || credentials.status();
+        let first = credentials.config();
+        assert_eq!((status().expires_s, status().reloads), (1_927_843_200, 0));
+        credentials.look();
+        credentials.look();
+        assert!(Arc::ptr_eq(&first, &credentials.config()), "nothing has changed");
+
+        authority.issue_until("server", (2032, 2, 3));
+        credentials.look();
+        assert_eq!(status().reloads, 0, "it may not be complete");
+        credentials.look();
+        assert_eq!((status().expires_s, status().reloads), (1_959_379_200, 1));
+        let second = credentials.config();
+        assert!(!Arc::ptr_eq(&first, &second));
+
+        // A broken one: told once, and what was there stays.
+        std::fs::write(&issued.key, "nothing").unwrap();
+        (0..4).for_each(|_| credentials.look());
+        assert_eq!((status().reloads, status().reload_failures), (1, 1));
+        assert!(status().error.unwrap().contains("BEGIN PRIVATE KEY"));
+        assert_eq!(status().expires_s, 1_959_379_200);
+        assert!(Arc::ptr_eq(&second, &credentials.config()));
+        assert!(!credentials.reload());
+        assert_eq!(status().reload_failures, 2);
+
+        std::fs::remove_file(&issued.certificate).unwrap();
+        (0..4).for_each(|_| credentials.look());
+        assert_eq!(status().reload_failures, 3);
+        authority.issue_until("server", (2033, 2, 3));
+        assert!(credentials.reload());
+        let status = status();
+        assert_eq!((status.reloads, status.reload_failures, status.error), (2, 3, None));
+    }
+
+    #[test]
+    fn the_first_of_a_chain_to_expire_counts() {
+        let authority = Authority::new();
+        let (early, late) = (authority.issue_until("early", (2030, 1, 1)), authority.issue("late"));
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let chain = text(&late.certificate) + &text(&early.certificate);
+        std::fs::write(&late.certificate, chain).unwrap();
+        let credentials = load(files(&late, ClientCertificates::Off)).unwrap();
+        assert_eq!(credentials.status().expires_s, 1_893_456_000);
+    }
+}

@@ -1,0 +1,332 @@
+//! Syslog over TLS (RFC 5425): TLS 1.2 and 1.3, with rustls.
+//!
+//! How connections are served, and what bounds them, is in [`crate::stream`]; framing is as over TCP: octet counting
+//! as the RFC asks for, and newlines as senders do. Here is what TLS adds: [`credentials`], and a connection that is
+//! decrypted.
+//!
+//! Decided:
+//! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`] are under way;
+//!   further connections wait in the kernel until one of those is done or has run into its time limit, and nobody
+//!   is refused when all senders come back at once.
+//! - A failed handshake is counted and logged with the peer's address, each peer once in ten seconds. A peer that
+//!   connects and goes without a byte, as health checks do, has not failed.
+//! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut as
+//!   [`DropReason::Reset`](crate::DropReason::Reset).
+//!
+//! Left out: the subject of a client's certificate is not kept with its lines (every line of a connection would
+//! carry it; the sender's address is there).
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use mio::Interest;
+use mio::net::TcpStream;
+use platform::Clock;
+use record::Transport;
+
+use crate::accounting::{Accounting, SourceCounters, SourceKind};
+use crate::deliver::Deliver;
+use crate::source::{LogLimit, SourceError, StopSignal};
+use crate::stream::{Accept, Identity, Stream, StreamSource, TcpConfig};
+
+mod connection;
+mod credentials;
+mod validity;
+
+use connection::Connection;
+pub use credentials::{
+    ClientCertificates, Credentials, LOOK_INTERVAL, TlsError, TlsFiles, TlsStatus,
+};
+
+/// Handshakes under way at once. Further connections wait to be accepted. Each takes some 100 KiB at most.
+const HANDSHAKES_MAX: usize = 1024;
+/// Peers whose failures are logged apart from each other's. The failures of further ones share one limit.
+const PEERS_LOGGED_MAX: usize = 256;
+
+const IDENTITY: Identity = Identity {
+    kind: SourceKind::SyslogTls,
+    transport: Transport::SyslogTls,
+    what: "syslog over TLS",
+    flag: "--syslog-tls-listen",
+    thread_name: "syslog-tls",
+};
+
+/// A listener for syslog over TLS. Dropping it is as [`TlsSource::stop`].
+pub struct TlsSource {
+    source: StreamSource,
+    credentials: Arc<Credentials>,
+    _looking: Looking,
+}
+
+impl TlsSource {
+    /// Binds the address and starts to accept.
+    pub fn start(
+        address: SocketAddr,
+        config: TcpConfig,
+        credentials: Arc<Credentials>,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<TlsSource, SourceError> {
+        let looking = Looking::start(&credentials)
+            .map_err(|error| SourceError::new(IDENTITY.what, IDENTITY.flag, address, error))?;
+        let accept = Tls(Arc::new(Shared {
+            credentials: Arc::clone(&credentials),
+            accounting: Arc::clone(&accounting),
+            handshakes: AtomicUsize::new(0),
+            log: Mutex::default(),
+        }));
+        let source =
+            StreamSource::start(address, IDENTITY, accept, config, &deliver, accounting, clock)?;
+        Ok(TlsSource { source, credentials, _looking: looking })
+    }
+
+    /// The address it listens on, with the port the kernel chose if port 0 was asked for.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.source.local_addr()
+    }
+
+    /// The certificate in use, which can be read anew.
+    pub fn credentials(&self) -> &Arc<Credentials> {
+        &self.credentials
+    }
+
+    /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes the
+    /// connections, and ends the threads.
+    pub fn stop(self) {
+        drop(self.source);
+    }
+}
+
+/// The thread that looks whether the files have changed: apart, as a file system may hang.
+struct Looking {
+    stop: Arc<StopSignal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Looking {
+    fn start(credentials: &Arc<Credentials>) -> io::Result<Looking> {
+        let stop = Arc::new(StopSignal::default());
+        let (stopping, credentials) = (Arc::clone(&stop), Arc::clone(credentials));
+        let work = move || {
+            while !stopping.wait(LOOK_INTERVAL) {
+                credentials.look();
+            }
+        };
+        let thread = std::thread::Builder::new().name("tls-files".into()).spawn(work)?;
+        Ok(Looking { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.stop.raise();
+        let ended = self.thread.take().expect("taken only here").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "looking at files panicked");
+    }
+}
+
+/// Makes connections that are decrypted.
+struct Tls(Arc<Shared>);
+
+/// What the connections share.
+struct Shared {
+    credentials: Arc<Credentials>,
+    accounting: Arc<Accounting>,
+    /// Under way.
+    handshakes: AtomicUsize,
+    log: Mutex<PeerLog>,
+}
+
+impl Shared {
+    fn counters(&self) -> &SourceCounters {
+        self.accounting.source(IDENTITY.kind)
+    }
+}
+
+impl Accept for Tls {
+    type Stream = TlsStream;
+
+    fn has_room(&self) -> bool {
+        self.0.handshakes.load(Relaxed) < HANDSHAKES_MAX
+    }
+
+    fn open(&self, socket: TcpStream, sender: SocketAddr) -> io::Result<TlsStream> {
+        let connection = Connection::new(socket, self.0.credentials.config());
+        let connection = connection.map_err(io::Error::other)?;
+        self.0.handshakes.fetch_add(1, Relaxed);
+        let phase = Phase::Handshake;
+        Ok(TlsStream { connection, sender, shared: Arc::clone(&self.0), phase })
+    }
+}
+
+/// A connection that is counted.
+struct TlsStream {
+    connection: Connection<TcpStream>,
+    sender: SocketAddr,
+    shared: Arc<Shared>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    Established,
+    /// What is to be counted is counted.
+    Ended,
+}
+
+impl TlsStream {
+    /// Counts what came of the handshake, and how the connection ended.
+    fn account(&mut self, read: &io::Result<usize>) {
+        if self.phase == Phase::Handshake && self.connection.is_established() {
+            self.leave_handshake(Phase::Established);
+        }
+        let error = match read {
+            Err(error) if is_passing(error) => return,
+            Ok(1..) => return,
+            Ok(0) => None,
+            Err(error) => Some(error),
+        };
+        match self.phase {
+            Phase::Handshake => {
+                self.leave_handshake(Phase::Ended);
+                if self.connection.has_received() {
+                    self.failed(&error.map_or_else(|| "it closed the connection".into(), reason));
+                }
+            }
+            Phase::Established => {
+                self.phase = Phase::Ended;
+                if error.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
+                    self.shared.counters().connections_truncated.fetch_add(1, Relaxed);
+                }
+            }
+            Phase::Ended => {}
+        }
+    }
+
+    fn leave_handshake(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.shared.handshakes.fetch_sub(1, Relaxed);
+    }
+
+    fn failed(&self, reason: &str) {
+        self.shared.counters().handshakes_failed.fetch_add(1, Relaxed);
+        let mut log = self.shared.log.lock().expect("nothing panics");
+        if let Some(held_back) = log.pass(self.sender.ip()) {
+            let sender = self.sender;
+            tracing::warn!(%sender, reason, held_back, "a TLS handshake failed");
+        }
+    }
+}
+
+impl Stream for TlsStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.connection.read(into);
+        self.account(&read);
+        read
+    }
+
+    fn has_more(&self, _bytes: usize, _asked: usize) -> bool {
+        self.connection.has_more()
+    }
+
+    fn socket(&mut self) -> &mut TcpStream {
+        self.connection.socket()
+    }
+
+    fn interest(&self) -> Interest {
+        match self.connection.wants_write() {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.connection.is_established()
+    }
+}
+
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        if self.phase == Phase::Handshake {
+            self.leave_handshake(Phase::Ended);
+            self.failed("it did not come to an end in time");
+        }
+        self.connection.close();
+    }
+}
+
+/// Whether it only says that there is nothing at present.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Why a handshake failed, with what to do where that is known.
+fn reason(error: &io::Error) -> String {
+    use rustls::{AlertDescription, Error};
+    let hint = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+        Some(Error::InvalidMessage(_)) => "; what it sent is not TLS",
+        Some(Error::NoCertificatesPresented) => {
+            "; tls.client_certificates requires a certificate, and it showed none"
+        }
+        Some(Error::InvalidCertificate(_)) => {
+            "; its certificate is not one that tls.client_ca leads to"
+        }
+        Some(Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown,
+        )) => "; it does not believe our certificate: give it the certificate of our CA",
+        Some(Error::AlertReceived(AlertDescription::CertificateExpired)) => {
+            "; our certificate has expired"
+        }
+        _ => "",
+    };
+    format!("{error}{hint}")
+}
+
+/// When which peer's failures were logged.
+#[derive(Default)]
+struct PeerLog {
+    peers: HashMap<IpAddr, LogLimit>,
+    others: LogLimit,
+}
+
+impl PeerLog {
+    /// As [`LogLimit::pass`], for one peer.
+    fn pass(&mut self, peer: IpAddr) -> Option<u64> {
+        if self.peers.len() >= PEERS_LOGGED_MAX && !self.peers.contains_key(&peer) {
+            self.peers.retain(|_, limit| !limit.is_idle());
+            if self.peers.len() >= PEERS_LOGGED_MAX {
+                return self.others.pass();
+            }
+        }
+        self.peers.entry(peer).or_default().pass()
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/sources/authority.rs"]
+mod authority;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_peer_is_logged_apart_as_long_as_they_are_few() {
+        let mut log = PeerLog::default();
+        let peer = |n: usize| IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8]);
+        for n in 0..PEERS_LOGGED_MAX {
+            assert_eq!((log.pass(peer(n)), log.pass(peer(n))), (Some(0), None), "{n}");
+        }
+        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX)), Some(0));
+        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX + 1)), None);
+        assert_eq!(log.peers.len(), PEERS_LOGGED_MAX);
+    }
+}
