@@ -23,8 +23,10 @@ use super::times::Times;
 use crate::batch::StemId;
 use crate::frame::Line;
 
-/// Heads that are known at a time; of two with the same place the later one is known.
+/// Heads that are known at a time.
 const HEADS_MAX: usize = 1 << 10;
+/// Places where a head may stand, one behind the other. Of more heads that would stand there the first one is forgotten.
+const WAYS: usize = 4;
 /// Shorter heads are not known: what follows a time of RFC 3164 is looked at this far to see where the time ends.
 const SPAN_BYTES_MIN: usize = 9;
 /// Longer heads are not known.
@@ -103,7 +105,13 @@ impl Heads {
 
     /// Looks whether `text`, a whole line, may have a head that is known or will be.
     #[inline]
-    pub fn sight(&self, text: &[u8], times: &mut Times, context: Context) -> Option<Sight> {
+    pub fn sight(
+        &self,
+        text: &[u8],
+        origin: u16,
+        times: &mut Times,
+        context: Context,
+    ) -> Option<Sight> {
         #[cfg(test)]
         if self.off {
             return None;
@@ -127,24 +135,41 @@ impl Heads {
         let bytes = u64::from_le_bytes(*begin) & ((1 << (8 * time_at)) - 1);
         let prefix = bytes | (span_at as u64) << 56;
         let blanks = if versioned { 6 } else { 3 };
-        let (hash, span_bytes) = span(&text[span_at..], blanks, prefix)?;
+        // Two senders may send the same heads in turn: each has its place.
+        let seed = prefix ^ u64::from(origin) << 32;
+        let (hash, span_bytes) = span(&text[span_at..], blanks, seed)?;
         Some(Sight { time_ns, prefix, hash, span_at: span_at as u32, span_bytes })
     }
 
     /// The head, when it is known; `frame` is the text of the batch.
     #[inline]
     pub fn find(&self, sight: &Sight, line: &Line<'_>, frame: &[u8]) -> Option<&Known> {
-        let known = self.slots.get(sight.place())?;
-        let same = known.batch == self.batch
-            && known.hash == sight.hash
-            && known.prefix == sight.prefix
-            && known.origin == line.origin_index
-            && known.span_bytes == sight.span_bytes
-            && short::same(
-                sight.span(line.bytes),
-                &frame[known.frame_at as usize..][..known.span_bytes as usize],
-            );
-        same.then_some(known)
+        if self.slots.is_empty() {
+            return None;
+        }
+        let slots = (0..WAYS).map(|way| &self.slots[sight.place(way)]);
+        let mut slots = slots.take_while(|known| known.batch == self.batch);
+        slots.find(|known| {
+            known.hash == sight.hash
+                && known.prefix == sight.prefix
+                && known.origin == line.origin_index
+                && known.span_bytes == sight.span_bytes
+                && short::same(
+                    sight.span(line.bytes),
+                    &frame[known.frame_at as usize..][..known.span_bytes as usize],
+                )
+        })
+    }
+
+    /// Where a head is to stand: where it stands, or nothing does.
+    fn slot(&self, sight: &Sight, known: &Known) -> usize {
+        let free = |place: &usize| {
+            let slot = &self.slots[*place];
+            let is_it = (slot.hash, slot.prefix, slot.origin, slot.span_bytes)
+                == (known.hash, known.prefix, known.origin, known.span_bytes);
+            slot.batch != self.batch || is_it
+        };
+        (0..WAYS).map(|way| sight.place(way)).find(free).unwrap_or(sight.place(0))
     }
 
     /// Gives the head a stem for one variant of messages. `head` has been found in the line by parsing and has to
@@ -175,7 +200,8 @@ impl Heads {
         if self.slots.is_empty() {
             self.slots.resize(HEADS_MAX, Known { batch: 0, ..known });
         }
-        let slot = &mut self.slots[sight.place()];
+        let place = self.slot(sight, &known);
+        let slot = &mut self.slots[place];
         *slot = known;
         slot.stems[learnt.variant] = learnt.stem.0;
     }
@@ -213,8 +239,8 @@ fn part(span: &[u8], (at, length): (u8, u8)) -> &[u8] {
 
 impl Sight {
     #[inline]
-    fn place(&self) -> usize {
-        (self.hash >> 32) as usize % HEADS_MAX
+    fn place(&self, way: usize) -> usize {
+        ((self.hash >> 32) as usize + way) % HEADS_MAX
     }
 
     #[inline]

@@ -147,7 +147,7 @@ impl Parser {
         // Places in a line count from its first byte, so not behind a byte order mark.
         if common.may_have_head && text.as_ptr() == line.bytes.as_ptr() {
             let context = self.context(line);
-            sight = self.heads.sight(text, &mut self.times, context);
+            sight = self.heads.sight(text, line.origin_index, &mut self.times, context);
         }
         if let Some(sight) = &sight
             && self.line_of_known_head(sight, text, line, frame, common, rows)

@@ -163,6 +163,26 @@ fn rows_of_one_head_share_their_fields() {
     }
 }
 
+#[test]
+fn senders_with_the_same_head_have_a_stem_each() {
+    let origin = |sender: usize| Origin {
+        sender: Some(([10, 0, 0, sender as u8 + 1], 514).into()),
+        ..syslog_udp()
+    };
+    for senders in [1, 2, 50] {
+        let origins: Vec<Origin> = (0..senders).map(origin).collect();
+        let mut builder = FrameBuilder::new();
+        for i in 0..20 * senders {
+            let line = format!("<30>Nov 21 11:59:{:02} db2 hdfs[27896]: message {i}", i % 60);
+            builder.push_line(&origins[i % senders], ARRIVAL_NS, line.as_bytes(), false);
+        }
+        let frame = Arc::new(builder.finish(1, 1).unwrap());
+        let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
+        // One for each origin that shares nothing, and one for its head.
+        assert_eq!(batch.stems(), 2 * senders);
+    }
+}
+
 proptest! {
     #[test]
     fn changed_lines(
