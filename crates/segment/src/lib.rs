@@ -18,6 +18,7 @@ mod header;
 mod index;
 mod reader;
 pub mod sealed;
+mod short;
 pub mod template;
 pub mod tokens;
 mod varint;

@@ -3,6 +3,9 @@
 /// Appends a number.
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    if value < 0x80 {
+        return out.push(value as u8);
+    }
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -33,24 +33,23 @@ pub(crate) struct RowRef {
 #[derive(Default)]
 pub(crate) struct BlockWriter {
     columns: Columns,
-    rows: Vec<Fixed>,
-    /// Event times of the rows.
-    times: Vec<i64>,
+    rows: Fixed,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
 }
 
-/// What each row has.
+/// What each row has, a column each.
+#[derive(Default)]
 struct Fixed {
-    time_ns: i64,
-    received_ns: i64,
-    sequence: u64,
-    line: u32,
-    /// Place among the origins of the block.
-    origin: u32,
-    /// Number in [`Layouts::layouts`].
-    layout: u32,
+    times_ns: Vec<i64>,
+    received_ns: Vec<i64>,
+    sequences: Vec<i64>,
+    lines: Vec<i64>,
+    /// Places among the origins of the block.
+    origins: Vec<i64>,
+    /// Numbers in [`Layouts::layouts`], then in the block.
+    layouts: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -134,10 +133,9 @@ impl BlockWriter {
         }
         entry.lines = taken as u32;
         entry.lines_internal = self.lines_internal();
-        self.times.extend(self.rows.iter().map(|row| row.time_ns));
-        entry.time_ns = range(self.times.iter().copied());
-        entry.received_ns = range(self.rows.iter().map(|row| row.received_ns));
-        entry.sequence = range(self.rows.iter().map(|row| row.sequence));
+        entry.time_ns = range(self.rows.times_ns.iter().copied());
+        entry.received_ns = range(self.rows.received_ns.iter().copied());
+        entry.sequence = range(self.rows.sequences.iter().map(|&sequence| sequence as u64));
         let (pack, own) = self.pack(layouts, options, compressor);
         let mut bytes = Vec::new();
         for chunk in std::iter::once(&pack).chain(&own) {
@@ -152,8 +150,11 @@ impl BlockWriter {
         if !self.origin_table.iter().any(internal) {
             return 0;
         }
-        let lines =
-            self.rows.iter().filter(|row| internal(&self.origin_table[row.origin as usize]));
+        let lines = self
+            .rows
+            .origins
+            .iter()
+            .filter(|&&origin| internal(&self.origin_table[origin as usize]));
         lines.count() as u32
     }
 
@@ -161,8 +162,10 @@ impl BlockWriter {
         for column in self.columns.used.drain(..) {
             self.columns.builders[column as usize].clear();
         }
-        self.rows.clear();
-        self.times.clear();
+        let Fixed { times_ns, received_ns, sequences, lines, origins, layouts } = &mut self.rows;
+        for column in [times_ns, received_ns, sequences, lines, origins, layouts] {
+            column.clear();
+        }
         self.origin_table.clear();
         self.origin_places.clear();
         self.last_origin = None;
@@ -188,14 +191,12 @@ impl BlockWriter {
         };
         self.last_origin = Some((batch_place, origin, place));
         let id = row.id();
-        self.rows.push(Fixed {
-            time_ns: row.time_ns(),
-            received_ns: row.received_ns(),
-            sequence: id.sequence,
-            line: id.line,
-            origin: place,
-            layout,
-        });
+        self.rows.times_ns.push(row.time_ns());
+        self.rows.received_ns.push(row.received_ns());
+        self.rows.sequences.push(id.sequence as i64);
+        self.rows.lines.push(id.line.into());
+        self.rows.origins.push(place.into());
+        self.rows.layouts.push(layout.into());
     }
 
     /// The first chunk, and those of large columns, before compression.
@@ -206,8 +207,9 @@ impl BlockWriter {
         compressor: &mut Compressor,
     ) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut local = Local::default();
-        let layout_codes: Vec<i64> =
-            self.rows.iter().map(|row| i64::from(local.layouts.number(row.layout))).collect();
+        for layout in &mut self.rows.layouts {
+            *layout = local.layouts.number(*layout as u32).into();
+        }
         let mut layout_bytes = Vec::new();
         for layout in local.layouts.all.clone() {
             let layout = layouts.layouts.get(layout);
@@ -231,10 +233,10 @@ impl BlockWriter {
                 ColumnKey::Gap(before, behind) => (2, local.name(before), local.name(behind)),
             };
             let builder = &mut self.columns.builders[column as usize];
-            let times = matches!(key, ColumnKey::Gap(..)).then_some(&self.times[..]);
+            let times = matches!(key, ColumnKey::Gap(..)).then_some(&self.rows.times_ns[..]);
             let values = builder.len();
             let Encoded { encoding, sections } = match options.effort {
-                Effort::Fast => builder.encode(times),
+                Effort::Fast => builder.encode(times, false),
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             column_bytes.push(kind);
@@ -255,7 +257,7 @@ impl BlockWriter {
             }
         }
         let mut pack = Vec::new();
-        put_varint(&mut pack, self.times.len() as u64);
+        put_varint(&mut pack, self.rows.times_ns.len() as u64);
         put_varint(&mut pack, local.names.all.len() as u64);
         for &name in &local.names.all {
             put_piece(&mut pack, layouts.names.get(name).as_bytes());
@@ -270,13 +272,10 @@ impl BlockWriter {
         let mut origins = Vec::new();
         self.origin_table.iter().for_each(|origin| encode_origin(origin, &mut origins));
         put_piece(&mut pack, &origins);
-        ints::encode(&self.times, &mut pack);
-        let column = |get: fn(&Fixed) -> i64| -> Vec<i64> { self.rows.iter().map(get).collect() };
-        ints::encode(&column(|row| row.received_ns), &mut pack);
-        ints::encode(&column(|row| row.sequence as i64), &mut pack);
-        ints::encode(&column(|row| i64::from(row.line)), &mut pack);
-        ints::encode(&column(|row| i64::from(row.origin)), &mut pack);
-        ints::encode(&layout_codes, &mut pack);
+        let Fixed { times_ns, received_ns, sequences, lines, origins, layouts } = &self.rows;
+        for column in [times_ns, received_ns, sequences, lines, origins, layouts] {
+            ints::encode(column, &mut pack);
+        }
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
         (pack, own)
     }
@@ -318,7 +317,7 @@ fn smallest(
     options: &SealOptions,
     compressor: &mut Compressor,
 ) -> Encoded {
-    let plain = builder.encode(times);
+    let plain = builder.encode(times, true);
     if matches!(plain.encoding, Encoding::Time | Encoding::Numbers) {
         return plain;
     }

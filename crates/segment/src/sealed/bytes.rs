@@ -48,6 +48,11 @@ impl<'a> Cursor<'a> {
             self.bytes = rest;
             return Ok(u64::from(*low));
         }
+        self.long_varint()
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Read<u64> {
         let (mut value, mut shift) = (0u64, 0);
         for (place, &byte) in self.bytes.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << shift;

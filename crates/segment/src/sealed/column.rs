@@ -13,11 +13,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 use super::time_text::{TimeForm, TimeWriter};
+use crate::hash::hash64;
+use crate::short::{same, starts_with};
 use crate::template;
 
 /// Different values of a dictionary. A column with more is stored as text.
@@ -75,13 +77,23 @@ impl Encoding {
 pub(crate) struct Values {
     pub(crate) text: Vec<u8>,
     pub(crate) ends: Vec<u32>,
+    /// Bytes behind each: 1 for a newline.
+    gap: u32,
 }
 
 impl Values {
+    /// Values with a newline behind each.
+    fn lines() -> Self {
+        Values { gap: 1, ..Values::default() }
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, value: &[u8]) {
         self.text.extend_from_slice(value);
         self.ends.push(self.text.len() as u32);
+        if self.gap > 0 {
+            self.text.push(b'\n');
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -90,7 +102,7 @@ impl Values {
 
     #[inline]
     pub(crate) fn get(&self, place: usize) -> &[u8] {
-        let from = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        let from = if place == 0 { 0 } else { (self.ends[place - 1] + self.gap) as usize };
         &self.text[from..self.ends[place] as usize]
     }
 
@@ -130,11 +142,11 @@ pub(crate) struct ColumnBuilder {
     codes: Option<Vec<u16>>,
     places: ByHash<u16>,
     last: u16,
-    hasher: foldhash::fast::FixedState,
     /// Rows of the values, for the text between fields, which may write the event time.
     pub(crate) rows: Vec<u32>,
-    /// What the column of the block before became.
+    /// What the column of the block before became, and its bytes if it was handed over.
     was_text: bool,
+    text_bytes: usize,
 }
 
 impl ColumnBuilder {
@@ -142,6 +154,12 @@ impl ColumnBuilder {
     pub(crate) fn clear(&mut self) {
         self.was_text = self.len() > 0 && self.codes.is_none();
         self.values.clear();
+        if self.was_text {
+            // What was handed over is missed soon.
+            self.values.text.reserve(self.text_bytes);
+        } else {
+            self.values.gap = 0;
+        }
         self.rows.clear();
         self.places.clear();
         self.last = 0;
@@ -155,25 +173,33 @@ impl ColumnBuilder {
     #[inline]
     pub(crate) fn push(&mut self, value: &[u8]) {
         let Some(codes) = &mut self.codes else {
-            if self.values.len() == 0 && !self.was_text {
-                self.codes = Some(Vec::new());
-                return self.push(value);
+            if self.values.len() == 0 {
+                return self.push_first(value);
             }
             return self.values.push(value);
         };
-        if !codes.is_empty() && self.values.get(usize::from(self.last)) == value {
+        if !codes.is_empty() && same(self.values.get(usize::from(self.last)), value) {
             codes.push(self.last);
             return;
         }
         self.push_other(value);
     }
 
+    fn push_first(&mut self, value: &[u8]) {
+        if self.was_text {
+            self.values.gap = 1;
+            return self.values.push(value);
+        }
+        self.codes = Some(Vec::new());
+        self.push_other(value);
+    }
+
     /// A value other than the one before.
     fn push_other(&mut self, value: &[u8]) {
-        let hash = self.hasher.hash_one(value);
+        let hash = hash64(value);
         let codes = self.codes.as_mut().expect("it is a dictionary");
         match self.places.get(&hash) {
-            Some(&place) if self.values.get(usize::from(place)) == value => {
+            Some(&place) if same(self.values.get(usize::from(place)), value) => {
                 codes.push(place);
                 self.last = place;
             }
@@ -195,7 +221,7 @@ impl ColumnBuilder {
 
     fn become_text(&mut self, value: &[u8]) {
         let codes = self.codes.take().expect("it is a dictionary");
-        let mut values = Values::default();
+        let mut values = Values::lines();
         codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
         values.push(value);
         self.values = values;
@@ -203,8 +229,9 @@ impl ColumnBuilder {
         self.was_text = true;
     }
 
-    /// The encoded column. `times` are the event times of the block's rows, for the text between fields.
-    pub(crate) fn encode(&mut self, times: Option<&[i64]>) -> Encoded {
+    /// The encoded column. `times` are the event times of the block's rows, for the text between fields. Text is handed
+    /// over, and lost to the builder, unless it is to `keep` it.
+    pub(crate) fn encode(&mut self, times: Option<&[i64]>, keep: bool) -> Encoded {
         let mut out = Vec::new();
         if let Some(times) = times
             && self.encode_time(times, &mut out)
@@ -217,23 +244,22 @@ impl ColumnBuilder {
                 encode_dictionary(&self.values, codes, &mut out);
                 return Encoded::one(Encoding::Dictionary, out);
             }
-            let mut values = Values::default();
+            let mut values = Values::lines();
             codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
-            return encode_text(&values);
+            return encode_text(values);
         }
-        encode_text(&self.values)
+        self.text_bytes = self.values.text.len();
+        if keep {
+            return encode_text(self.values.clone());
+        }
+        let (text, ends) = (std::mem::take(&mut self.values.text), self.values.ends.clone());
+        encode_text(Values { text, ends, gap: self.values.gap })
     }
 
     /// The column as templates, if its text is long enough for them to pay.
     pub(crate) fn encode_templates(&self) -> Option<Encoded> {
-        let mut expanded = Values::default();
-        let values = match &self.codes {
-            None => &self.values,
-            Some(_) => {
-                self.each(|_, value| expanded.push(value));
-                &expanded
-            }
-        };
+        let mut values = Values::default();
+        self.each(|_, value| values.push(value));
         if values.text.len() < TEMPLATE_BYTES_MIN {
             return None;
         }
@@ -274,7 +300,7 @@ impl ColumnBuilder {
         let mut writer = TimeWriter::new(form.clone());
         let (mut places, mut exceptions) = (Vec::new(), Values::default());
         self.each(|place, value| {
-            if places.len() <= exceptions_max && writer.write(time_of(place)) != value {
+            if places.len() <= exceptions_max && !same(writer.write(time_of(place)), value) {
                 places.push(place as i64);
                 exceptions.push(value);
             }
@@ -312,29 +338,25 @@ fn encode_dictionary(values: &Values, codes: &[u16], out: &mut Vec<u8>) {
     }
 }
 
-/// Numbers, or lines, or lengths and text.
-pub(crate) fn encode_text(values: &Values) -> Encoded {
+/// Numbers, or lines, or lengths and text. The values have a newline behind each.
+fn encode_text(values: Values) -> Encoded {
+    debug_assert_eq!(values.gap, 1);
     let mut out = Vec::new();
-    if let Some(numbers) = decimals(values) {
+    if let Some(numbers) = decimals(&values) {
         ints::encode(&numbers, &mut out);
         return Encoded::one(Encoding::Numbers, out);
     }
-    if memchr::memchr(b'\n', &values.text).is_none() {
-        out.reserve(values.text.len() + values.len());
-        for value in values.iter() {
-            out.extend_from_slice(value);
-            out.push(b'\n');
-        }
-        return Encoded::one(Encoding::Lines, out);
+    if memchr::memchr_iter(b'\n', &values.text).count() == values.len() {
+        return Encoded::one(Encoding::Lines, values.text);
     }
-    put_lengths(values, &mut out);
+    put_lengths(&values, &mut out);
     Encoded::one(Encoding::Lengths, out)
 }
 
 fn put_lengths(values: &Values, out: &mut Vec<u8>) {
     let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
     ints::encode(&lengths, out);
-    out.extend_from_slice(&values.text);
+    values.iter().for_each(|value| out.extend_from_slice(value));
 }
 
 /// The values as numbers, if each is the usual decimal of its number.
@@ -408,7 +430,7 @@ impl<'a> Column<'a> {
                 let exceptions = cursor.count(count)?;
                 let places = ints::decode(&mut cursor, exceptions)?;
                 let (text, ends) = decode_lengths(cursor, exceptions)?;
-                let exceptions = Values { text: text.to_vec(), ends };
+                let exceptions = Values { text: text.to_vec(), ends, gap: 0 };
                 let writer = TimeWriter::new(form);
                 Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
             }
@@ -547,49 +569,68 @@ impl<'a> ColumnReader<'a> {
     /// Appends the next value, which has to be there, to `out`; `time_ns` is the event time of its row.
     #[inline(always)]
     pub(crate) fn append(&mut self, time_ns: i64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.next_value(time_ns, &mut [0; DECIMAL_BYTES]));
+    }
+
+    /// The length of the next value, which has to be there, if `text` begins with it.
+    #[inline(always)]
+    pub(crate) fn matches(&mut self, time_ns: i64, text: &[u8]) -> Option<usize> {
+        let mut decimal = [0; DECIMAL_BYTES];
+        let value = self.next_value(time_ns, &mut decimal);
+        starts_with(text, value).then_some(value.len())
+    }
+
+    #[inline(always)]
+    fn next_value<'v>(
+        &'v mut self,
+        time_ns: i64,
+        decimal: &'v mut [u8; DECIMAL_BYTES],
+    ) -> &'v [u8] {
         let place = self.next;
         self.next += 1;
         match &mut self.column {
             Column::Dictionary { values, codes, .. } => {
-                let code = if codes.is_empty() { 0 } else { usize::from(codes[place]) };
-                out.extend_from_slice(values.get(code));
+                values.get(if codes.is_empty() { 0 } else { usize::from(codes[place]) })
             }
             Column::Text { text, ends, gap } => {
-                let end = ends[place];
-                out.extend_from_slice(&text[self.at as usize..end as usize]);
+                let (from, end) = (self.at, ends[place]);
                 self.at = end + *gap;
+                &text[from as usize..end as usize]
             }
-            Column::Numbers(numbers) => write_decimal(numbers[place], out),
-            Column::Time(times) => times.append(place, time_ns, out),
+            Column::Numbers(numbers) => decimal_of(numbers[place], decimal),
+            Column::Time(times) => times.next(place, time_ns),
         }
     }
 }
 
 impl Times {
-    fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
+    #[inline]
+    fn next(&mut self, place: usize, time_ns: i64) -> &[u8] {
         if self.places.get(self.met) == Some(&(place as i64)) {
-            out.extend_from_slice(self.exceptions.get(self.met));
             self.met += 1;
+            self.exceptions.get(self.met - 1)
         } else {
-            out.extend_from_slice(self.writer.write(time_ns));
+            self.writer.write(time_ns)
         }
     }
 }
 
-fn write_decimal(number: i64, out: &mut Vec<u8>) {
-    use std::io::Write;
-    if number >= 0 {
-        let (mut buffer, mut at, mut rest) = ([0u8; 20], 20, number as u64);
-        loop {
-            at -= 1;
-            buffer[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
+/// Bytes of the longest number with its sign.
+const DECIMAL_BYTES: usize = 20;
+
+fn decimal_of(number: i64, buffer: &mut [u8; DECIMAL_BYTES]) -> &[u8] {
+    let (mut at, mut rest) = (DECIMAL_BYTES, number.unsigned_abs());
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
         }
-        out.extend_from_slice(&buffer[at..]);
-    } else {
-        write!(out, "{number}").expect("writing to memory");
     }
+    if number < 0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    &buffer[at..]
 }

@@ -17,6 +17,7 @@ use super::rollup::{Counter, ROLLUP_FIELDS, ValueNumbers};
 /// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
 /// was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// A group smaller than this part of a block has none of its own.
 const GROUP_PARTS: usize = 8;
 
@@ -59,13 +60,20 @@ impl Pending {
         let mut keys = Keys::new(&batch, clustering);
         let mut rows_of_stems = vec![0; batch.stems()];
         let place = self.batches.len() as u32;
+        // Lines in a row with the same second and values: second, values, how many.
+        let mut run = (0, ValueNumbers::default(), 0);
         for row in batch.rows() {
             if keep.is_some_and(|keep| !keep(&row)) {
                 continue;
             }
             rows_of_stems[usize::from(row.stem().0)] += 1;
             let key = keys.of(&row, counter);
-            counter.add(row.time_ns(), &key.counted);
+            let second = row.time_ns().div_euclid(SECOND_NS);
+            if (second, key.counted) != (run.0, run.1) {
+                counter.add(run.0, run.2, &run.1);
+                run = (second, key.counted, 0);
+            }
+            run.2 += 1;
             let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS;
             let group = &mut key.groups[usize::from(displaced)];
             if *group == UNKNOWN {
@@ -77,6 +85,7 @@ impl Pending {
             group.bytes += bytes;
             self.bytes += bytes;
         }
+        counter.add(run.0, run.2, &run.1);
         let rows: u32 = rows_of_stems.iter().sum();
         if rows > 0 {
             self.rows += rows as usize;

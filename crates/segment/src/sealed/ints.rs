@@ -35,8 +35,10 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
     out.push(unit_place as u8);
     put_signed(out, first);
     out.reserve(values.len());
-    for pair in values.windows(2) {
-        let delta = pair[1].wrapping_sub(pair[0]);
+    let mut last = first;
+    for &value in &values[1..] {
+        let delta = value.wrapping_sub(last);
+        last = value;
         // Most are the same second, or count on.
         let units = if unit == 1 || delta == 0 { delta } else { delta / unit };
         put_signed(out, units);
@@ -59,6 +61,9 @@ fn unit_place(values: &[i64]) -> usize {
         }
         last = value;
     }
+    if place == 0 {
+        return 0;
+    }
     if values.iter().any(|value| value.unsigned_abs() > 1 << 62) { 0 } else { place }
 }
 
@@ -74,11 +79,14 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
     if mode == SAME {
         return Ok(vec![value; count]);
     }
-    let step = if mode == STEPS { cursor.signed()? } else { 0 };
+    if mode == STEPS {
+        let step = cursor.signed()?;
+        let all = std::iter::successors(Some(value), |value| Some(value.wrapping_add(step)));
+        return Ok(all.take(count).collect());
+    }
     let mut values = vec![value; count];
     for next in values.iter_mut().skip(1) {
-        let delta = if mode == STEPS { step } else { cursor.signed()?.wrapping_mul(unit) };
-        value = value.wrapping_add(delta);
+        value = value.wrapping_add(cursor.signed()?.wrapping_mul(unit));
         *next = value;
     }
     Ok(values)

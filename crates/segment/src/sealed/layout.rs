@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::column::ByHash;
+use crate::short::same;
 
 /// Texts that may stand between two fields before what is there counts as varying.
 const LITERALS_MAX: usize = 8;
@@ -496,7 +497,9 @@ impl Shape {
         for (Stop { step, .. }, bounds) in self.stops.iter().zip(bounds) {
             let (from, to) = step.bounds(parts);
             let in_place = match step {
-                Step::Folded(folded) => line.get(from..to) == Some(&folded.text),
+                Step::Folded(folded) => {
+                    line.get(from..to).is_some_and(|text| same(text, &folded.text))
+                }
                 _ => true,
             };
             if from < at || !in_place {
@@ -526,10 +529,10 @@ impl Gap {
     #[inline]
     fn put(&mut self, text: &[u8], last: u8, sink: &mut impl Sink) -> u8 {
         if !self.varies {
-            if self.literals.get(usize::from(last)).is_some_and(|literal| **literal == *text) {
+            if self.literals.get(usize::from(last)).is_some_and(|literal| same(literal, text)) {
                 return last;
             }
-            if let Some(place) = self.literals.iter().position(|literal| **literal == *text) {
+            if let Some(place) = self.literals.iter().position(|literal| same(literal, text)) {
                 return place as u8;
             }
             return self.put_new(text, sink);

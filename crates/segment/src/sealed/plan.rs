@@ -9,6 +9,7 @@ use record::{FieldId, Place, RestoredBuilder, StemId};
 
 use super::column::ColumnReader;
 use super::restore::{Element, Kind, Layout};
+use crate::short::starts_with;
 
 /// Rows of a layout from which on they get a stem.
 const STEM_ROWS_MIN: usize = 4;
@@ -35,9 +36,9 @@ pub(super) struct Plan {
     /// Literals.
     text: Vec<u8>,
     /// Fields that each row has for itself.
-    own: Vec<(FieldId, Kind)>,
+    pub(super) own: Vec<(FieldId, Kind)>,
     /// The fields behind them.
-    shared: Vec<(FieldId, Place, u32)>,
+    pub(super) shared: Vec<(FieldId, Place, u32)>,
     has_stem: bool,
     /// Origin and stem of the row before, and those of all origins.
     last: Option<(u16, StemId)>,
@@ -159,6 +160,39 @@ impl Plan {
                 Step::Close(field) => spans[field].1 = at(out),
             }
         }
+    }
+
+    /// Whether `line` is the next line; fills the spans as [`write_line`](Self::write_line) does.
+    #[inline]
+    pub(super) fn compare_line(
+        &self,
+        time_ns: i64,
+        readers: &mut [ColumnReader<'_>],
+        line: &[u8],
+        spans: &mut [(u32, u32)],
+    ) -> bool {
+        let mut at = 0;
+        for step in &self.steps {
+            match *step {
+                Step::Literal { from, to } => {
+                    let text = &self.text[from as usize..to as usize];
+                    if !starts_with(&line[at..], text) {
+                        return false;
+                    }
+                    at += text.len();
+                }
+                Step::Value { span, column } => {
+                    let Some(bytes) = readers[column].matches(time_ns, &line[at..]) else {
+                        return false;
+                    };
+                    spans[span] = (at as u32, (at + bytes) as u32);
+                    at += bytes;
+                }
+                Step::Open(field) => spans[field].0 = at as u32,
+                Step::Close(field) => spans[field].1 = at as u32,
+            }
+        }
+        at == line.len()
     }
 
     /// Adds the row's own fields.

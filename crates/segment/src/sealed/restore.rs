@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use record::frame::decode_origins;
-use record::{Batch, FieldId, LineId, Origin, RestoredBuilder};
+use record::{Batch, FieldId, LineId, Origin, RestoredBuilder, Row};
 
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
@@ -150,65 +150,110 @@ impl<'a> Listing<'a> {
     }
 }
 
+/// A block whose columns are read and checked, and whose lines are not put together yet.
+pub(super) struct Opened<'a> {
+    pub(super) names: Vec<&'a str>,
+    /// The shared values, one behind the other, where [`Kind::Shared`] says.
+    pub(super) shared: Vec<u8>,
+    pub(super) origins: Arc<[Origin]>,
+    pub(super) times: Vec<i64>,
+    pub(super) received: Vec<i64>,
+    pub(super) sequences: Vec<i64>,
+    pub(super) line_places: Vec<i64>,
+    /// Of each line, a place among `origins` and one among `plans`.
+    pub(super) origin_places: Vec<i64>,
+    pub(super) layout_places: Vec<i64>,
+    pub(super) readers: Vec<ColumnReader<'a>>,
+    pub(super) plans: Vec<Plan>,
+    fields: usize,
+    text_bytes: usize,
+}
+
+impl<'a> Opened<'a> {
+    /// Reads a block of so many lines from its chunks, decompressed.
+    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize) -> Read<Opened<'a>> {
+        let pack = chunks.first().ok_or(Corrupt("a block without chunks"))?;
+        let Listing { rows, names, shared: values, columns, mut rest } = Listing::read(pack)?;
+        if rows != lines {
+            return Err(Corrupt("the number of lines"));
+        }
+        check_names(&names)?;
+        let mut shared = Vec::new();
+        let places: Vec<(u32, u32)> = values
+            .iter()
+            .map(|value| {
+                let at = shared.len() as u32;
+                shared.extend_from_slice(value);
+                (at, value.len() as u32)
+            })
+            .collect();
+        let around = Around { names: names.len(), shared: &places, columns: columns.len() };
+        let layouts = (0..rest.count(pack.len())?)
+            .map(|_| read_layout(&mut rest, &around))
+            .collect::<Read<Vec<_>>>()?;
+        let origins: Arc<[Origin]> =
+            decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
+        let times = ints::decode(&mut rest, rows)?;
+        let received = ints::decode(&mut rest, rows)?;
+        let sequences = ints::decode(&mut rest, rows)?;
+        let line_places = ints::decode(&mut rest, rows)?;
+        let origin_places = ints::decode(&mut rest, rows)?;
+        let layout_places = ints::decode(&mut rest, rows)?;
+        if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
+            return Err(Corrupt("the origin of a line"));
+        }
+        let readers = read_columns(&columns, chunks, &mut rest)?;
+        rest.end()?;
+        let uses = check_uses(&layouts, &layout_places, &readers)?;
+        let values_bytes: usize = readers.iter().map(ColumnReader::text_bytes).sum();
+        let plans: Vec<Plan> = layouts
+            .iter()
+            .zip(&uses.rows)
+            .map(|(layout, &rows)| Plan::new(layout, rows, &readers))
+            .collect();
+        let fields = plans.iter().zip(&uses.rows).map(|(plan, &rows)| plan.fields(rows)).sum();
+        Ok(Opened {
+            names,
+            shared,
+            origins,
+            times,
+            received,
+            sequences,
+            line_places,
+            origin_places,
+            layout_places,
+            readers,
+            plans,
+            fields,
+            text_bytes: uses.literal_bytes + values_bytes,
+        })
+    }
+
+    /// Room for the spans of any line.
+    pub(super) fn spans(&self) -> Vec<(u32, u32)> {
+        vec![(0, 0); self.plans.iter().map(Plan::spans).max().unwrap_or(0)]
+    }
+}
+
 /// The records of a block from its chunks, decompressed.
 pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
-    let pack = chunks.first().ok_or(Corrupt("a block without chunks"))?;
-    let Listing { rows, names, shared, columns, mut rest } = Listing::read(pack)?;
-    if rows != lines {
-        return Err(Corrupt("the number of lines"));
-    }
-    let mut arena = Vec::new();
-    let shared: Vec<(u32, u32)> = shared
-        .iter()
-        .map(|value| {
-            let at = arena.len() as u32;
-            arena.extend_from_slice(value);
-            (at, value.len() as u32)
-        })
-        .collect();
-    let around = Around { names: names.len(), shared: &shared, columns: columns.len() };
-    let layouts = (0..rest.count(pack.len())?)
-        .map(|_| read_layout(&mut rest, &around))
-        .collect::<Read<Vec<_>>>()?;
-    let origins: Arc<[Origin]> =
-        decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
-    let times = ints::decode(&mut rest, rows)?;
-    let received = ints::decode(&mut rest, rows)?;
-    let sequences = ints::decode(&mut rest, rows)?;
-    let line_places = ints::decode(&mut rest, rows)?;
-    let origin_places = ints::decode(&mut rest, rows)?;
-    let layout_places = ints::decode(&mut rest, rows)?;
-    if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
-        return Err(Corrupt("the origin of a line"));
-    }
-    let mut readers = read_columns(&columns, chunks, &mut rest)?;
-    rest.end()?;
-    let uses = check_uses(&layouts, &layout_places, &readers)?;
-
-    let names = names.into_iter().map(Arc::from).collect::<Vec<Arc<str>>>();
-    check_names(&names)?;
-    let text_bytes =
-        uses.literal_bytes + readers.iter().map(ColumnReader::text_bytes).sum::<usize>();
-    let mut plans: Vec<Plan> = layouts
-        .iter()
-        .zip(&uses.rows)
-        .map(|(layout, &rows)| Plan::new(layout, rows, &readers))
-        .collect();
-    let fields: usize = plans.iter().zip(&uses.rows).map(|(plan, &rows)| plan.fields(rows)).sum();
-    let fields = fields.min(FIELDS_RESERVED_MAX);
-    let mut builder =
-        RestoredBuilder::new(names, origins, rows, fields, text_bytes.min(TEXT_BYTES_MAX));
-    *builder.arena() = arena;
-    let mut spans = vec![(0, 0); plans.iter().map(Plan::spans).max().unwrap_or(0)];
-    for row in 0..rows {
-        let plan = &mut plans[layout_places[row] as usize];
-        let time_ns = times[row];
-        let stem = plan.stem(origin_places[row] as u16, &mut builder);
-        plan.write_line(time_ns, &mut readers, builder.line(), &mut spans);
-        plan.push_fields(time_ns, &mut readers, &spans, &mut builder);
-        let line = u32::try_from(line_places[row]).map_err(|_| Corrupt("the place of a line"))?;
-        let id = LineId { sequence: sequences[row] as u64, line };
-        builder.end_row(id, time_ns, received[row], stem);
+    let mut block = Opened::read(chunks, lines)?;
+    let mut spans = block.spans();
+    let names = block.names.iter().map(|&name| Arc::from(name)).collect();
+    let fields = block.fields.min(FIELDS_RESERVED_MAX);
+    let text_bytes = block.text_bytes.min(TEXT_BYTES_MAX);
+    let mut builder = RestoredBuilder::new(names, block.origins, lines, fields, text_bytes);
+    *builder.arena() = block.shared;
+    for row in 0..lines {
+        let plan = &mut block.plans[block.layout_places[row] as usize];
+        let time_ns = block.times[row];
+        let stem = plan.stem(block.origin_places[row] as u16, &mut builder);
+        plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);
+        plan.push_fields(time_ns, &mut block.readers, &spans, &mut builder);
+        let line =
+            u32::try_from(block.line_places[row]).map_err(|_| Corrupt("the place of a line"))?;
+        let id = LineId { sequence: block.sequences[row] as u64, line };
+        builder.end_row(id, time_ns, block.received[row], stem);
         if builder.line().len() >= TEXT_BYTES_MAX || builder.arena().len() >= TEXT_BYTES_MAX {
             return Err(Corrupt("the length of the lines"));
         }
@@ -216,26 +261,42 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
     Ok(builder.finish())
 }
 
-/// Checksum over the lines of a restored block: all raw lines, then for each its length, times and name.
+/// Checksum over the lines of a restored block.
 pub(crate) fn lines_crc(batch: &Batch) -> u32 {
-    const ROW_BYTES: usize = 32;
-    let mut crc = crc32c::crc32c(batch.text());
-    let mut rows = [0; 128 * ROW_BYTES];
-    let mut filled = 0;
-    for row in batch.rows() {
-        let (id, out) = (row.id(), &mut rows[filled..filled + ROW_BYTES]);
-        out[..4].copy_from_slice(&(row.raw_bytes() as u32).to_le_bytes());
-        out[4..8].copy_from_slice(&id.line.to_le_bytes());
-        out[8..16].copy_from_slice(&id.sequence.to_le_bytes());
-        out[16..24].copy_from_slice(&row.time_ns().to_le_bytes());
-        out[24..].copy_from_slice(&row.received_ns().to_le_bytes());
-        filled += ROW_BYTES;
-        if filled == rows.len() {
-            crc = crc32c::crc32c_append(crc, &rows);
-            filled = 0;
-        }
+    let mut heads = LineHeads::with_capacity(batch.len());
+    batch.rows().for_each(|row| heads.add(&row));
+    heads.finish(crc32c::crc32c(batch.text()))
+}
+
+/// What the checksum over lines takes in behind the raw lines: for each its length, its name and its times.
+pub(super) struct LineHeads {
+    bytes: Vec<u8>,
+}
+
+/// Bytes of one line in that.
+const LINE_HEAD_BYTES: usize = 32;
+
+impl LineHeads {
+    pub(super) fn with_capacity(lines: usize) -> Self {
+        LineHeads { bytes: Vec::with_capacity(lines * LINE_HEAD_BYTES) }
     }
-    crc32c::crc32c_append(crc, &rows[..filled])
+
+    #[inline]
+    pub(super) fn add(&mut self, row: &Row<'_>) {
+        let id = row.id();
+        let mut head = [0; LINE_HEAD_BYTES];
+        head[..4].copy_from_slice(&(row.raw_bytes() as u32).to_le_bytes());
+        head[4..8].copy_from_slice(&id.line.to_le_bytes());
+        head[8..16].copy_from_slice(&id.sequence.to_le_bytes());
+        head[16..24].copy_from_slice(&row.time_ns().to_le_bytes());
+        head[24..].copy_from_slice(&row.received_ns().to_le_bytes());
+        self.bytes.extend_from_slice(&head);
+    }
+
+    /// The checksum that goes on behind that of the raw lines.
+    pub(super) fn finish(self, raw_crc: u32) -> u32 {
+        crc32c::crc32c_append(raw_crc, &self.bytes)
+    }
 }
 
 /// Fields that room is made for; with more it grows as they come.
@@ -381,8 +442,8 @@ fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader<'_>]
     }
 }
 
-fn check_names(names: &[Arc<str>]) -> Read<()> {
-    let mut sorted: Vec<&str> = names.iter().map(|name| &**name).collect();
+fn check_names(names: &[&str]) -> Read<()> {
+    let mut sorted = names.to_vec();
     sorted.sort_unstable();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(Corrupt("a name that is there twice"));

@@ -20,8 +20,6 @@ const VALUE_BYTES_MAX: usize = 256;
 /// Lengths of a stretch, seconds.
 const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
-const SECOND_NS: i64 = 1_000_000_000;
-
 /// Counts of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
@@ -137,13 +135,11 @@ struct FieldCounter {
 
 #[derive(Default)]
 struct ValueCounter {
-    /// Lines of the second met last.
+    /// Lines of the second met last, that are not among `counts` yet.
     second: i64,
     lines: u64,
-    /// Seconds before, with their lines; the same one may be there several times.
-    counts: Vec<(i64, u64)>,
-    /// Length at which each second is brought to one entry.
-    counts_max: usize,
+    /// Seconds, with their lines.
+    counts: HashMap<i64, u64, foldhash::fast::RandomState>,
 }
 
 impl Counter {
@@ -156,14 +152,13 @@ impl Counter {
         numbers
     }
 
-    /// Counts a line.
+    /// Counts so many lines with an event time in this second.
     #[inline]
-    pub(crate) fn add(&mut self, time_ns: i64, values: &ValueNumbers) {
-        let second = time_ns.div_euclid(SECOND_NS);
+    pub(crate) fn add(&mut self, second: i64, lines: u64, values: &ValueNumbers) {
         for (field, &value) in self.fields.iter_mut().zip(values) {
             // Without values the field has had too many.
             if let Some(value) = field.values.get_mut(usize::from(value)) {
-                value.add(second);
+                value.add(second, lines);
             }
         }
     }
@@ -176,27 +171,18 @@ impl Counter {
 
 impl ValueCounter {
     #[inline]
-    fn add(&mut self, second: i64) {
+    fn add(&mut self, second: i64, lines: u64) {
         if self.second == second {
-            self.lines += 1;
+            self.lines += lines;
         } else {
             self.settle();
-            (self.second, self.lines) = (second, 1);
+            (self.second, self.lines) = (second, lines);
         }
     }
 
     fn settle(&mut self) {
-        if self.counts.len() >= self.counts_max {
-            self.counts.sort_unstable_by_key(|count| count.0);
-            self.counts.dedup_by(|next, count| {
-                let same = next.0 == count.0;
-                count.1 += if same { next.1 } else { 0 };
-                same
-            });
-            self.counts_max = (2 * self.counts.len()).max(1 << 10);
-        }
         if self.lines > 0 {
-            self.counts.push((self.second, self.lines));
+            *self.counts.entry(self.second).or_default() += self.lines;
         }
     }
 }
@@ -221,7 +207,7 @@ impl FieldCounter {
             return None;
         }
         self.values.iter_mut().for_each(ValueCounter::settle);
-        let seconds = || self.values.iter().flat_map(|value| value.counts.iter().map(|c| c.0));
+        let seconds = || self.values.iter().flat_map(|value| value.counts.keys().copied());
         let stretch_s = STRETCHES_S.into_iter().find(|stretch_s| {
             let stretches: std::collections::HashSet<i64, foldhash::fast::RandomState> =
                 seconds().map(|second| second.div_euclid(*stretch_s)).collect();
@@ -250,7 +236,7 @@ mod tests {
         let mut counter = Counter::default();
         for (second, level) in lines {
             let values = counter.numbers([level.as_bytes(), b"", b"", b"t"]);
-            counter.add(second * SECOND_NS, &values);
+            counter.add(*second, 1, &values);
         }
         counter.finish(lines.len() as u64)
     }

@@ -13,6 +13,7 @@ const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 const ZONE_S_MAX: i64 = 14 * 3600;
 /// First second whose year has five digits.
 const YEAR_10000_S: i64 = 253_402_300_800;
+const SECOND_NS: i64 = 1_000_000_000;
 /// A text of more bytes is not looked through for a time.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -167,14 +168,15 @@ fn read_zone(text: &[u8]) -> (Zone, usize) {
 pub(crate) struct TimeWriter {
     form: TimeForm,
     text: Vec<u8>,
-    second: Option<i64>,
+    /// When the second begins that the text is of; none without text.
+    second_ns: Option<i64>,
     fraction: Option<u32>,
     fraction_at: usize,
 }
 
 impl TimeWriter {
     pub(crate) fn new(form: TimeForm) -> Self {
-        TimeWriter { form, text: Vec::new(), second: None, fraction: None, fraction_at: 0 }
+        TimeWriter { form, text: Vec::new(), second_ns: None, fraction: None, fraction_at: 0 }
     }
 
     /// Bytes of each text.
@@ -198,11 +200,16 @@ impl TimeWriter {
     /// The text for a time. For any time: a wrong one is only a text that differs.
     #[inline]
     pub(crate) fn write(&mut self, time_ns: i64) -> &[u8] {
-        let second = time_ns.div_euclid(1_000_000_000);
-        let nanos = time_ns.rem_euclid(1_000_000_000) as u32;
-        if self.second != Some(second) {
-            self.write_second(second);
-        }
+        // The difference wraps where the second begins before all that 64 bits can say, and is right all the same.
+        let nanos = match self.second_ns {
+            Some(begin_ns) if (time_ns.wrapping_sub(begin_ns) as u64) < SECOND_NS as u64 => {
+                time_ns.wrapping_sub(begin_ns) as u32
+            }
+            _ => {
+                self.write_second(time_ns.div_euclid(SECOND_NS));
+                time_ns.rem_euclid(SECOND_NS) as u32
+            }
+        };
         if self.form.digits > 0 && self.fraction != Some(nanos) {
             let digits = usize::from(self.form.digits);
             let mut shown = nanos / 10u32.pow(9 - u32::from(self.form.digits));
@@ -286,7 +293,7 @@ impl TimeWriter {
             }
         }
         text.extend_from_slice(&form.suffix);
-        (self.second, self.fraction) = (Some(second), None);
+        (self.second_ns, self.fraction) = (Some(second.wrapping_mul(SECOND_NS)), None);
     }
 }
 

@@ -1,134 +1,338 @@
-//! Compares the rows of a block, as they would be read again, with their sources.
+//! Compares a block, as it would be read again, with the rows it was made of.
 //!
 //! Two rows are the same record when line, name, times and origin are, and every field: its name, and its value byte
-//! for byte. A value at the same place of the same line needs no second look. Rows of one stem have the same origin
-//! and the same values in the fields of the stem, so two stems are compared once, and of their rows the other fields.
+//! for byte. The lines are compared part by part as they would be put together, from columns that were decoded from the
+//! block's own bytes; only the batch that a reader makes of them is not built. A value at the same place of the
+//! same line needs no second look.
+//!
+//! Rows of one layout and origin have the same values in the shared fields of the layout, and rows of one stem in those
+//! of the stem. So the two are compared once, and of their rows the other fields.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use record::{Batch, FieldId, Place, Row, StemId};
+use record::{Batch, FieldId, Place, Row};
 
 use super::block::RowRef;
+use super::bytes::Read;
+use super::plan::Plan;
+use super::restore::{Kind, LineHeads, Opened};
 
-/// The place of the first row of `restored` that is not the same record as its source; none when all are.
-pub(crate) fn first_different(
-    restored: &Batch,
+/// Bytes of lines that are brought together for the checksum over them.
+const GATHERED_BYTES: usize = 16 << 10;
+
+/// What comparing found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// All rows are the same records; the checksum over their lines.
+    Alike(u32),
+    /// The row at this place is not.
+    Different(usize),
+}
+
+/// Compares the block in `chunks`, decompressed, with its rows.
+pub(crate) fn compare(
+    chunks: &[Vec<u8>],
     batches: &[Arc<Batch>],
     rows: &[RowRef],
-) -> Option<usize> {
-    if restored.len() != rows.len() {
-        return Some(restored.len().min(rows.len()).saturating_sub(1));
-    }
+) -> Read<Compared> {
+    let mut block = Opened::read(chunks, rows.len())?;
+    let mut spans = block.spans();
     let mut sources: Vec<Option<Source>> = Vec::new();
     sources.resize_with(batches.len(), || None);
-    restored.rows().zip(rows).position(|(found, at)| {
+    let mut heads = LineHeads::with_capacity(rows.len());
+    let (mut crc, mut gathered) = (0, Vec::with_capacity(GATHERED_BYTES));
+    for (place, at) in rows.iter().enumerate() {
         let batch = &*batches[at.batch as usize];
-        let source = sources[at.batch as usize].get_or_insert_with(|| Source::new(batch, restored));
-        !source.alike(&found, &batch.row(at.row as usize))
-    })
+        let row = batch.row(at.row as usize);
+        let source =
+            sources[at.batch as usize].get_or_insert_with(|| Source::new(batch, &block.names));
+        if !source.alike(&mut block, place, &row, &mut spans) {
+            return Ok(Compared::Different(place));
+        }
+        let raw = row.raw();
+        if gathered.len() + raw.len() > GATHERED_BYTES {
+            crc = crc32c::crc32c_append(crc, &gathered);
+            gathered.clear();
+        }
+        gathered.extend_from_slice(raw);
+        heads.add(&row);
+    }
+    crc = crc32c::crc32c_append(crc, &gathered);
+    Ok(Compared::Alike(heads.finish(crc)))
 }
 
 /// What was found out about a source.
 struct Source<'a> {
-    restored: &'a Batch,
     batch: &'a Batch,
-    /// Numbers of names in the source, by those in the restored block.
+    /// Numbers of names in the source, by those in the block.
     names: Vec<Option<FieldId>>,
-    /// By number of a stem of the source, the stem of the block that was alike last.
-    last: Vec<Option<StemId>>,
-    /// Stems of block and source that are alike.
-    alike: HashSet<(StemId, StemId), foldhash::fast::RandomState>,
+    /// By number of a stem of the source, the layouts of the block, with origins, that are alike; the last one first.
+    alike: Vec<Vec<(i64, i64)>>,
 }
 
 impl<'a> Source<'a> {
-    fn new(batch: &'a Batch, restored: &'a Batch) -> Self {
-        Source {
-            restored,
-            batch,
-            names: restored.names().iter().map(|name| batch.field_id(name)).collect(),
-            last: vec![None; batch.stems()],
-            alike: HashSet::default(),
-        }
+    fn new(batch: &'a Batch, names: &[&str]) -> Self {
+        let names = names.iter().map(|name| batch.field_id(name)).collect();
+        Source { batch, names, alike: vec![Vec::new(); batch.stems()] }
     }
 
-    /// Whether a restored row and its source are the same record.
+    /// Whether the next line of the block, at `place`, is the same record as `row`.
     #[inline]
-    fn alike(&mut self, found: &Row<'_>, expected: &Row<'_>) -> bool {
-        found.raw() == expected.raw()
-            && found.id() == expected.id()
-            && found.time_ns() == expected.time_ns()
-            && found.received_ns() == expected.received_ns()
-            && found.fields_count() == expected.fields_count()
-            && self.stems_alike(found, expected)
-            && self.fields_alike(found, expected)
+    fn alike(
+        &mut self,
+        block: &mut Opened<'_>,
+        place: usize,
+        row: &Row<'_>,
+        spans: &mut [(u32, u32)],
+    ) -> bool {
+        let (time_ns, id) = (block.times[place], row.id());
+        let plan = &block.plans[block.layout_places[place] as usize];
+        plan.compare_line(time_ns, &mut block.readers, row.raw(), spans)
+            && time_ns == row.time_ns()
+            && block.received[place] == row.received_ns()
+            && block.sequences[place] as u64 == id.sequence
+            && block.line_places[place] == i64::from(id.line)
+            && plan.own.len() + plan.shared.len() == row.fields_count()
+            && self.stem_alike(block, place, row)
+            && self.own_alike(block, place, row, spans)
     }
 
     /// Whether the rows have the same origin, and the same values, or values at the same places, in the last fields:
-    /// as many as stand in both stems.
+    /// as many as stand in both the shared fields of the layout and the stem.
     #[inline]
-    fn stems_alike(&mut self, found: &Row<'_>, expected: &Row<'_>) -> bool {
-        let place = usize::from(expected.stem().0);
-        self.last[place] == Some(found.stem()) || self.other_stems_alike(found, expected)
-    }
-
-    fn other_stems_alike(&mut self, found: &Row<'_>, expected: &Row<'_>) -> bool {
-        let pair = (found.stem(), expected.stem());
-        if !self.alike.contains(&pair) {
-            let shared = found.stem_fields().min(expected.stem_fields());
-            let own = found.fields_count() - shared;
-            let origin =
-                |batch: &'a Batch, row: &Row<'_>| &batch.origins()[usize::from(row.origin_index())];
-            if origin(self.restored, found) != origin(self.batch, expected)
-                || !self.same_fields(found, expected, own..own + shared)
-            {
-                return false;
+    fn stem_alike(&mut self, block: &Opened<'_>, place: usize, row: &Row<'_>) -> bool {
+        let (layout, origin) = (block.layout_places[place], block.origin_places[place]);
+        let known = &mut self.alike[usize::from(row.stem().0)];
+        match known.iter().position(|pair| *pair == (layout, origin)) {
+            Some(0) => true,
+            Some(at) => {
+                known.swap(0, at);
+                true
             }
-            self.alike.insert(pair);
+            None => self.new_stem_alike(block, layout, origin, row),
         }
-        self.last[usize::from(expected.stem().0)] = Some(found.stem());
-        true
     }
 
-    /// Whether the rows have the same values in the fields that are not of both stems.
-    #[inline]
-    fn fields_alike(&self, found: &Row<'_>, expected: &Row<'_>) -> bool {
-        let (own_a, own_b) = (found.own_places(), expected.own_places());
-        let (least, most) = (own_a.len().min(own_b.len()), own_a.len().max(own_b.len()));
-        let mut parts = own_a.zip(own_b).enumerate();
-        parts.all(|(place, (a, b))| self.same_field(found, expected, place, a, b))
-            && (least == most || self.same_fields(found, expected, least..most))
-    }
-
-    /// Whether the rows, which have the same line, have the same fields at these places.
-    #[inline]
-    fn same_fields(
-        &self,
-        found: &Row<'_>,
-        expected: &Row<'_>,
-        places: std::ops::Range<usize>,
+    #[cold]
+    fn new_stem_alike(
+        &mut self,
+        block: &Opened<'_>,
+        layout: i64,
+        origin: i64,
+        row: &Row<'_>,
     ) -> bool {
-        places.into_iter().all(|place| {
-            let (a, b) = (found.place_at(place), expected.place_at(place));
-            self.same_field(found, expected, place, a, b)
-        })
+        let plan = &block.plans[layout as usize];
+        let both = plan.shared.len().min(row.stem_fields());
+        let fields = row.fields_count();
+        let expected = &self.batch.origins()[usize::from(row.origin_index())];
+        let alike = block.origins[origin as usize] == *expected
+            && (fields - both..fields).all(|at| self.same_shared(block, plan, row, at));
+        if alike {
+            self.alike[usize::from(row.stem().0)].push((layout, origin));
+        }
+        alike
     }
 
-    /// Whether `a` and `b`, the fields at `place` of the two rows, are the same.
+    /// Whether the fields are the same that are not shared in both.
     #[inline]
-    fn same_field(
+    fn own_alike(
         &self,
-        found: &Row<'_>,
-        expected: &Row<'_>,
+        block: &mut Opened<'_>,
         place: usize,
-        a: (FieldId, Place, u32),
-        b: (FieldId, Place, u32),
+        row: &Row<'_>,
+        spans: &[(u32, u32)],
     ) -> bool {
-        let ((name_a, at_a, length_a), (name_b, at_b, length_b)) = (a, b);
-        let same_value = match (at_a, at_b) {
-            (Place::Line(a), Place::Line(b)) => a == b || length_a == 0,
-            _ => found.field_at(place) == expected.field_at(place),
+        let plan = &block.plans[block.layout_places[place] as usize];
+        let (own, stored) = (plan.own.len(), row.own_places());
+        let (shared, readers, time_ns) = (&block.shared, &mut block.readers, block.times[place]);
+        let mut same = |at: usize, (id, source, length): (FieldId, Place, u32)| {
+            let (name, kind) = plan.own[at];
+            let value = || row.field_at(at).expect("a row has its fields");
+            let same_value = match kind {
+                Kind::InLine => {
+                    let (from, to) = spans[at];
+                    to - from == length
+                        && match source {
+                            Place::Line(begin) => begin == from || length == 0,
+                            _ => row.raw()[from as usize..to as usize] == *value(),
+                        }
+                }
+                Kind::Shared { at, length, .. } => {
+                    shared[at as usize..][..length as usize] == *value()
+                }
+                Kind::Made(column) => {
+                    let value = value();
+                    readers[column].matches(time_ns, value) == Some(value.len())
+                }
+                Kind::Empty => length == 0,
+            };
+            same_value && self.names[usize::from(name.0)] == Some(id)
         };
-        self.names[usize::from(name_a.0)] == Some(name_b) && length_a == length_b && same_value
+        let alike = if stored.len() >= own {
+            stored.take(own).enumerate().all(|(at, part)| same(at, part))
+        } else {
+            row.places().take(own).enumerate().all(|(at, part)| same(at, part))
+        };
+        let plan = &block.plans[block.layout_places[place] as usize];
+        let both = plan.shared.len().min(row.stem_fields());
+        alike && (own..row.fields_count() - both).all(|at| self.same_shared(block, plan, row, at))
+    }
+
+    /// Whether the field at this place, a shared one of the layout, is the same.
+    fn same_shared(&self, block: &Opened<'_>, plan: &Plan, row: &Row<'_>, at: usize) -> bool {
+        let (name, found, length) = plan.shared[at - plan.own.len()];
+        let (id, source, source_length) = row.place_at(at);
+        let value = || row.field_at(at).expect("a row has its fields");
+        let same_value = match (found, source) {
+            (Place::Line(a), Place::Line(b)) => a == b || length == 0,
+            (Place::Line(from), _) => row.raw()[from as usize..][..length as usize] == *value(),
+            (Place::Made(from) | Place::Shared(from), _) => {
+                block.shared[from as usize..][..length as usize] == *value()
+            }
+        };
+        self.names[usize::from(name.0)] == Some(id) && length == source_length && same_value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Format, FrameBuilder, Hints, Origin, Parser, ParserConfig, Transport};
+
+    use super::super::block::{BlockWriter, EncodedBlock};
+    use super::super::compress::{Compressor, Decompressor};
+    use super::super::footer::Effort;
+    use super::super::layout::{BatchShapes, Layouts};
+    use super::super::restore::{lines_crc, restore};
+    use super::super::{Clustering, SealOptions};
+    use super::*;
+
+    const ROWS: usize = 60;
+
+    struct Line {
+        text: String,
+        received_ns: i64,
+        origin: Origin,
+    }
+
+    fn lines() -> Vec<Line> {
+        let line = |i: usize| {
+            let text = match i % 5 {
+                0 => format!(r#"{{"level":"warn","n":{i},"s":"a\u0041{i}","msg":"JSON"}}"#),
+                1 => {
+                    format!(r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /{i} HTTP/1.1" 200 7"#)
+                }
+                2 => format!("text without a head, {i}"),
+                _ => format!("<30>Nov 21 11:59:{i:02} db2 hdfs[27896]: block {i}"),
+            };
+            let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+            Line { text, received_ns: 1_790_000_000_000_000_000, origin }
+        };
+        (0..ROWS).map(line).collect()
+    }
+
+    fn batch(lines: &[Line], sequence: u64) -> Arc<Batch> {
+        let mut builder = FrameBuilder::new();
+        for line in lines {
+            builder.push_line(&line.origin, line.received_ns, line.text.as_bytes(), false);
+        }
+        let frame = Arc::new(builder.finish(1, sequence).unwrap());
+        Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame))
+    }
+
+    fn rows() -> Vec<RowRef> {
+        (0..ROWS as u32).map(|row| RowRef { batch: 0, row }).collect()
+    }
+
+    /// The chunks of a block of these rows, decompressed.
+    fn chunks(batch: &Arc<Batch>, effort: Effort) -> Vec<Vec<u8>> {
+        let mut counts = vec![0; batch.stems()];
+        batch.rows().for_each(|row| counts[usize::from(row.stem().0)] += 1);
+        let options = SealOptions { clustering: Clustering::Arrival, ..SealOptions::new(effort) };
+        let (EncodedBlock { bytes, entry }, taken) = BlockWriter::default().encode(
+            &[Arc::clone(batch)],
+            &mut [BatchShapes::new(counts.into_iter())],
+            &rows(),
+            &mut Layouts::default(),
+            &options,
+            &mut Compressor::default(),
+        );
+        assert_eq!(taken, ROWS);
+        let mut rest = &bytes[..];
+        let mut decompressor = Decompressor::default();
+        let chunk = |chunk: &super::super::Chunk| {
+            let (stored, behind) = rest.split_at(chunk.bytes_disk as usize);
+            rest = behind;
+            decompressor.decompress(stored, chunk.bytes as usize).unwrap()
+        };
+        entry.chunks.iter().map(chunk).collect()
+    }
+
+    #[test]
+    fn a_block_is_what_it_was_made_of_and_nothing_else() {
+        let source = batch(&lines(), 7);
+        for effort in [Effort::Fast, Effort::Best] {
+            let chunks = chunks(&source, effort);
+            let crc = lines_crc(&restore(&chunks, ROWS).unwrap());
+            let same = compare(&chunks, &[Arc::clone(&source)], &rows());
+            assert_eq!(same, Ok(Compared::Alike(crc)));
+            let other_sequence = batch(&lines(), 8);
+            assert_eq!(compare(&chunks, &[other_sequence], &rows()), Ok(Compared::Different(0)));
+            let mut order = rows();
+            order.swap(ROWS - 2, ROWS - 1);
+            let swapped = compare(&chunks, &[Arc::clone(&source)], &order);
+            assert_eq!(swapped, Ok(Compared::Different(ROWS - 2)));
+            for place in 0..ROWS {
+                let changes: [&dyn Fn(&mut Line); 7] = [
+                    &|line| line.received_ns += 1,
+                    &|line| line.text.push('x'),
+                    &|line| _ = line.text.pop(),
+                    &|line| line.text = line.text.replacen('1', "2", 1) + "3",
+                    &|line| line.origin.sender = Some(([10, 0, 0, 1], 514).into()),
+                    &|line| line.origin.format = Format::Json,
+                    &|line| {
+                        let extra_fields = vec![("rack".into(), "r".into())];
+                        let hints = Hints { extra_fields, ..Hints::default() };
+                        line.origin.hints = Arc::new(hints);
+                    },
+                ];
+                for (kind, change) in changes.iter().enumerate() {
+                    let mut lines = lines();
+                    change(&mut lines[place]);
+                    let other = batch(&lines, 7);
+                    let found = compare(&chunks, &[other], &rows());
+                    assert_eq!(found, Ok(Compared::Different(place)), "{kind}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_changed_byte_of_a_chunk_goes_unseen() {
+        let source = batch(&lines(), 7);
+        for effort in [Effort::Fast, Effort::Best] {
+            let chunks = chunks(&source, effort);
+            for chunk in 0..chunks.len() {
+                for at in 0..chunks[chunk].len() {
+                    let mut other = chunks.clone();
+                    other[chunk][at] ^= 1 << (at % 8);
+                    let compared = compare(&other, &[Arc::clone(&source)], &rows());
+                    let Ok(Compared::Alike(_)) = compared else { continue };
+                    // Some bytes may be other ones for the same lines: then they are read as the same.
+                    let batch = restore(&other, ROWS).unwrap();
+                    for (found, expected) in batch.rows().zip(source.rows()) {
+                        assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));
+                        assert_eq!(found.time_ns(), expected.time_ns());
+                        assert_eq!(found.received_ns(), expected.received_ns());
+                        let named = |batch: &Batch, row: &Row<'_>| -> Vec<(String, Vec<u8>)> {
+                            let named = |(id, value): (FieldId, &[u8])| {
+                                (batch.name(id).to_owned(), value.to_vec())
+                            };
+                            row.fields().map(named).collect()
+                        };
+                        assert_eq!(named(&batch, &found), named(&source, &expected));
+                    }
+                }
+            }
+        }
     }
 }

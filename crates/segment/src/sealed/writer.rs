@@ -15,9 +15,9 @@ use super::compress::{Compressor, Decompressor};
 use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SealedHeader, malformed};
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
-use super::restore::{lines_crc, restore};
+use super::restore::restore;
 use super::rollup::Counter;
-use super::verify::first_different;
+use super::verify::{Compared, compare};
 use crate::error::SegmentError;
 
 /// Bytes gathered for one write.
@@ -178,22 +178,20 @@ impl SealedWriter {
             chunks.push(bytes.map_err(|corrupt| malformed(&self.path, at, corrupt))?);
             from = to;
         }
-        let restored =
-            restore(&chunks, rows.len()).map_err(|corrupt| malformed(&self.path, at, corrupt))?;
-        match first_different(&restored, batches, rows) {
-            None => Ok(lines_crc(&restored)),
-            Some(place) => {
-                let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
-                let found = restored.row(place);
-                Err(SegmentError::Damaged {
-                    path: self.path.clone(),
-                    offset: at,
-                    part: "a line, as it would be read again,",
-                    expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
-                    found: format!("{:?}", String::from_utf8_lossy(found.raw())),
-                })
-            }
-        }
+        let corrupt = |corrupt| malformed(&self.path, at, corrupt);
+        let place = match compare(&chunks, batches, rows).map_err(corrupt)? {
+            Compared::Alike(crc) => return Ok(crc),
+            Compared::Different(place) => place,
+        };
+        let restored = restore(&chunks, rows.len()).map_err(corrupt)?;
+        let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
+        Err(SegmentError::Damaged {
+            path: self.path.clone(),
+            offset: at,
+            part: "a line, as it would be read again,",
+            expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
+            found: format!("{:?}", String::from_utf8_lossy(restored.row(place).raw())),
+        })
     }
 
     /// Bytes of the file so far, with those that wait to be written together.
