@@ -1,4 +1,8 @@
 //! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then waits.
+//!
+//! To be woken costs more than to take a datagram, for this thread and for whoever brings the datagram. So where they
+//! come one by one the thread is woken for each, and where several are there when it looks, it does not wait for the
+//! next one but looks again after a short pause.
 
 use std::io;
 use std::net::UdpSocket;
@@ -20,6 +24,9 @@ use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's count of drops is read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause while datagrams come fast. The smallest receive buffer that a kernel gives unasked (208 KiB, without its
+/// overhead) holds what comes in it: 500 datagrams of 300 bytes, 50 of 4 KiB.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// The state of the receiving thread.
 pub(super) struct Receiver {
@@ -72,16 +79,21 @@ impl Receiver {
     pub fn run(mut self) {
         let mut datagrams = Datagrams::new();
         while !self.stop.is_raised() {
-            let more = self.receive(&mut datagrams);
+            let received = self.receive(&mut datagrams);
             self.outlet.flush_if_old();
             if self.drops_read.elapsed() >= DROPS_INTERVAL {
                 self.count_kernel_drops();
             }
-            if !more {
-                self.wait();
+            match received {
+                0 | 1 => self.wait(),
+                BATCH_DATAGRAMS_MAX => {}
+                _ => std::thread::sleep(PAUSE),
             }
         }
         self.drain(&mut datagrams);
+        self.outlet.flush();
+        // One that was between its lookup and the queue while the socket was connected has come by now.
+        self.receive(&mut datagrams);
         self.outlet.flush();
         self.count_kernel_drops();
     }
@@ -108,11 +120,11 @@ impl Receiver {
             tracing::warn!(%error, "datagrams that still arrive while stopping may be lost");
         }
         let deadline = Instant::now() + STOP_DRAIN_MAX;
-        while self.receive(datagrams) && (connected.is_ok() || Instant::now() < deadline) {}
+        while self.receive(datagrams) > 0 && (connected.is_ok() || Instant::now() < deadline) {}
     }
 
-    /// Takes a batch. Returns whether there may be more.
-    fn receive(&mut self, datagrams: &mut Datagrams) -> bool {
+    /// Takes a batch. Returns how many datagrams were there.
+    fn receive(&mut self, datagrams: &mut Datagrams) -> usize {
         let received_ns = self.clock.now_ns();
         let datagrams = match datagrams.receive(self.socket.as_fd()) {
             Ok(datagrams) => datagrams,
@@ -120,10 +132,10 @@ impl Receiver {
                 if error.kind() != io::ErrorKind::WouldBlock {
                     self.log(&error);
                 }
-                return false;
+                return 0;
             }
         };
-        let more = datagrams.len() == BATCH_DATAGRAMS_MAX;
+        let received = datagrams.len();
         for datagram in datagrams {
             let line = datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes);
             if line.is_empty() {
@@ -132,7 +144,7 @@ impl Receiver {
             self.origin.sender = Some(datagram.sender);
             self.outlet.push_line(&self.origin, received_ns, line, datagram.cut);
         }
-        more
+        received
     }
 
     fn count_kernel_drops(&mut self) {
