@@ -116,6 +116,11 @@ impl Server {
         self.status()["listeners"]["syslog_udp"].as_str().unwrap().parse().unwrap()
     }
 
+    /// The address of syslog over TLS.
+    pub fn syslog_tls(&self) -> SocketAddr {
+        self.status()["listeners"]["syslog_tls"].as_str().unwrap().parse().unwrap()
+    }
+
     /// `/api/v1/status`.
     pub fn status(&self) -> Value {
         self.get("/api/v1/status").json()

@@ -1,12 +1,14 @@
-//! rsyslog: reads files, forwards by TCP (newline- and octet-framed) and UDP.
+//! rsyslog: reads files, forwards by TCP (newline- and octet-framed), TLS (with both of its drivers) and UDP.
 
 use std::path::Path;
 use std::process::Command;
 
+use crate::authority::Authority;
 use crate::check::{self, Expected};
 use crate::common::Server;
 use crate::corpus::inputs;
 use crate::sender::{Daemon, program};
+use crate::tls;
 
 const HOSTNAME: &str = "relay-1.example.org";
 /// A template of rsyslog: RFC 5424 as its `RSYSLOG_SyslogProtocol23Format`.
@@ -16,13 +18,26 @@ const RFC3164: &str = "<%PRI%>%TIMESTAMP% %HOSTNAME% %syslogtag%%msg:::sp-if-no-
 
 /// Forwards the corpora, and returns the server, when all has arrived or is counted, with what was sent.
 fn forward(source: &str, template: &str, action: &str, time: fn(&str, &str) -> String) {
+    forward_to(&Server::start(), source, template, action, time);
+}
+
+fn forward_to(
+    server: &Server,
+    source: &str,
+    template: &str,
+    action: &str,
+    time: fn(&str, &str) -> String,
+) {
     let rsyslogd = program(&["/usr/sbin/rsyslogd"]);
-    let server = Server::start();
     let directory = tempfile::tempdir().unwrap();
     let inputs = inputs(directory.path());
     let sent = directory.path().join("sent");
     let config = directory.path().join("rsyslog.conf");
-    let address = if source == "syslog_tcp" { server.syslog_tcp() } else { server.syslog_udp() };
+    let address = match source {
+        "syslog_tcp" => server.syslog_tcp(),
+        "syslog_tls" => server.syslog_tls(),
+        _ => server.syslog_udp(),
+    };
     let files = inputs.iter().map(|input| {
         let (path, app) = (input.path.display(), input.app);
         format!(
@@ -55,17 +70,17 @@ fn forward(source: &str, template: &str, action: &str, time: fn(&str, &str) -> S
     ]));
 
     let lines = inputs.iter().map(|input| input.lines.len()).sum();
-    let dropped = check::wait_for_lines(&server, source, lines);
+    let dropped = check::wait_for_lines(server, source, lines);
     daemon.stop();
-    let found = check::raw_lines(&server);
+    let found = check::raw_lines(server);
     let sent = check::file_lines(&sent);
-    if source == "syslog_tcp" {
+    if source != "syslog_udp" {
         assert_eq!(dropped, 0);
         check::same_lines(&found, sent);
     } else {
         check::some_of_the_lines(&found, sent, dropped);
     }
-    check::fields(&server, &Expected { hostname: HOSTNAME, inputs: &inputs, time });
+    check::fields(server, &Expected { hostname: HOSTNAME, inputs: &inputs, time });
 }
 
 fn path(path: &Path) -> &str {
@@ -81,6 +96,38 @@ fn tcp_rfc5424() {
 fn tcp_rfc3164_octet_framed() {
     let action = "protocol=\"tcp\" TCP_Framing=\"octet-counted\"";
     forward("syslog_tcp", RFC3164, action, check::time_3164);
+}
+
+/// Over TLS, octet-framed as RFC 5425 asks for.
+fn forward_tls(driver: &str, clients: &str) {
+    let authority = Authority::new();
+    let server = Server::start_with(&[], &tls::config(&authority, clients));
+    let client = authority.issue("rsyslog");
+    let action = format!(
+        "protocol=\"tcp\" TCP_Framing=\"octet-counted\" StreamDriver=\"{driver}\" StreamDriverMode=\"1\" \
+         StreamDriverAuthMode=\"x509/name\" StreamDriverPermittedPeers=\"localhost\" \
+         StreamDriver.CAFile=\"{}\" StreamDriver.CertFile=\"{}\" StreamDriver.KeyFile=\"{}\"",
+        path(&authority.certificate()),
+        path(&client.certificate),
+        path(&client.key),
+    );
+    forward_to(&server, "syslog_tls", RFC5424, &action, check::time_5424);
+    assert_eq!(server.ingest("syslog_tls")["handshakes_failed"], 0);
+}
+
+#[test]
+fn tls_by_gnutls() {
+    forward_tls("gtls", "off");
+}
+
+#[test]
+fn tls_by_gnutls_with_a_client_certificate() {
+    forward_tls("gtls", "required");
+}
+
+#[test]
+fn tls_by_openssl_with_a_client_certificate() {
+    forward_tls("ossl", "required");
 }
 
 #[test]

@@ -1,13 +1,15 @@
-//! syslog-ng: reads files, forwards RFC 5424 octet-framed by TCP, and RFC 3164 by UDP. It cannot be installed
+//! syslog-ng: reads files, forwards RFC 5424 octet-framed by TCP and TLS, and RFC 3164 by UDP. It cannot be installed
 //! beside rsyslog; `scripts/fetch-syslog-ng.sh` unpacks it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::authority::Authority;
 use crate::check::{self, Expected};
 use crate::common::Server;
 use crate::corpus::inputs;
 use crate::sender::{Daemon, program};
+use crate::tls;
 
 const HOSTNAME: &str = "ng-1.example.org";
 
@@ -18,11 +20,25 @@ fn forward(
     log_flags: &str,
     time: fn(&str, &str) -> String,
 ) {
-    let server = Server::start();
+    forward_to(&Server::start(), source, destination, sent_as, log_flags, time);
+}
+
+fn forward_to(
+    server: &Server,
+    source: &str,
+    destination: &str,
+    sent_as: &str,
+    log_flags: &str,
+    time: fn(&str, &str) -> String,
+) {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
     let inputs = inputs(directory.path());
-    let address = if source == "syslog_tcp" { server.syslog_tcp() } else { server.syslog_udp() };
+    let address = match source {
+        "syslog_tcp" => server.syslog_tcp(),
+        "syslog_tls" => server.syslog_tls(),
+        _ => server.syslog_udp(),
+    };
     let files = inputs.iter().map(|input| {
         let (path, app) = (input.path.display(), input.app);
         format!(
@@ -58,17 +74,17 @@ fn forward(
     );
 
     let lines = inputs.iter().map(|input| input.lines.len()).sum();
-    let dropped = check::wait_for_lines(&server, source, lines);
+    let dropped = check::wait_for_lines(server, source, lines);
     daemon.stop();
-    let found = check::raw_lines(&server);
+    let found = check::raw_lines(server);
     let sent = check::file_lines(&file("sent"));
-    if source == "syslog_tcp" {
+    if source != "syslog_udp" {
         assert_eq!(dropped, 0);
         check::same_lines(&found, sent);
     } else {
         check::some_of_the_lines(&found, sent, dropped);
     }
-    check::fields(&server, &Expected { hostname: HOSTNAME, inputs: &inputs, time });
+    check::fields(server, &Expected { hostname: HOSTNAME, inputs: &inputs, time });
 }
 
 /// The unpacked program, told where its modules and libraries are.
@@ -104,6 +120,28 @@ fn tcp_rfc5424_octet_framed() {
     forward(
         "syslog_tcp",
         "syslog(\"IP\" port(PORT) transport(\"tcp\"))",
+        "flags(syslog-protocol)",
+        "flags(flow-control);",
+        check::time_5424,
+    );
+}
+
+#[test]
+fn tls_rfc5424_octet_framed() {
+    let authority = Authority::new();
+    let server = Server::start_with(&[], &tls::config(&authority, "required"));
+    let client = authority.issue("syslog-ng");
+    let destination = format!(
+        "syslog(\"IP\" port(PORT) transport(\"tls\") tls(ca-file(\"{}\") cert-file(\"{}\") key-file(\"{}\") \
+         peer-verify(required-trusted)))",
+        authority.certificate().display(),
+        client.certificate.display(),
+        client.key.display(),
+    );
+    forward_to(
+        &server,
+        "syslog_tls",
+        &destination,
         "flags(syslog-protocol)",
         "flags(flow-control);",
         check::time_5424,
