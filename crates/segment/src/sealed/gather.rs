@@ -12,12 +12,11 @@ use super::Clustering;
 use super::block::RowRef;
 use super::column::ByHash;
 use super::layout::BatchShapes;
-use super::rollup::{Counter, ROLLUP_FIELDS, ValueNumbers};
+use super::rollup::{Counter, ROLLUP_FIELDS, SECOND_NS, ValueNumbers};
 
 /// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
 /// was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
-const SECOND_NS: i64 = 1_000_000_000;
 /// A group smaller than this part of a block has none of its own.
 const GROUP_PARTS: usize = 8;
 
@@ -125,7 +124,7 @@ impl Pending {
         for group in groups.iter_mut().filter(|group| group.number & DISPLACED != 0) {
             let time_ns =
                 |at: &RowRef| self.batches[at.batch as usize].row(at.row as usize).time_ns();
-            group.rows.sort_by_key(time_ns);
+            group.rows.sort_by_cached_key(time_ns);
         }
         groups
     }

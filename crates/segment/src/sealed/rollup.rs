@@ -21,6 +21,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// Lengths of a stretch, seconds.
 const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
+
 /// Counts of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
