@@ -17,7 +17,6 @@ pub const VALUES_MAX: usize = 256;
 pub const LINES_PER_STRETCH: u64 = 32;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
-const SECOND_NS: i64 = 1_000_000_000;
 /// Lengths of a stretch, seconds.
 const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
