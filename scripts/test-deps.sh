@@ -14,6 +14,7 @@ need rsyslogd rsyslog
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_ossl.so 2>/dev/null)" ] || packages+=(rsyslog-openssl)
 need openssl openssl
 need curl curl
+need python3 python3
 need zstd zstd
 need gzip gzip
 need sqlite3 sqlite3

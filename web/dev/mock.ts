@@ -304,9 +304,9 @@ class Mock {
     return {
       version: '0.1.0', started: new Date(this.#startedMs).toISOString(), now: new Date().toISOString(), uptime_s: (Date.now() - this.#startedMs) / 1000, ready: true,
       ingest: [
-        { source: 'syslog_udp', lines_received: Math.floor(received / 3), bytes_received: received * 47, lines_kept: Math.floor(received / 3), dropped: { oversized: 0, kernel: process.env['MOCK_DROPS'] ? 1234 : 0 } },
-        { source: 'syslog_tcp', lines_received: Math.ceil((2 * received) / 3), bytes_received: received * 93, lines_kept: Math.ceil((2 * received) / 3), dropped: { oversized: 0 } },
-        { source: 'http_jsonline', lines_received: this.#posted, bytes_received: this.#posted * 120, lines_kept: this.#posted, dropped: { disk_full: 0 } },
+        source('syslog_udp', 'syslog over UDP', Math.floor(received / 3), process.env['MOCK_DROPS'] ? { kernel: 1234 } : {}),
+        source('syslog_tcp', 'syslog over TCP', Math.ceil((2 * received) / 3), {}),
+        source('http', 'HTTP', this.#posted, {}),
       ],
       store: {
         lines: lines.length, bytes_raw: lines.length * 140, bytes_disk: lines.length * 145, segments: 1,
@@ -318,6 +318,15 @@ class Mock {
       listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, data_dir: './loginson-data',
     };
   }
+}
+
+/** The counters of a source that lost as many lines as given, and kept the others. */
+function source(name: string, title: string, lines: number, dropped: Record<string, number>): unknown {
+  return {
+    source: name, title, lines_received: lines, bytes_received: lines * 140, lines_kept: lines, bytes_kept: lines * 140, lines_in_flight: 0, bytes_in_flight: 0,
+    connections_total: name === 'syslog_udp' ? 0 : 3, connections_open: name === 'syslog_tcp' ? 2 : 0, connections_refused: 0,
+    dropped: { kernel: 0, oversized: 0, disk_full: 0, ...dropped }, dropped_bytes: { kernel: 0, oversized: 0, disk_full: 0 },
+  };
 }
 
 function counted(lines: readonly Stored[], field: string): [string, number][] {

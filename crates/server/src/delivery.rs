@@ -1,7 +1,6 @@
 //! The collector's way into the store of this process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use collector::{Deliver, DeliverError, OnDurable, Patience};
 use record::Frame;
@@ -10,18 +9,12 @@ use store::{AppendError, Store};
 /// Hands frames to a store.
 pub struct Delivery {
     store: Arc<Store>,
-    lines_committed: Arc<AtomicU64>,
 }
 
 impl Delivery {
     /// A way into `store`.
     pub fn new(store: Arc<Store>) -> Self {
-        Delivery { store, lines_committed: Arc::default() }
-    }
-
-    /// Lines that became durable since the start.
-    pub fn lines_committed(&self) -> u64 {
-        self.lines_committed.load(Relaxed)
+        Delivery { store }
     }
 }
 
@@ -36,14 +29,8 @@ impl Deliver for Delivery {
         on_durable: OnDurable,
         patience: Patience,
     ) -> Result<(), DeliverError> {
-        let lines = u64::from(frame.header().lines);
-        let committed = Arc::clone(&self.lines_committed);
-        let on_durable: store::OnDurable = Box::new(move |result| {
-            if result.is_ok() {
-                committed.fetch_add(lines, Relaxed);
-            }
-            on_durable(result.map_err(translate));
-        });
+        let on_durable: store::OnDurable =
+            Box::new(move |result| on_durable(result.map_err(translate)));
         let appended = match patience {
             Patience::Awaited => self.store.append(frame, Some(on_durable)),
             Patience::Unlimited => self.store.append_patiently(frame, on_durable),

@@ -86,8 +86,8 @@ struct Shared {
     /// Frames that the parser or the summary panicked over.
     parse_panics: AtomicU64,
     parse_threads: usize,
-    /// Lines that were in the store but not parsed when it was opened.
-    lines_unparsed_at_start: AtomicU64,
+    /// The last frame that is parsed. None until the parse stage has found where to go on.
+    parsed_through: Mutex<Option<Position>>,
     /// Told to the parse stage: end when nothing is left, at the latest then.
     drain_until: Mutex<Option<Instant>>,
     stopped: AtomicBool,
@@ -145,7 +145,7 @@ impl Pipeline {
             lines_parsed: AtomicU64::new(0),
             parse_panics: AtomicU64::new(0),
             parse_threads: config.placement.parse_threads,
-            lines_unparsed_at_start: AtomicU64::new(0),
+            parsed_through: Mutex::new(None),
             drain_until: Mutex::new(None),
             stopped: AtomicBool::new(false),
             delivery,
@@ -264,12 +264,12 @@ impl Pipeline {
         Ok(Some(()))
     }
 
-    /// Lines that are durable but not parsed yet.
+    /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are deleted before they are
+    /// parsed are not waited for.
     pub fn parse_lag_lines(&self) -> u64 {
-        let shared = &self.shared;
-        let parsed = shared.lines_parsed.load(Relaxed);
-        (shared.lines_unparsed_at_start.load(Relaxed) + shared.delivery.lines_committed())
-            .saturating_sub(parsed)
+        let store = &self.shared.store;
+        let through = *lock(&self.shared.parsed_through);
+        store.lines_after(through.unwrap_or_else(|| store.first_unparsed()))
     }
 
     /// Frames that parsing or counting panicked over, since the start.
@@ -328,8 +328,7 @@ impl Shared {
         *lock(&self.summary) = Some(Summariser::new(config, mark));
         let first_unsummarised = mark.map_or(Position::START, position);
         let mut after = self.store.first_unparsed().min(first_unsummarised);
-        let backlog = at_start.iter().filter(|handle| handle.position() > after);
-        self.lines_unparsed_at_start.store(backlog.map(FrameHandle::lines).sum(), Relaxed);
+        *lock(&self.parsed_through) = Some(after);
         drop(at_start);
         loop {
             // Looked at before the frames: what was in the queue then is among them.
@@ -405,6 +404,7 @@ impl Shared {
             let _ = self.tail.send(TailBatch { batch, lines_total });
         }
         self.lines_parsed.fetch_add(lines, Relaxed);
+        *lock(&self.parsed_through) = Some(committed.position);
     }
 
     fn note_panic(&self, position: Position) {

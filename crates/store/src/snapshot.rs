@@ -79,6 +79,19 @@ impl Store {
         end
     }
 
+    /// Lines in the frames of hot segments behind a cursor.
+    pub fn lines_after(&self, after: Position) -> u64 {
+        let lines = |segment: &Arc<HotSegment>| {
+            let index = read(&segment.index);
+            if segment.id > after.segment {
+                return index.totals.lines;
+            }
+            let from = (after.frame as usize).saturating_add(1).min(index.frames.len());
+            index.frames[from..].iter().map(|entry| u64::from(entry.lines)).sum()
+        };
+        self.shared.hot().iter().filter(|segment| segment.id >= after.segment).map(lines).sum()
+    }
+
     /// The frames of hot segments, in the order in which they became durable.
     pub fn hot_frames(&self) -> Vec<FrameHandle> {
         let mut frames = Vec::new();

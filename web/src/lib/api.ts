@@ -262,10 +262,22 @@ export async function cancelQuery(id: string): Promise<void> {
 
 export interface IngestSource {
   source: string;
+  /** In words. */
+  title: string;
   lines_received: number;
   bytes_received: number;
   lines_kept: number;
+  bytes_kept: number;
+  /** Received, and not yet kept or dropped. */
+  lines_in_flight: number;
+  bytes_in_flight: number;
+  connections_total: number;
+  connections_open: number;
+  connections_refused: number;
+  /** Lines by reason. */
   dropped: Record<string, number>;
+  /** Bytes that were received and not kept, by reason. */
+  dropped_bytes: Record<string, number>;
 }
 
 export interface Status {

@@ -5,6 +5,7 @@
 mod authority;
 mod intake;
 mod recorder;
+mod sums;
 mod tcp;
 mod tls;
 mod udp;

@@ -19,6 +19,11 @@ pub struct Client {
     server: String,
 }
 
+/// No request was sent: there is no connection to the server.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotReached(String);
+
 /// An answer with another status than 2xx.
 #[derive(Debug)]
 pub struct Refusal {
@@ -120,13 +125,19 @@ impl Client {
 
     fn explain(&self, error: ureq::Error) -> anyhow::Error {
         let server = &self.server;
+        let not_reached = |message: String| anyhow::Error::new(NotReached(message));
         match error {
-            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => anyhow!(
-                "no server answers at {server}; start one with `loginson`, or name another with --server URL"
-            ),
-            ureq::Error::HostNotFound => {
-                anyhow!("the host of {server} is not known; check --server")
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                not_reached(format!(
+                    "no server answers at {server}; start one with `loginson`, or name another with --server URL"
+                ))
             }
+            ureq::Error::HostNotFound => {
+                not_reached(format!("the host of {server} is not known; check --server"))
+            }
+            ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => not_reached(
+                format!("{server} cannot be reached in time; check --server and the network"),
+            ),
             ureq::Error::Timeout(_) => {
                 anyhow!("{server} did not answer in time; check --server and the network")
             }

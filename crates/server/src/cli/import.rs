@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::frame::LINE_BYTES_MAX;
 
 use super::ServerArgs;
-use super::client::{Client, Refusal};
+use super::client::{Client, NotReached, Refusal};
 use crate::config::units::show_bytes;
 
 /// A batch is sent when it holds so many bytes. Each is acknowledged when it is durable.
@@ -208,9 +208,14 @@ impl Import<'_> {
         let file = self.path.to_string_lossy();
         let mut params = vec![("file", file.as_ref())];
         params.extend(self.log_type.map(|log_type| ("type", log_type)));
-        let answer = self.client.post_bytes("/insert/lines", &params, batch).context(
-            "the batch that was on its way may have been kept or not; look for its first line before you go on",
-        )?;
+        let answer = self.client.post_bytes("/insert/lines", &params, batch).map_err(|error| {
+            if error.is::<NotReached>() {
+                return error;
+            }
+            error.context(
+                "the batch that was on its way may have been kept or not; look for its first line before you go on",
+            )
+        })?;
         let mut response = match answer {
             Ok(response) => response,
             Err(refusal) => return Ok(Err(refusal)),

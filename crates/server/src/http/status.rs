@@ -90,6 +90,8 @@ fn ingest(accounting: &Accounting) -> Vec<Value> {
             "bytes_received": counts.bytes_received,
             "lines_kept": counts.lines_kept,
             "bytes_kept": counts.bytes_kept,
+            "lines_in_flight": counts.lines_missing().max(0) as u64,
+            "bytes_in_flight": counts.bytes_missing().max(0) as u64,
             "connections_total": counts.connections_total,
             "connections_open": counts.connections_open,
             "connections_refused": counts.connections_refused,
