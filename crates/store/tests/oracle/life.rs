@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
 use segment::sealed::SealedFile;
+use segment::tokens::{for_each_token, required_tokens};
 use store::{
     AppendError, DeletionState, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
 };
@@ -86,10 +87,11 @@ pub struct Coverage {
     catalogs_lost: u64,
     catalogs_old: u64,
     refused_frames: u64,
+    words_found: u64,
 }
 
 impl Coverage {
-    fn each(&mut self) -> [(&'static str, &mut u64); 15] {
+    fn each(&mut self) -> [(&'static str, &mut u64); 16] {
         [
             ("lines", &mut self.lines),
             ("crashes", &mut self.crashes),
@@ -106,6 +108,7 @@ impl Coverage {
             ("catalogs lost", &mut self.catalogs_lost),
             ("catalogs old", &mut self.catalogs_old),
             ("frames refused", &mut self.refused_frames),
+            ("words found", &mut self.words_found),
         ]
     }
 
@@ -231,7 +234,7 @@ impl Life {
     }
 
     fn act(&mut self) {
-        match self.rng.u8(..22) {
+        match self.rng.u8(..24) {
             0..5 => self.append(),
             5..7 => self.parse(),
             7 => {
@@ -250,6 +253,7 @@ impl Life {
             18 => self.read_snapshot(),
             19 => self.back_up(),
             20 => self.reopen(),
+            21 | 22 => self.ask_for_words(),
             _ => self.look_up(),
         }
     }
@@ -492,6 +496,27 @@ impl Life {
                 assert_eq!(same, 0, "find {}", line.text());
             }
             _ => {}
+        }
+    }
+
+    /// No word of a line is missing in the filter of its block.
+    fn ask_for_words(&mut self) {
+        let Ok(units) = self.store().snapshot((i64::MIN, i64::MAX)) else { return };
+        for unit in &units {
+            let Unit::Block(block) = unit else { continue };
+            let (Ok(Some(file)), Ok(Some(batch))) = (block.file(), block.read()) else { return };
+            let row = batch.row(self.rng.usize(..batch.len()));
+            let mut words = Vec::new();
+            for (_, value) in row.fields() {
+                for_each_token(value, |word| words.push(required_tokens(word, true, true)));
+            }
+            let Ok(held) = file.may_contain(block.position().frame as usize, &words) else {
+                return;
+            };
+            let Some(held) = held else { continue };
+            let text = String::from_utf8_lossy(row.raw());
+            assert!(held.iter().all(|held| *held), "a word of this line is not found: {text}");
+            self.coverage.words_found += held.len() as u64;
         }
     }
 

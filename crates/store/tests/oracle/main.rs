@@ -1,7 +1,7 @@
 //! Whole histories of a store on a disk that lies, beside a vector of lines.
 //!
 //! Each seed makes a history of some kilobytes: lines come, are parsed, rolled, sealed, merged, encoded again, deleted
-//! by filter and by every kind of retention, backed up by links, read through snapshots that are older than what
+//! by filter and by every kind of retention, asked for by words, backed up by links, read through snapshots that are older than what
 //! happened since; operations fail, the disk fills up, the power is cut at any change of the disk, the process is
 //! killed; the catalog is lost, or as old as any backup of it. After each step the store must show every acknowledged
 //! line that may not be gone, once, unchanged, and no other.
@@ -23,8 +23,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use life::{Coverage, Life};
 
-/// As many as take a minute of two cores. `make test-long` runs many more.
-const HISTORIES: u64 = 3_000;
+// Histories allocate much, from two threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// As many as take two minutes of two cores. `make test-long` runs many more.
+const HISTORIES: u64 = 10_000;
 
 #[test]
 fn acknowledged_lines_survive_any_history_once_and_unchanged() {
