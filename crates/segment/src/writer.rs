@@ -18,7 +18,9 @@ use crate::header::{HEADER_BYTES, SegmentHeader};
 use crate::index::{FrameEntry, encode_index, read_exact};
 
 /// Bytes gathered for one write. Larger frames take several writes; the limit costs only memory.
-const STAGING_BYTES: usize = 4 << 20;
+const STAGING_BYTES_MAX: usize = 4 << 20;
+/// And at first: a store of a few lines does not take more. Twice the block that is kept between appends at least.
+const STAGING_BYTES_MIN: usize = 4 * BLOCK_BYTES;
 
 /// Appends to one segment file.
 pub struct HotWriter {
@@ -47,7 +49,7 @@ impl HotWriter {
         header: &SegmentHeader,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Create).map_err(SegmentError::io(path, "create"))?;
-        let mut staging = AlignedBuffer::new(STAGING_BYTES);
+        let mut staging = AlignedBuffer::new(STAGING_BYTES_MIN);
         header.encode(&mut staging);
         file.write_at(&staging[..HEADER_BYTES], 0).map_err(SegmentError::io(path, "write"))?;
         file.sync_data().map_err(SegmentError::io(path, "sync"))?;
@@ -90,7 +92,7 @@ impl HotWriter {
             path: path.to_owned(),
             file,
             segment,
-            staging: AlignedBuffer::new(STAGING_BYTES),
+            staging: AlignedBuffer::new(STAGING_BYTES_MIN),
             staging_at,
             filled: 0,
             flushed: 0,
@@ -196,16 +198,27 @@ impl HotWriter {
     }
 
     fn stage(&mut self, mut bytes: &[u8]) -> Result<(), SegmentError> {
+        self.grow_staging(self.filled + bytes.len());
         while !bytes.is_empty() {
-            let part = bytes.len().min(STAGING_BYTES - self.filled);
+            let part = bytes.len().min(self.staging.len() - self.filled);
             self.staging[self.filled..self.filled + part].copy_from_slice(&bytes[..part]);
             self.filled += part;
             bytes = &bytes[part..];
-            if self.filled == STAGING_BYTES {
+            if self.filled == self.staging.len() {
                 self.flush()?;
             }
         }
         Ok(())
+    }
+
+    /// Makes room for `bytes` in all, up to the limit.
+    fn grow_staging(&mut self, bytes: usize) {
+        let bytes = bytes.next_power_of_two().clamp(STAGING_BYTES_MIN, STAGING_BYTES_MAX);
+        if bytes > self.staging.len() {
+            let mut larger = AlignedBuffer::new(bytes);
+            larger[..self.filled].copy_from_slice(&self.staging[..self.filled]);
+            self.staging = larger;
+        }
     }
 
     /// Writes what is staged, the last block padded with zeros, and keeps that block.

@@ -19,6 +19,7 @@ use platform::placement::{self, Role};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
 
+use crate::books::Books;
 use crate::catalog::RowState;
 use crate::config::SEAL_RESERVE_PARTS;
 use crate::deletions::DeletionState;
@@ -55,6 +56,7 @@ pub enum Step {
 pub(crate) struct Background {
     shared: Arc<Shared>,
     writer: Arc<Mutex<Writer>>,
+    books: Arc<Mutex<Books>>,
     work: Option<Work>,
     /// Segments that are left alone, until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
@@ -79,10 +81,14 @@ struct Search {
 }
 
 impl Background {
-    pub(crate) fn new(shared: Arc<Shared>, writer: Arc<Mutex<Writer>>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        writer: Arc<Mutex<Writer>>,
+        books: Arc<Mutex<Books>>,
+    ) -> Self {
         let throttle = Throttle::new(shared.config.background_bytes_per_s_max);
         let resting = HashMap::new();
-        Background { shared, writer, work: None, resting, was_urgent: false, throttle }
+        Background { shared, writer, books, work: None, resting, was_urgent: false, throttle }
     }
 
     /// Does a little of what is due.
@@ -155,8 +161,8 @@ impl Background {
         spare: u64,
     ) -> Option<Work> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
-        let (shared, writer) = (&self.shared, &self.writer);
-        match Rewrite::begin(shared, writer, host, purpose, sources, effort, spare) {
+        let (shared, books) = (&self.shared, &self.books);
+        match Rewrite::begin(shared, books, host, purpose, sources, effort, spare) {
             Ok(rewrite) => Some(Work::Rewrite(Box::new(rewrite))),
             Err(error) => {
                 self.failed(&ids, error);
@@ -168,7 +174,7 @@ impl Background {
     fn begin_search(&mut self, segment: Arc<SealedSegment>, host: &dyn Host) -> Option<Work> {
         let sources = [AnySegment::Sealed(segment.clone())];
         let now_ns = self.shared.clock.now_ns();
-        let pruning = Pruning::of(&self.shared, &self.writer, host, &sources, now_ns);
+        let pruning = Pruning::of(&self.shared, &self.books, host, &sources, now_ns);
         match self.shared.open_sealed(&segment) {
             Ok(file) => {
                 let findings = Findings::default();
@@ -195,7 +201,7 @@ impl Background {
             }
         };
         if waits {
-            rewrite.abandon(&self.writer);
+            rewrite.abandon(&self.books);
             self.work = None;
             return false;
         }
@@ -239,10 +245,10 @@ impl Background {
 
     fn note_searched(&self, segment: &SealedSegment, pruning: &Pruning) {
         use std::sync::atomic::Ordering::Release;
-        let mut writer = lock(&self.writer);
+        let mut books = lock(&self.books);
         segment.deletions_through.store(pruning.deletions_through, Release);
         segment.rules.store(pruning.rules, Release);
-        writer.save(&segment.row());
+        books.save(&segment.row());
     }
 
     /// Writes the next frame or block.
@@ -255,7 +261,7 @@ impl Background {
             Ok(false) => self.work = Some(Work::Rewrite(rewrite)),
             Ok(true) => self.work = Some(Work::Publish(rewrite)),
             Err(error) => {
-                rewrite.abandon(&self.writer);
+                rewrite.abandon(&self.books);
                 self.failed(&rewrite.source_ids(), error);
             }
         }
@@ -263,7 +269,7 @@ impl Background {
 
     fn publish(&mut self, rewrite: Rewrite) {
         let ids = rewrite.source_ids();
-        if let Err(error) = rewrite.finish(&self.writer) {
+        if let Err(error) = rewrite.finish(&self.writer, &self.books) {
             self.failed(&ids, error);
         }
     }
@@ -305,10 +311,10 @@ impl Background {
     /// A segment is damaged: it stays as it is, for what can be read of it.
     fn note_damage(&mut self, segment: u64, error: &SegmentError) {
         tracing::error!("segment {segment} is left as it is: {error}");
-        let mut writer = lock(&self.writer);
+        let mut books = lock(&self.books);
         if let Some(hot) = self.shared.hot_segment(segment) {
             write(&hot.index).state = RowState::Damaged;
-            writer.save_row(&hot);
+            books.save_row(&hot);
         } else if let Some(sealed) =
             self.shared.list().sealed.iter().find(|sealed| sealed.id == segment)
         {
@@ -320,7 +326,7 @@ impl Background {
             }
             let last = self.shared.deletion_last();
             sealed.deletions_through.store(last, std::sync::atomic::Ordering::Release);
-            writer.save(&sealed.row());
+            books.save(&sealed.row());
         }
     }
 
@@ -343,7 +349,7 @@ impl Background {
                 let text = format!("segment {} is damaged and was not searched", segment.id());
                 note = Some(note.map_or(text.clone(), |note| format!("{note}; {text}")));
             }
-            let ended = lock(&self.writer).end_deletion(deletion.id, DeletionState::Done, note);
+            let ended = lock(&self.books).end_deletion(deletion.id, DeletionState::Done, note);
             if let Err(error) = ended {
                 tracing::warn!("{error}");
             }
@@ -353,7 +359,7 @@ impl Background {
     /// Drops what is under way.
     pub(crate) fn abandon(&mut self) {
         if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
-            rewrite.abandon(&self.writer);
+            rewrite.abandon(&self.books);
         }
     }
 }

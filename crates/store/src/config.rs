@@ -17,6 +17,9 @@ pub(crate) const PROBE_BYTES: u64 = 1 << 20;
 /// A segment covers at most this part of the age and of the bytes kept, so that dropping whole segments keeps
 /// close to either limit.
 pub(crate) const RETENTION_PARTS: u64 = 8;
+/// The oldest segments are deleted so far ahead of need that this part of the limit on bytes is free, one step of
+/// [`PREALLOCATE_BYTES`] at most.
+pub(crate) const ROOM_AHEAD_PARTS: u64 = 64;
 /// Frames handed to the parse stage at a time. It asks again for more.
 pub(crate) const COMMITTED_FRAMES_MAX: usize = 64;
 /// Segment files kept open for reading. Beyond that the one opened first is closed, and opened again when it is

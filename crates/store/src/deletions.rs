@@ -152,18 +152,19 @@ impl Store {
             return Err(StoreError::Refused(text));
         }
         let shared = &self.shared;
-        let mut writer = lock(&self.writer);
+        // What is there now is in closed segments from here on.
+        lock(&self.writer).roll();
+        let books = lock(&self.books);
         if shared.running_deletions().len() >= DELETIONS_MAX {
             let text = format!("{DELETIONS_MAX} deletions run; wait for one to end, or cancel one");
             return Err(StoreError::Refused(text));
         }
-        writer.roll();
         let scope = Scope {
             sequence_before: shared.sequence_next.load(std::sync::atomic::Ordering::Acquire),
             hot_through: shared.hot().last().map_or(0, |hot| hot.id),
         };
         let mut deletion = Deletion::new(filter, shared.clock.now_ns(), scope);
-        writer.catalog.add_deletion(&mut deletion)?;
+        books.catalog.add_deletion(&mut deletion)?;
         let mut deletions = lock(&shared.deletions);
         deletions.push(deletion.clone());
         let ended = |d: &Deletion| d.state != DeletionState::Running;
@@ -171,12 +172,12 @@ impl Store {
             && let Some(place) = deletions.iter().position(ended)
         {
             let oldest = deletions.remove(place);
-            if let Err(error) = writer.catalog.remove_deletion(oldest.id) {
+            if let Err(error) = books.catalog.remove_deletion(oldest.id) {
                 tracing::warn!("{error}");
             }
         }
         drop(deletions);
-        drop(writer);
+        drop(books);
         shared.background.wake();
         Ok(deletion)
     }
@@ -191,11 +192,11 @@ impl Store {
     ///
     /// Errors: the catalog cannot be written; then it goes on.
     pub fn cancel_deletion(&self, id: u64) -> Result<bool, StoreError> {
-        lock(&self.writer).end_deletion(id, DeletionState::Cancelled, None)
+        lock(&self.books).end_deletion(id, DeletionState::Cancelled, None)
     }
 }
 
-impl crate::writer::Writer {
+impl crate::books::Books {
     /// Ends a deletion that runs; false when there is none of that number that runs.
     pub(crate) fn end_deletion(
         &mut self,

@@ -102,6 +102,9 @@ impl Store {
     /// for milliseconds. The file of a hot segment goes on growing afterwards; of it, only `data_end` bytes count.
     pub fn freeze<R>(&self, work: impl FnOnce(&[SegmentInfo]) -> R) -> R {
         let _writer = lock(&self.writer);
+        let mut books = lock(&self.books);
+        // Files that are to be closed are closed before they get second names.
+        books.catch_up();
         work(&self.segments())
     }
 }

@@ -2,22 +2,23 @@
 //!
 //! ```text
 //! append → queue → writer thread → hot segment → visible → parse stage, queries
-//!          bounded  one fdatasync    (catalog)    cached
-//!                   a group
+//!          bounded  one fdatasync        │         cached
+//!                   a group              └── keeper: catalog, indexes, retention
 //! ```
 //!
 //! Invariants:
 //! - A frame becomes visible, and its `on_durable` is called with success, only after it is durable.
 //! - An acknowledged frame is there after any crash, once; the order of frames is that in which they were taken.
 //! - Segment files are the truth; the catalog says the same faster, and is made again from them when it is lost.
-//! - Only the writer thread, or whoever holds the writer's lock, changes files. Locks are taken in the order
-//!   writer, list of segments, one segment, cache; the queue's alone.
+//! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces and removes files. Locks
+//!   are taken in the order writer, books, list of segments, one segment, cache; the queue's alone.
 //!
 //! Left out: compression and columns (sealed segments), replication, and knowledge of what is in a line: event
 //! times come from the parse stage by [`Store::set_times`].
 
 mod at_rest;
 mod background;
+mod books;
 mod cache;
 mod catalog;
 mod config;

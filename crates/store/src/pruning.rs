@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use record::Batch;
 
+use crate::books::Books;
 use crate::deletions::DeletionState;
 use crate::host::{Host, LineFilter};
 use crate::plan::{due_rules, rules_stamp};
 use crate::segments::AnySegment;
 use crate::shared::{Shared, lock};
-use crate::writer::Writer;
 
 /// A rule is carried out on a segment when it takes at least this part of its bytes; else the lines stay until the
 /// segment goes as a whole. For what must go there are deletions.
@@ -60,7 +60,7 @@ impl Pruning {
     /// is reported, and left out.
     pub(crate) fn of(
         shared: &Shared,
-        writer: &std::sync::Mutex<Writer>,
+        books: &std::sync::Mutex<Books>,
         host: &dyn Host,
         sources: &[AnySegment],
         now_ns: i64,
@@ -79,7 +79,7 @@ impl Pruning {
                 }
                 Err(error) => {
                     let ended =
-                        lock(writer).end_deletion(deletion.id, DeletionState::Failed, Some(error));
+                        lock(books).end_deletion(deletion.id, DeletionState::Failed, Some(error));
                     if let Err(error) = ended {
                         tracing::warn!("{error}");
                     }
@@ -137,10 +137,10 @@ impl Pruning {
     }
 
     /// Takes down what was deleted.
-    pub(crate) fn count(&self, writer: &mut Writer) {
+    pub(crate) fn count(&self, books: &mut Books) {
         for doomed in self.filters.iter().filter(|doomed| doomed.lines > 0) {
             if let Why::Deletion { id, .. } = doomed.why {
-                writer.count_deleted(id, doomed.lines);
+                books.count_deleted(id, doomed.lines);
             }
         }
     }

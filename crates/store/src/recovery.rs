@@ -88,7 +88,6 @@ impl fmt::Display for RecoveryReport {
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
-    pub(crate) segment_next: u64,
     /// The hot segment to go on with, the last one.
     pub(crate) active: Option<HotWriter>,
     pub(crate) beginning: Beginning,
@@ -132,17 +131,13 @@ pub(crate) fn recover(
     let beginning = Beginning {
         node,
         sequence_next: sequence_next(&found, node).max(sequence_sealed),
+        segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
         segments: Segments { hot: Vec::new(), sealed },
         deletions: catalog.deletions()?,
         summarised_through: catalog.summarised_through()?.max(marks),
     };
-    let mut recovered = Recovered {
-        report: RecoveryReport::default(),
-        catalog,
-        segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
-        active: None,
-        beginning,
-    };
+    let mut recovered =
+        Recovered { report: RecoveryReport::default(), catalog, active: None, beginning };
     let last = found.last().map(|f| f.id);
     for segment in found {
         let is_last = last == Some(segment.id);

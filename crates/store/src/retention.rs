@@ -4,21 +4,32 @@
 //! finish by, never lines that come back. There is always a file left that says which sequence numbers were given,
 //! so that none is given again after everything else is deleted.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::books::Books;
 use crate::catalog::RowState;
 use crate::config::RETENTION_PARTS;
 use crate::segments::{AnySegment, Fate};
-use crate::shared::{read, write};
+use crate::shared::{Shared, lock, read, write};
 use crate::stats::add;
-use crate::writer::{Removing, Writer};
+use crate::writer::Writer;
 
 impl Writer {
-    /// Deletes what is beyond the limits on age and bytes at `now_ns`, nanoseconds since 1970 UTC.
-    pub(crate) fn retain(&mut self, now_ns: i64) {
-        if let Some(age_ns) = self.shared.config.age_ns {
-            self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
-            self.delete_aged(now_ns.saturating_sub(age_ns));
+    /// Closes the active segment when lines in it will soon be too old, and makes a new one when only those would say which
+    /// sequence numbers were given, that are too old at `now_ns`, nanoseconds since 1970 UTC.
+    pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
+        let Some(age_ns) = self.shared.config.age_ns else { return };
+        self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
+        let (node, oldest_ns) = (self.shared.node, now_ns.saturating_sub(age_ns));
+        let (goes, stays): (Vec<_>, Vec<_>) =
+            self.shared.list().by_age().into_iter().partition(|s| is_aged(s, oldest_ns));
+        let known = |segments: &[AnySegment]| segments.iter().map(|s| s.sequence_known(node)).max();
+        if !goes.is_empty()
+            && known(&stays) < known(&goes)
+            && let Err(error) = self.create_witness()
+        {
+            tracing::warn!("the last segment stays: {error}");
         }
-        self.make_room(0);
     }
 
     /// Closes the active segment when its first line is older than `span_ns`.
@@ -30,20 +41,30 @@ impl Writer {
         }
     }
 
+    /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
+    pub(crate) fn make_room(&mut self, bytes: u64) {
+        let bytes_max = self.shared.config.bytes_max;
+        if bytes_max.is_some_and(|bytes_max| self.shared.taken_bytes() + bytes > bytes_max) {
+            lock(&self.books).make_room(bytes);
+        }
+    }
+}
+
+impl Books {
+    /// Deletes what is beyond the limits on age and bytes at `now_ns`, nanoseconds since 1970 UTC.
+    pub(crate) fn retain(&mut self, now_ns: i64) {
+        if let Some(age_ns) = self.shared.config.age_ns {
+            self.delete_aged(now_ns.saturating_sub(age_ns));
+        }
+        self.make_room(0);
+    }
+
     /// Deletes closed segments whose newest arrival was before `oldest_ns`, from the oldest on.
     fn delete_aged(&mut self, oldest_ns: i64) {
         for segment in self.shared.list().by_age() {
-            let newest = segment.received_ns().map_or(i64::MIN, |r| r.1);
-            if !segment.is_closed() || newest >= oldest_ns {
-                continue;
-            }
-            if self.is_last_witness(&segment)
-                && let Err(error) = self.create(0)
+            if is_aged(&segment, oldest_ns)
+                && (self.shared.is_last_witness(&segment) || !self.delete(&segment))
             {
-                tracing::warn!("the last segment stays: {error}");
-                return;
-            }
-            if !self.delete(&segment) {
                 return;
             }
         }
@@ -52,15 +73,15 @@ impl Writer {
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
         let Some(bytes_max) = self.shared.config.bytes_max else { return };
-        let segments = self.shared.list().by_age();
-        let leaving: u64 = self.removing.iter().map(Removing::bytes).sum();
-        let listed: u64 = segments.iter().map(AnySegment::file_bytes).sum();
-        let mut sum = listed + leaving + self.reserved_bytes;
-        for segment in segments {
+        let mut sum = self.shared.taken_bytes();
+        if sum + bytes <= bytes_max {
+            return;
+        }
+        for segment in self.shared.list().by_age() {
             if sum + bytes <= bytes_max {
                 return;
             }
-            if segment.is_closed() && !self.is_last_witness(&segment) {
+            if segment.is_closed() && !self.shared.is_last_witness(&segment) {
                 let file_bytes = segment.file_bytes();
                 if !self.delete(&segment) {
                     return;
@@ -68,18 +89,6 @@ impl Writer {
                 sum -= file_bytes;
             }
         }
-    }
-
-    /// Whether no other file says that the sequence numbers up to this segment's were given, so that another must be
-    /// there before it may go.
-    pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
-        let node = self.shared.node;
-        let known = segment.sequence_known(node);
-        let segments = read(&self.shared.segments);
-        // The newest hot one mostly knows.
-        let hot = segments.hot.iter().rev().cloned().map(AnySegment::Hot);
-        let mut all = hot.chain(segments.sealed.iter().rev().cloned().map(AnySegment::Sealed));
-        !all.any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
     }
 
     /// Deletes a segment that is not the last witness; false when the disk refused, to be tried again later.
@@ -114,4 +123,31 @@ impl Writer {
         }
         true
     }
+}
+
+impl Shared {
+    /// Bytes of all segment files, those that are leaving or may come included.
+    fn taken_bytes(&self) -> u64 {
+        let segments = read(&self.segments);
+        let hot: u64 = segments.hot.iter().map(|hot| read(&hot.index).file_bytes).sum();
+        let sealed: u64 = segments.sealed.iter().map(|sealed| sealed.bytes_disk).sum();
+        hot + sealed + self.leaving_bytes.load(Relaxed) + self.reserved_bytes.load(Relaxed)
+    }
+
+    /// Whether no other file says that the sequence numbers up to this segment's were given, so that another must be
+    /// there before it may go.
+    pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
+        let node = self.node;
+        let known = segment.sequence_known(node);
+        let segments = read(&self.segments);
+        // The newest hot one mostly knows.
+        let hot = segments.hot.iter().rev().cloned().map(AnySegment::Hot);
+        let mut all = hot.chain(segments.sealed.iter().rev().cloned().map(AnySegment::Sealed));
+        !all.any(|s| s.id() != segment.id() && s.sequence_known(node) >= known)
+    }
+}
+
+/// Whether a segment is closed and all its lines arrived before.
+fn is_aged(segment: &AnySegment, oldest_ns: i64) -> bool {
+    segment.is_closed() && segment.received_ns().map_or(i64::MIN, |r| r.1) < oldest_ns
 }

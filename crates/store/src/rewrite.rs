@@ -21,6 +21,7 @@ use record::Batch;
 use segment::sealed::{Effort, Footer, SealOptions, SealedFile, SealedHeader, SealedWriter};
 use segment::{SegmentError, read_frame};
 
+use crate::books::{Books, Removing};
 use crate::error::StoreError;
 use crate::host::Host;
 use crate::pruning::{Findings, Pruning};
@@ -28,7 +29,7 @@ use crate::sealed::{SealedSegment, row_of};
 use crate::segments::{AnySegment, Fate, HotSegment, Position, sealed_name, sealing_name};
 use crate::shared::{Shared, lock, read, write};
 use crate::stats::add;
-use crate::writer::{Removing, Writer};
+use crate::writer::Writer;
 
 /// A sealed segment is assumed to take at most this part of the raw bytes when room for it is looked for. Logs take a
 /// tenth; where lines cannot be compressed, the disk says so and the rewrite is tried again later.
@@ -102,7 +103,7 @@ impl Rewrite {
     /// Makes the new file. `spare` bytes of the disk must stay free besides what the new segment may take.
     pub(crate) fn begin(
         shared: &Arc<Shared>,
-        writer: &Mutex<Writer>,
+        books: &Mutex<Books>,
         host: &dyn Host,
         purpose: Purpose,
         sources: Vec<AnySegment>,
@@ -110,7 +111,7 @@ impl Rewrite {
         spare: u64,
     ) -> Result<Rewrite, RewriteError> {
         let now_ns = shared.clock.now_ns();
-        let pruning = Pruning::of(shared, writer, host, &sources, now_ns);
+        let pruning = Pruning::of(shared, books, host, &sources, now_ns);
         let bytes = room_bytes(&sources);
         let free_bytes = shared.space().map_err(target)?.free_bytes;
         if free_bytes < bytes.saturating_add(spare) {
@@ -127,18 +128,16 @@ impl Rewrite {
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let id = {
-            let mut writer = lock(writer);
-            writer.remove_files();
-            if !writer.removing.is_empty() {
+            let mut books = lock(books);
+            books.remove_files();
+            if books.is_removing() {
                 let text = "files that were replaced cannot be removed yet";
                 return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
             }
-            writer.reserved_bytes = bytes;
-            writer.make_room(0);
-            let id = writer.segment_next;
+            shared.reserved_bytes.store(bytes, Ordering::Relaxed);
+            books.make_room(0);
             // Also when it fails: the file may be there and refuse to go.
-            writer.segment_next += 1;
-            id
+            shared.segment_next.fetch_add(1, Ordering::AcqRel)
         };
         let path = shared.config.segments_dir().join(sealing_name(id));
         let header = SealedHeader {
@@ -166,7 +165,7 @@ impl Rewrite {
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
             Ok(file) => rewrite.writer = Some(file),
             Err(error) => {
-                rewrite.abandon(writer);
+                rewrite.abandon(books);
                 return Err(target(error));
             }
         }
@@ -257,25 +256,43 @@ impl Rewrite {
     }
 
     /// Puts the new file in the place of its sources.
-    pub(crate) fn finish(mut self, writer: &Mutex<Writer>) -> Result<(), RewriteError> {
-        let result = self.publish(writer, self.footer.as_ref());
+    pub(crate) fn finish(
+        mut self,
+        writer: &Mutex<Writer>,
+        books: &Mutex<Books>,
+    ) -> Result<(), RewriteError> {
+        let result = self.publish(writer, books, self.footer.as_ref());
         if result.is_err() {
-            self.abandon(writer);
+            self.abandon(books);
         } else {
-            lock(writer).reserved_bytes = 0;
+            self.shared.reserved_bytes.store(0, Ordering::Relaxed);
             self.count();
         }
         result
     }
 
-    fn publish(&self, writer: &Mutex<Writer>, new: Option<&Footer>) -> Result<(), RewriteError> {
+    fn publish(
+        &self,
+        writer: &Mutex<Writer>,
+        books: &Mutex<Books>,
+        new: Option<&Footer>,
+    ) -> Result<(), RewriteError> {
         let shared = &self.shared;
         let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
         let lines: u64 = sources.iter().map(AnySegment::lines).sum();
         let kept = new.map_or(0, Footer::lines);
         assert_eq!(kept + self.pruning.lines(), lines, "each line is kept or deleted");
-        let mut writer = lock(writer);
-        if !sources.iter().all(AnySegment::is_listed) {
+        let is_last_witness = |s: &AnySegment| shared.is_last_witness(s);
+        if new.is_none() {
+            let mut writer = lock(writer);
+            if sources.iter().any(is_last_witness) {
+                writer.create_witness().map_err(target)?;
+            }
+        }
+        let mut books = lock(books);
+        if !sources.iter().all(AnySegment::is_listed)
+            || (new.is_none() && sources.iter().any(is_last_witness))
+        {
             return Err(RewriteError::Overtaken);
         }
         let mut segment = None;
@@ -295,14 +312,12 @@ impl Rewrite {
             let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
             row.summarised_through = row.summarised_through.max(marks);
             segment = Some((SealedSegment::from_row(&row, &dir), row));
-        } else if sources.iter().any(|s| writer.is_last_witness(s)) {
-            writer.create(0).map_err(target)?;
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
-        if let Err(error) = writer.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
+        if let Err(error) = books.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
             // The files say the same: the new one names those it replaces. The rows follow later.
             tracing::warn!("{error}");
-            writer.catalog_stale = true;
+            books.catalog_stale = true;
         }
         for source in &self.sources {
             match source {
@@ -322,23 +337,23 @@ impl Rewrite {
         for source in &sources {
             shared.forget(source, Fate::Replaced);
             let path = source.path().to_owned();
-            writer.removing.push(Removing { path, row: Some(source.row()) });
+            books.leave([Removing { path, row: Some(source.row()) }]);
         }
-        self.pruning.count(&mut writer);
-        writer.remove_files();
+        self.pruning.count(&mut books);
+        books.remove_files();
         Ok(())
     }
 
     /// Leaves things as they were before.
-    pub(crate) fn abandon(&mut self, writer: &Mutex<Writer>) {
+    pub(crate) fn abandon(&mut self, books: &Mutex<Books>) {
         self.writer = None;
-        let mut writer = lock(writer);
+        let mut books = lock(books);
         let published = self.shared.config.segments_dir().join(sealed_name(self.id));
         for path in [&self.path, &published] {
-            writer.removing.push(Removing { path: path.clone(), row: None });
+            books.leave([Removing { path: path.clone(), row: None }]);
         }
-        writer.remove_files();
-        writer.reserved_bytes = 0;
+        books.remove_files();
+        self.shared.reserved_bytes.store(0, Ordering::Relaxed);
     }
 
     fn count(&self) {

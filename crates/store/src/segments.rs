@@ -232,6 +232,10 @@ pub(crate) struct Index {
     pub(crate) times_unknown: usize,
     /// Whether the file's index lacks something that is known here, or is missing.
     pub(crate) unsaved: bool,
+    /// Whether the file is closed and to end with an index, which it does not yet.
+    pub(crate) closing: bool,
+    /// Whether the catalog has no row of it yet.
+    pub(crate) unlisted: bool,
 }
 
 /// One hot segment of the store.
@@ -318,7 +322,17 @@ impl Index {
         let mut totals = Totals::default();
         frames.iter().for_each(|entry| totals.add(entry));
         let times_unknown = frames.iter().filter(|e| e.time_range_ns().is_none()).count();
-        Index { frames, totals, state, data_end, file_bytes, times_unknown, unsaved: false }
+        Index {
+            frames,
+            totals,
+            state,
+            data_end,
+            file_bytes,
+            times_unknown,
+            unsaved: false,
+            closing: false,
+            unlisted: false,
+        }
     }
 
     /// Adds a frame that became durable.

@@ -39,12 +39,20 @@ pub(crate) struct Shared {
     /// The greatest mark of the summary that ever was sealed.
     pub(crate) summarised_through: Mutex<Option<u64>>,
     pub(crate) background: Signal,
+    /// How the keeper of the books is woken.
+    pub(crate) keeper: Signal,
+    /// The number of the next segment.
+    pub(crate) segment_next: AtomicU64,
+    /// Bytes of files that left the list and are not removed yet.
+    pub(crate) leaving_bytes: AtomicU64,
+    /// Bytes that a rewrite under way may take; counted for the limit on bytes.
+    pub(crate) reserved_bytes: AtomicU64,
     /// Hot segments with an open file, in the order of opening.
     open_files: Mutex<VecDeque<Arc<HotSegment>>>,
     sealed_files: SealedFiles,
 }
 
-/// How the background is woken, and told what the store needs of it.
+/// How a thread in the background is woken, and told what the store needs of it.
 #[derive(Default)]
 pub(crate) struct Signal {
     pub(crate) state: Mutex<SignalState>,
@@ -86,6 +94,7 @@ impl Signal {
 pub(crate) struct Beginning {
     pub(crate) node: u32,
     pub(crate) sequence_next: u64,
+    pub(crate) segment_next: u64,
     pub(crate) segments: Segments,
     pub(crate) deletions: Vec<Deletion>,
     pub(crate) summarised_through: Option<u64>,
@@ -116,6 +125,10 @@ impl Shared {
             deletions: Mutex::new(beginning.deletions),
             summarised_through: Mutex::new(beginning.summarised_through),
             background: Signal::default(),
+            keeper: Signal::default(),
+            segment_next: AtomicU64::new(beginning.segment_next),
+            leaving_bytes: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
             open_files: Mutex::default(),
             sealed_files: SealedFiles::default(),
         }

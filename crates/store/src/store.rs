@@ -10,6 +10,7 @@ use platform::{Clock, Disk, DiskLock, DiskSpace, LockError};
 use record::Frame;
 
 use crate::background::Background;
+use crate::books::{self, Books};
 use crate::config::StoreConfig;
 use crate::error::{AppendError, StoreError};
 use crate::queue::{OnDurable, Pending};
@@ -23,6 +24,7 @@ use crate::writer::{self, Active, Pace, Writer, ms, refusal};
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) writer: Arc<Mutex<Writer>>,
+    pub(crate) books: Arc<Mutex<Books>>,
     pub(crate) background: Arc<Mutex<Background>>,
     /// None once the store is closed.
     turns: Mutex<Option<Turns>>,
@@ -30,11 +32,14 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
-/// Who takes the turns of the writer.
+/// Who takes the turns of the writer and of the keeper of the books.
 enum Turns {
-    Thread(JoinHandle<()>),
-    /// Whoever calls [`Store::writer_step`].
-    Caller(Pace),
+    Threads {
+        writer: JoinHandle<()>,
+        keeper: JoinHandle<()>,
+    },
+    /// Whoever calls [`Store::writer_step`]; and when maintenance is due, monotonic nanoseconds.
+    Caller(Pace, u64),
 }
 
 impl Store {
@@ -48,15 +53,28 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<(Arc<Store>, RecoveryReport), StoreError> {
         let (mut store, report) = Self::open_stepped(config, disk, clock)?;
+        let start = |name: &str, role, work: Box<dyn FnOnce() + Send>| {
+            let placed = move || {
+                placement::enter(role);
+                work();
+            };
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(placed);
+            thread.map_err(StoreError::io(&store.shared.config.data_dir, "start a thread for"))
+        };
         let (shared, writer) = (store.shared.clone(), store.writer.clone());
-        let thread = std::thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn(move || {
-                placement::enter(Role::Writer);
-                writer::run(&shared, &writer);
-            })
-            .map_err(StoreError::io(&store.shared.config.data_dir, "start the writer for"))?;
-        store.turns = Mutex::new(Some(Turns::Thread(thread)));
+        let (keeper_shared, keeper_writer) = (shared.clone(), writer.clone());
+        let books = store.books.clone();
+        let keep = move || books::run(&keeper_shared, &keeper_writer, &books);
+        let keeper = start("store-keeper", Role::Keeper, Box::new(keep))?;
+        let write = Box::new(move || writer::run(&shared, &writer));
+        let writer = match start("store-writer", Role::Writer, write) {
+            Ok(writer) => writer,
+            Err(error) => {
+                store.stop_keeper(keeper);
+                return Err(error);
+            }
+        };
+        store.turns = Mutex::new(Some(Turns::Threads { writer, keeper }));
         Ok((Arc::new(store), report))
     }
 
@@ -79,41 +97,37 @@ impl Store {
             LockError::Io(source) => StoreError::Io { path: lock_file, action: "lock", source },
         })?;
         let recovered = recover(&config, &*disk, &*clock)?;
-        let Recovered { report, catalog, segment_next, active, beginning } = recovered;
+        let Recovered { report, catalog, active, beginning } = recovered;
         let active = active.map(|file| {
             let newest = beginning.segments.hot.last();
             let segment = newest.expect("the file is that of a segment").clone();
             Active { file, segment }
         });
         let shared = Arc::new(Shared::new(config, disk, clock, beginning));
-        let writer = Writer {
-            shared: shared.clone(),
-            catalog,
-            catalog_stale: false,
-            active,
-            segment_next,
-            removing: Vec::new(),
-            reserved_bytes: 0,
-            in_reserve: false,
-        };
+        let books = Arc::new(Mutex::new(Books::new(shared.clone(), catalog)));
+        let writer =
+            Writer { shared: shared.clone(), books: books.clone(), active, in_reserve: false };
         let writer = Arc::new(Mutex::new(writer));
-        let background = Arc::new(Mutex::new(Background::new(shared.clone(), writer.clone())));
+        let background = Background::new(shared.clone(), writer.clone(), books.clone());
+        let background = Arc::new(Mutex::new(background));
         let store = Store {
             shared,
             writer,
+            books,
             background,
-            turns: Mutex::new(Some(Turns::Caller(Pace::default()))),
+            turns: Mutex::new(Some(Turns::Caller(Pace::default(), 0))),
             background_threads: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         };
         Ok((store, report))
     }
 
-    /// Writes what waits, and does what is due every few seconds, as the writer's thread does each time it wakes.
-    /// Nothing on a store that has that thread.
+    /// Writes what waits, and does what is due every few seconds, as the threads of the writer and of the keeper do each
+    /// time they wake. Nothing on a store that has those threads.
     pub fn writer_step(&self) {
-        if let Some(Turns::Caller(pace)) = &mut *lock(&self.turns) {
+        if let Some(Turns::Caller(pace, maintain_ns)) = &mut *lock(&self.turns) {
             writer::turn(&self.shared, &self.writer, pace, false);
+            books::turn(&self.shared, &self.writer, &self.books, maintain_ns);
         }
     }
 
@@ -221,13 +235,13 @@ impl Store {
     /// Deletes what is beyond the limits at `now_ns`, nanoseconds since 1970 UTC. Also done by itself every few
     /// seconds and before the store grows.
     pub fn run_retention(&self, now_ns: i64) {
-        lock(&self.writer).maintain(now_ns);
+        books::maintain(&self.writer, &self.books, now_ns);
     }
 
     /// Closes the segment being written, as when it is full.
     pub fn roll(&self) {
         lock(&self.writer).roll();
-        self.shared.background.wake();
+        lock(&self.books).catch_up();
     }
 
     /// Room on the file system of the data directory.
@@ -244,8 +258,12 @@ impl Store {
         self.stop_background();
         self.shared.queue.close();
         let panicked = match lock(&self.turns).take() {
-            Some(Turns::Thread(thread)) => thread.join().is_err(),
-            Some(Turns::Caller(_)) => {
+            Some(Turns::Threads { writer, keeper }) => {
+                let panicked = writer.join().is_err();
+                self.stop_keeper(keeper);
+                panicked
+            }
+            Some(Turns::Caller(..)) => {
                 writer::run(&self.shared, &self.writer);
                 false
             }
@@ -265,11 +283,24 @@ impl Store {
             pending.finish(Err(reason.clone()));
         }
         let closed = lock(&self.writer).close();
+        lock(&self.books).close();
         *lock(&self.lock) = None;
         if lines > 0 {
             return Err(StoreError::Unwritten { lines, reason: reason.to_string() });
         }
         closed
+    }
+}
+
+impl Store {
+    fn stop_keeper(&self, keeper: JoinHandle<()>) {
+        lock(&self.shared.keeper.state).stopped = true;
+        self.shared.keeper.changed.notify_all();
+        if keeper.join().is_err() {
+            tracing::error!(
+                "the keeper of the books panicked; the next start brings files and catalog in order"
+            );
+        }
     }
 }
 

@@ -1,56 +1,38 @@
-//! The one thread that writes.
+//! The one thread that writes frames.
 //!
 //! It takes the frames that wait, appends them, syncs once, makes them visible, and calls back. When the disk is
 //! full it takes back what was half written and waits; when writing fails otherwise, the segment is left as it is
-//! (nothing is known of its last writes) and the frames go to a new one.
+//! (nothing is known of its last writes) and the frames go to a new one. What a frame need not wait for is done by the
+//! [`Books`].
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use platform::{BLOCK_BYTES, DiskSpace};
 use record::Frame;
-use segment::{
-    FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, index_bytes, write_index,
-};
+use segment::{FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, index_bytes};
 
-use crate::catalog::{Catalog, RowState, SegmentRow};
+use crate::books::Books;
+use crate::catalog::RowState;
 use crate::config::{
-    GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, MAINTENANCE_INTERVAL_MS, PREALLOCATE_BYTES,
-    PROBE_BYTES, RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX,
+    GROUP_BYTES_FULL, GROUP_BYTES_MAX, LOW_DISK_PARTS, PREALLOCATE_BYTES, PROBE_BYTES,
+    RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX,
 };
 use crate::error::{AppendError, StoreError};
-use crate::segments::{AnySegment, HotSegment, Index, Position, file_name};
+use crate::segments::{HotSegment, Index, Position, file_name};
 use crate::shared::{Shared, lock, read, write};
 use crate::stats::{StoreState, add};
 
+/// How long the thread sleeps at most while nothing waits: it is woken when something does.
+const IDLE_WAIT: Duration = Duration::from_secs(5);
+
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) catalog: Catalog,
-    /// Whether a row could not be written; then all are written at the next occasion.
-    pub(crate) catalog_stale: bool,
+    pub(crate) books: Arc<Mutex<Books>>,
     pub(crate) active: Option<Active>,
-    pub(crate) segment_next: u64,
-    /// Files of segments that left the list and could not be removed yet.
-    pub(crate) removing: Vec<Removing>,
-    /// Bytes that a rewrite under way may take; counted for the limit on bytes.
-    pub(crate) reserved_bytes: u64,
     /// Whether what is to stay free may be used at present.
     pub(crate) in_reserve: bool,
-}
-
-/// A file to be removed.
-pub(crate) struct Removing {
-    pub(crate) path: PathBuf,
-    /// The row of a segment that was replaced; none of a file that was never listed.
-    pub(crate) row: Option<SegmentRow>,
-}
-
-impl Removing {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.row.as_ref().map_or(0, |row| row.bytes_disk)
-    }
 }
 
 /// The segment being written.
@@ -71,7 +53,7 @@ pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>) {
     }
 }
 
-/// Writes a group, if one waits, and does maintenance if it is due; true when nothing is left to do for good.
+/// Writes a group, if one waits; true when nothing is left to do for good.
 pub(crate) fn turn(shared: &Shared, writer: &Mutex<Writer>, pace: &mut Pace, closed: bool) -> bool {
     let now_ns = shared.clock.monotonic_ns();
     let committed = lock(writer).commit_group();
@@ -94,18 +76,13 @@ pub(crate) fn turn(shared: &Shared, writer: &Mutex<Writer>, pace: &mut Pace, clo
     if closed && shared.queue.bytes() == 0 {
         return true;
     }
-    if now_ns >= pace.maintain_ns {
-        lock(writer).maintain(shared.clock.now_ns());
-        pace.maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
-    }
     false
 }
 
-/// When the next things are due, monotonic nanoseconds.
+/// When the next group is due, monotonic nanoseconds.
 #[derive(Default)]
 pub(crate) struct Pace {
     commit_ns: u64,
-    maintain_ns: u64,
 }
 
 /// Whatever ends the thread, nobody waits for it any more.
@@ -117,7 +94,7 @@ impl Drop for FinishQueue<'_> {
     }
 }
 
-/// Waits until a group is due, or maintenance; returns whether the queue is closed.
+/// Waits until a group is due; returns whether the queue is closed.
 fn wait_for_work(shared: &Shared, pace: &Pace) -> bool {
     let mut waiting = shared.queue.lock();
     loop {
@@ -127,12 +104,14 @@ fn wait_for_work(shared: &Shared, pace: &Pace) -> bool {
         }
         let failing = *lock(&shared.state) != StoreState::Ok;
         let idle = waiting.frames.is_empty() && !failing;
-        let due_ns = if idle { pace.maintain_ns } else { pace.commit_ns };
         let full = waiting.bytes >= GROUP_BYTES_FULL && !failing;
-        if now_ns >= due_ns.min(pace.maintain_ns) || full {
+        if !idle && (now_ns >= pace.commit_ns || full) {
             return false;
         }
-        let timeout = Duration::from_nanos(due_ns.min(pace.maintain_ns) - now_ns);
+        let timeout = match idle {
+            true => IDLE_WAIT,
+            false => Duration::from_nanos(pace.commit_ns - now_ns),
+        };
         waiting = shared.queue.wait_for_change(waiting, timeout);
     }
 }
@@ -276,16 +255,22 @@ impl Writer {
         }
     }
 
+    /// Makes a segment that says which sequence numbers were given, before the last other one that does is deleted.
+    pub(crate) fn create_witness(&mut self) -> Result<(), SegmentError> {
+        self.roll();
+        self.create(0)
+    }
+
     /// Makes the next segment, for a first frame of so many bytes.
     pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
+        assert!(self.active.is_none(), "one segment is written at a time");
         let shared = self.shared.clone();
         let dir = shared.config.segments_dir();
         let bytes = HEADER_BYTES as u64 + frame_bytes + index_bytes(1);
         self.make_room(bytes);
         self.check_free(bytes)?;
-        let id = self.segment_next;
         // Also when it fails: the file may be there and refuse to go.
-        self.segment_next += 1;
+        let id = shared.segment_next.fetch_add(1, Ordering::AcqRel);
         let path = dir.join(file_name(id));
         let header = SegmentHeader {
             node: shared.node,
@@ -296,20 +281,12 @@ impl Writer {
         let file = HotWriter::create(&*shared.disk, &path, &header).inspect_err(|_| {
             let _ = shared.disk.remove(&path);
         })?;
-        let index = Index::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
+        let mut index = Index::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
+        index.unlisted = true;
         let segment = Arc::new(HotSegment::new(path, &header, index));
         write(&shared.segments).hot.push(segment.clone());
-        self.save_row(&segment);
         self.active = Some(Active { file, segment });
-        // Left from failed writes; now they are not the newest any more, which says where numbers go on.
-        for segment in self.shared.hot() {
-            let index = read(&segment.index);
-            let is_useless = index.state == RowState::Kept && index.frames.is_empty();
-            drop(index);
-            if is_useless {
-                self.delete(&AnySegment::Hot(segment));
-            }
-        }
+        shared.keeper.wake();
         Ok(())
     }
 
@@ -357,6 +334,10 @@ impl Writer {
         let active = self.active.as_mut().expect("made before");
         active.file.preallocate(bytes)?;
         write(&active.segment.index).file_bytes = bytes;
+        if self.shared.config.bytes_max.is_some() {
+            // To delete ahead for the next time.
+            self.shared.keeper.wake();
+        }
         Ok(())
     }
 
@@ -436,32 +417,15 @@ impl Writer {
         self.shared.config.segment_bytes()
     }
 
-    /// Closes the active segment with its index. When that fails, the frames are in the file all the same, and
-    /// the index is tried again by [`maintain`](Self::maintain).
+    /// Closes the active segment. The books end its file with an index.
     pub(crate) fn roll(&mut self) {
         let Some(active) = self.active.take() else { return };
-        let frames = read(&active.segment.index).frames.len();
-        let closed_bytes = active.file.end() + index_bytes(frames);
-        self.make_room(closed_bytes.saturating_sub(active.file.allocated_bytes()));
-        let entries = {
-            let mut index = write(&active.segment.index);
-            index.unsaved = false;
-            index.frames.clone()
-        };
-        let rolled = active.file.roll(&entries);
-        add(&self.shared.counters.hot_bytes_written, index_bytes(frames));
         {
             let mut index = write(&active.segment.index);
             index.state = RowState::Rolled;
-            match rolled {
-                Ok(bytes) => index.file_bytes = bytes,
-                Err(error) => {
-                    tracing::warn!("cannot close a segment yet: {error}");
-                    index.unsaved = true;
-                }
-            }
+            index.closing = true;
         }
-        self.save_row(&active.segment);
+        self.shared.keeper.wake();
         self.shared.background.wake();
     }
 
@@ -469,51 +433,15 @@ impl Writer {
     fn abandon(&mut self) {
         let Some(active) = self.active.take() else { return };
         write(&active.segment.index).state = RowState::Kept;
-        self.save_row(&active.segment);
+        lock(&self.books).save_row(&active.segment);
     }
 
-    /// Writes a segment's row; if that fails, later.
-    pub(crate) fn save_row(&mut self, segment: &HotSegment) {
-        self.save(&segment.row());
-    }
-
-    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment may not be in the
-    /// catalog before its sources are marked, so it is not written alone while rows are missing.
-    pub(crate) fn save(&mut self, row: &SegmentRow) {
-        if self.catalog_stale {
-            self.refresh_catalog();
-        } else if let Err(error) = self.catalog.put(row) {
-            tracing::warn!("{error}");
-            self.catalog_stale = true;
-        }
-    }
-
-    /// Does what is due every few seconds: retention, closing by age, and what could not be done before.
+    /// Does of what is due every few seconds what concerns the segment being written.
     pub(crate) fn maintain(&mut self, now_ns: i64) {
-        self.retain(now_ns);
         self.roll_old(now_ns);
-        self.remove_files();
+        self.prepare_retention(now_ns);
         if let Ok(space) = self.shared.space() {
             self.note_free(space, 0);
-        }
-        for segment in self.shared.hot() {
-            let parsed = read(&segment.index).times_unknown == 0;
-            self.save_index(&segment, parsed);
-        }
-        if self.catalog_stale {
-            self.refresh_catalog();
-        }
-    }
-
-    /// Writes all rows anew, after one could not be written.
-    fn refresh_catalog(&mut self) {
-        let listed = self.shared.list().by_age();
-        let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
-        let leaving = self.removing.iter().filter_map(|file| file.row.clone());
-        rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
-        match self.catalog.set_all(&rows) {
-            Ok(()) => self.catalog_stale = false,
-            Err(error) => tracing::warn!("{error}"),
         }
     }
 
@@ -529,81 +457,11 @@ impl Writer {
         self.roll_aged(now_ns, age_ns.saturating_mul(ages));
     }
 
-    /// Removes files of segments that left the list, then their rows. What the disk refuses is tried again later.
-    pub(crate) fn remove_files(&mut self) {
-        if self.removing.is_empty() {
-            return;
-        }
-        let disk = self.shared.disk.clone();
-        let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
-            .into_iter()
-            .partition(|file| match disk.remove(&file.path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tracing::warn!("{}: cannot delete: {error}", file.path.display());
-                    false
-                }
-                _ => true,
-            });
-        self.removing = refused;
-        if !self.sync_segments_dir() {
-            // They may be there again after a power cut, so their rows stay until then.
-            self.removing.extend(removed);
-            return;
-        }
-        for row in removed.into_iter().filter_map(|file| file.row) {
-            if let Err(error) = self.catalog.remove(row.id) {
-                // The mark stays, and the next start finishes.
-                tracing::warn!("{error}");
-            }
-        }
-    }
-
-    /// Makes removals of files durable; false when the disk refused.
-    pub(crate) fn sync_segments_dir(&self) -> bool {
-        let dir = self.shared.config.segments_dir();
-        let synced = self.shared.disk.sync_dir(&dir);
-        if let Err(error) = &synced {
-            tracing::warn!("{}: cannot sync: {error}", dir.display());
-        }
-        synced.is_ok()
-    }
-
-    /// Brings the index in a rolled segment's file up to date.
-    fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
-        let (data_end, entries) = {
-            let mut index = write(&segment.index);
-            if index.state != RowState::Rolled || !index.unsaved || !parsed {
-                return;
-            }
-            index.unsaved = false;
-            (index.data_end, index.frames.clone())
-        };
-        let disk = &*self.shared.disk;
-        match write_index(disk, &segment.path, segment.id, data_end, &entries) {
-            Ok(bytes) => write(&segment.index).file_bytes = bytes,
-            Err(error) => {
-                tracing::warn!("{error}");
-                write(&segment.index).unsaved = true;
-            }
-        }
-        self.save_row(segment);
-    }
-
-    /// Brings files and catalog in order at the end.
+    /// Gives back what is preallocated, at the end.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
-        let mut result = Ok(());
-        if let Some(active) = self.active.take() {
-            match active.file.close() {
-                Ok(bytes) => write(&active.segment.index).file_bytes = bytes,
-                Err(error) => result = Err(error.into()),
-            }
-        }
-        self.remove_files();
-        for segment in self.shared.hot() {
-            self.save_index(&segment, true);
-            self.save_row(&segment);
-        }
-        result
+        let Some(active) = self.active.take() else { return Ok(()) };
+        write(&active.segment.index).file_bytes = active.file.close()?;
+        Ok(())
     }
 }
 

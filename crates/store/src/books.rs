@@ -1,0 +1,271 @@
+//! The catalog, and files that are closed or go: everything about segments that a frame need not wait for.
+//!
+//! The writer's thread appends and syncs, and makes a file when it needs one. What else becomes due it leaves here, where
+//! the thread `store-keeper` does it: rows of the catalog (several syncs each), indexes of closed segments, retention.
+//! Retention by bytes is done a little ahead, so that the writer finds room; it deletes by itself only when the keeper
+//! is behind.
+//!
+//! A crash before something is done here leaves files that say more than the catalog, as after any failed write of the
+//! catalog: the next start believes the files.
+//!
+//! Locks are taken in this order: [`Writer`], [`Books`], then those of [`Shared`]. Nobody who holds the books waits for the
+//! writer.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use segment::{index_bytes, write_index};
+
+use crate::catalog::{Catalog, RowState, SegmentRow};
+use crate::config::{MAINTENANCE_INTERVAL_MS, PREALLOCATE_BYTES, ROOM_AHEAD_PARTS};
+use crate::segments::{AnySegment, HotSegment};
+use crate::shared::{Shared, lock, read, write};
+use crate::writer::{Writer, ms};
+
+pub(crate) struct Books {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) catalog: Catalog,
+    /// Whether a row could not be written; then all are written at the next occasion.
+    pub(crate) catalog_stale: bool,
+    /// Files of segments that left the list and could not be removed yet.
+    removing: Vec<Removing>,
+}
+
+/// A file to be removed.
+pub(crate) struct Removing {
+    pub(crate) path: PathBuf,
+    /// The row of a segment that was replaced; none of a file that was never listed.
+    pub(crate) row: Option<SegmentRow>,
+}
+
+impl Removing {
+    fn bytes(&self) -> u64 {
+        self.row.as_ref().map_or(0, |row| row.bytes_disk)
+    }
+}
+
+/// Keeps files and catalog in order until the store is closed.
+pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>, books: &Mutex<Books>) {
+    let mut maintain_ns = 0;
+    loop {
+        turn(shared, writer, books, &mut maintain_ns);
+        let mut state = lock(&shared.keeper.state);
+        if !state.woken && !state.stopped {
+            let now_ns = shared.clock.monotonic_ns();
+            let wait = Duration::from_nanos(maintain_ns.saturating_sub(now_ns));
+            let waited = shared.keeper.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        if state.stopped {
+            return;
+        }
+        state.woken = false;
+    }
+}
+
+/// Does what was left to do, and every few seconds what is due by time. `maintain_ns` says when that is, monotonic.
+pub(crate) fn turn(
+    shared: &Shared,
+    writer: &Mutex<Writer>,
+    books: &Mutex<Books>,
+    maintain_ns: &mut u64,
+) {
+    let now_ns = shared.clock.monotonic_ns();
+    if now_ns < *maintain_ns {
+        lock(books).catch_up();
+        return;
+    }
+    maintain(writer, books, shared.clock.now_ns());
+    *maintain_ns = now_ns + ms(MAINTENANCE_INTERVAL_MS);
+}
+
+/// Does what is due at `now_ns`, nanoseconds since 1970 UTC: retention, closing by age, and what could not be done before.
+pub(crate) fn maintain(writer: &Mutex<Writer>, books: &Mutex<Books>, now_ns: i64) {
+    lock(writer).maintain(now_ns);
+    let mut books = lock(books);
+    books.retain(now_ns);
+    books.remove_files();
+    for segment in books.shared.hot() {
+        let parsed = read(&segment.index).times_unknown == 0;
+        books.save_index(&segment, parsed);
+    }
+    books.catch_up();
+}
+
+impl Books {
+    pub(crate) fn new(shared: Arc<Shared>, catalog: Catalog) -> Self {
+        Books { shared, catalog, catalog_stale: false, removing: Vec::new() }
+    }
+
+    /// Does what the writer left to do.
+    pub(crate) fn catch_up(&mut self) {
+        let hot = self.shared.hot();
+        let newest = hot.last().map(|segment| segment.id);
+        for segment in hot {
+            let index = read(&segment.index);
+            let (closing, unlisted) = (index.closing, index.unlisted);
+            // Left from a failed write; once it is not the newest any more, which says where numbers go on.
+            let is_useless = index.state == RowState::Kept && index.frames.is_empty();
+            drop(index);
+            if is_useless && newest != Some(segment.id) {
+                self.delete(&AnySegment::Hot(segment));
+            } else if closing {
+                self.close_file(&segment);
+            } else if unlisted {
+                self.save_row(&segment);
+            }
+        }
+        self.make_room_ahead();
+        if self.catalog_stale {
+            self.refresh_catalog();
+        }
+    }
+
+    /// Ends a closed segment's file with its index. When that fails, the frames are in the file all the same, and the
+    /// index is tried again by [`maintain`].
+    fn close_file(&mut self, segment: &Arc<HotSegment>) {
+        let more = {
+            let mut index = write(&segment.index);
+            index.closing = false;
+            index.unsaved = true;
+            let closed_bytes = index.data_end + index_bytes(index.frames.len());
+            closed_bytes.saturating_sub(index.file_bytes)
+        };
+        self.make_room(more);
+        if segment.fate.is_listed() {
+            self.save_index(segment, true);
+        }
+    }
+
+    /// Retention by bytes, before the writer has to do it.
+    fn make_room_ahead(&mut self) {
+        if let Some(bytes_max) = self.shared.config.bytes_max {
+            self.make_room(PREALLOCATE_BYTES.min(bytes_max / ROOM_AHEAD_PARTS));
+        }
+    }
+
+    /// Writes a segment's row; if that fails, later.
+    pub(crate) fn save_row(&mut self, segment: &HotSegment) {
+        write(&segment.index).unlisted = false;
+        self.save(&segment.row());
+    }
+
+    /// Writes the row of a listed segment; if that fails, all are written later. A sealed segment may not be in the
+    /// catalog before its sources are marked, so it is not written alone while rows are missing.
+    pub(crate) fn save(&mut self, row: &SegmentRow) {
+        if self.catalog_stale {
+            self.refresh_catalog();
+        } else if let Err(error) = self.catalog.put(row) {
+            tracing::warn!("{error}");
+            self.catalog_stale = true;
+        }
+    }
+
+    /// Writes all rows anew, after one could not be written.
+    fn refresh_catalog(&mut self) {
+        let listed = self.shared.list().by_age();
+        let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
+        let leaving = self.removing.iter().filter_map(|file| file.row.clone());
+        rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
+        match self.catalog.set_all(&rows) {
+            Ok(()) => self.catalog_stale = false,
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    /// Whether files wait to be removed.
+    pub(crate) fn is_removing(&self) -> bool {
+        !self.removing.is_empty()
+    }
+
+    /// Takes files that are to be removed by the next [`remove_files`](Self::remove_files).
+    pub(crate) fn leave(&mut self, files: impl IntoIterator<Item = Removing>) {
+        self.removing.extend(files);
+        self.note_leaving();
+    }
+
+    fn note_leaving(&self) {
+        let bytes = self.removing.iter().map(Removing::bytes).sum();
+        self.shared.leaving_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Removes files of segments that left the list, then their rows. What the disk refuses is tried again later.
+    pub(crate) fn remove_files(&mut self) {
+        if self.removing.is_empty() {
+            return;
+        }
+        let disk = self.shared.disk.clone();
+        let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
+            .into_iter()
+            .partition(|file| match disk.remove(&file.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!("{}: cannot delete: {error}", file.path.display());
+                    false
+                }
+                _ => true,
+            });
+        self.removing = refused;
+        if !self.sync_segments_dir() {
+            // They may be there again after a power cut, so their rows stay until then.
+            self.leave(removed);
+            return;
+        }
+        self.note_leaving();
+        for row in removed.into_iter().filter_map(|file| file.row) {
+            if let Err(error) = self.catalog.remove(row.id) {
+                // The mark stays, and the next start finishes.
+                tracing::warn!("{error}");
+            }
+        }
+    }
+
+    /// Makes removals of files durable; false when the disk refused.
+    pub(crate) fn sync_segments_dir(&self) -> bool {
+        let dir = self.shared.config.segments_dir();
+        let synced = self.shared.disk.sync_dir(&dir);
+        if let Err(error) = &synced {
+            tracing::warn!("{}: cannot sync: {error}", dir.display());
+        }
+        synced.is_ok()
+    }
+
+    /// Brings the index in a rolled segment's file up to date.
+    fn save_index(&mut self, segment: &Arc<HotSegment>, parsed: bool) {
+        let (data_end, entries) = {
+            let mut index = write(&segment.index);
+            if index.state != RowState::Rolled || !index.unsaved || !parsed {
+                return;
+            }
+            index.unsaved = false;
+            index.closing = false;
+            (index.data_end, index.frames.clone())
+        };
+        let disk = &*self.shared.disk;
+        match write_index(disk, &segment.path, segment.id, data_end, &entries) {
+            Ok(bytes) => {
+                let written = bytes - data_end;
+                crate::stats::add(&self.shared.counters.hot_bytes_written, written);
+                write(&segment.index).file_bytes = bytes;
+            }
+            Err(error) => {
+                tracing::warn!("cannot close a segment yet: {error}");
+                write(&segment.index).unsaved = true;
+            }
+        }
+        self.save_row(segment);
+    }
+
+    /// Brings files and catalog in order at the end.
+    pub(crate) fn close(&mut self) {
+        self.remove_files();
+        for segment in self.shared.hot() {
+            if read(&segment.index).closing {
+                self.close_file(&segment);
+            }
+            self.save_index(&segment, true);
+            self.save_row(&segment);
+        }
+    }
+}
