@@ -15,6 +15,7 @@ need rsyslogd rsyslog
 need openssl openssl
 need curl curl
 need python3 python3
+need logrotate logrotate
 need zstd zstd
 need gzip gzip
 need sqlite3 sqlite3

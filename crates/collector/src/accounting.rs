@@ -27,17 +27,20 @@ pub enum SourceKind {
     SyslogTls,
     /// HTTP requests.
     Http,
+    /// Files that are followed.
+    File,
     /// Rows made by Loginson itself.
     Internal,
 }
 
 impl SourceKind {
     /// All of them, in the order of display.
-    pub const ALL: [SourceKind; 5] = [
+    pub const ALL: [SourceKind; 6] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
         SourceKind::Http,
+        SourceKind::File,
         SourceKind::Internal,
     ];
 
@@ -48,6 +51,7 @@ impl SourceKind {
             SourceKind::SyslogTcp => "syslog_tcp",
             SourceKind::SyslogTls => "syslog_tls",
             SourceKind::Http => "http",
+            SourceKind::File => "file",
             SourceKind::Internal => "internal",
         }
     }
@@ -59,6 +63,7 @@ impl SourceKind {
             SourceKind::SyslogTcp => "syslog over TCP",
             SourceKind::SyslogTls => "syslog over TLS",
             SourceKind::Http => "HTTP",
+            SourceKind::File => "files",
             SourceKind::Internal => "Loginson itself",
         }
     }

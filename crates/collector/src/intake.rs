@@ -18,7 +18,7 @@ use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
-use crate::deliver::{Deliver, DeliverError};
+use crate::deliver::{Deliver, DeliverError, Patience};
 use crate::outlet::Destination;
 use crate::ticket::{FrameFate, Ticket};
 
@@ -121,8 +121,8 @@ impl Intake {
         self.shared.destination.counters().received(count, bytes);
         let decided = Arc::new(FrameFate::default());
         let ticket = Ticket::new(Arc::clone(&decided), count, bytes);
-        let fate = move |result: &Result<(), DeliverError>| decided.settle(result);
-        self.shared.destination.deliver(&mut builder, Some(Box::new(fate)));
+        let fate = move |_, result: &Result<(), DeliverError>| decided.settle(result);
+        self.shared.destination.deliver(&mut builder, Patience::Awaited, Some(Box::new(fate)));
         ticket
     }
 
@@ -209,9 +209,9 @@ impl Shared {
 
     fn flush(&self, building: &mut Building) {
         let decided = std::mem::take(&mut building.fate);
-        let fate = move |result: &Result<(), DeliverError>| decided.settle(result);
+        let fate = move |_, result: &Result<(), DeliverError>| decided.settle(result);
         building.begun = None;
-        self.destination.deliver(&mut building.builder, Some(Box::new(fate)));
+        self.destination.deliver(&mut building.builder, Patience::Awaited, Some(Box::new(fate)));
     }
 
     fn flush_old_frames(&self) {

@@ -12,6 +12,7 @@
 pub mod accounting;
 pub mod body;
 pub mod deliver;
+pub mod file;
 pub mod intake;
 pub mod stream;
 pub mod tcp;
@@ -27,6 +28,7 @@ pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
 };
 pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
+pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::Intake;
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;

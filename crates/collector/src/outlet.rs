@@ -23,8 +23,8 @@ pub const FRAME_AGE_AWAITED_MS: u64 = 5;
 /// How often it is asked whether there is room on the disk again.
 const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 
-/// Called once with the fate of a frame.
-pub(crate) type Fate = Box<dyn FnOnce(&Result<(), DeliverError>) + Send>;
+/// Called once with the number of a frame and its fate.
+pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), DeliverError>) + Send>;
 
 /// Where frames go and what is counted on the way.
 pub(crate) struct Destination {
@@ -47,9 +47,18 @@ impl Destination {
         self.accounting.source(self.source)
     }
 
-    /// Finishes the frame and hands it on; does nothing when it is empty. `fate`, of those who wait for it, is
-    /// called once it is known.
-    pub fn deliver(&self, builder: &mut FrameBuilder, fate: Option<Fate>) {
+    /// Waits while the disk is full. False when it still is and `stop` was raised.
+    pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
+        while self.deliver.refusal() == Some(DeliverError::DiskFull) {
+            if stop.wait(DISK_FULL_RETRY) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Finishes the frame and hands it on; does nothing when it is empty. `fate` is called once it is known.
+    pub fn deliver(&self, builder: &mut FrameBuilder, patience: Patience, fate: Option<Fate>) {
         if builder.is_empty() {
             return;
         }
@@ -57,7 +66,6 @@ impl Destination {
         let frame = builder.finish(node, sequence).expect("lines are in it");
         let lines = u64::from(frame.header().lines);
         let bytes = frame.line_bytes();
-        let patience = if fate.is_some() { Patience::Awaited } else { Patience::Unlimited };
         let (accounting, source) = (Arc::clone(&self.accounting), self.source);
         let on_durable = move |result: Result<(), DeliverError>| {
             let counters = accounting.source(source);
@@ -69,7 +77,7 @@ impl Destination {
                 }
             }
             if let Some(fate) = fate {
-                fate(&result);
+                fate(sequence, &result);
             }
         };
         let delivered = self.deliver.deliver(frame, Box::new(on_durable), patience);
@@ -165,13 +173,11 @@ impl Outlet {
     /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that senders are
     /// pushed back; only while stopping are lines given up, and counted.
     pub fn flush(&mut self) {
-        while self.destination.deliver.refusal() == Some(DeliverError::DiskFull)
-            && !self.stop.wait(DISK_FULL_RETRY)
-        {}
+        let _ = self.destination.wait_for_room(&self.stop);
         self.begun = None;
         let line_bytes = std::mem::take(&mut self.line_bytes);
         self.destination.counters().received(u64::from(self.builder.lines()), line_bytes);
-        self.destination.deliver(&mut self.builder, None);
+        self.destination.deliver(&mut self.builder, Patience::Unlimited, None);
     }
 
     fn make_room(&mut self, bytes: usize) {

@@ -112,6 +112,9 @@ pub struct Hints {
     /// The file the lines were read from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// Number of that file, when it is followed: another one when it was truncated (see crate `collector`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<u64>,
     /// On summary rows: the last frame whose lines are counted in rows up to here (see crate `summary`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summarised_through: Option<u64>,

@@ -13,6 +13,7 @@ mod http;
 mod inspect;
 mod log;
 mod pipeline;
+mod recall;
 mod server;
 mod sources;
 mod stored;

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use collector::{
-    Accounting, Credentials, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, Intake, SourceKind,
-    Ticket,
+    Accounting, Credentials, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, FileSource, Intake,
+    SourceKind, Ticket,
 };
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
@@ -170,8 +170,9 @@ impl Pipeline {
             summary_stage: Mutex::new(Some(summary_stage)),
             shared,
         });
+        let store = Arc::clone(&pipeline.shared.store);
         // From here on the threads end by `stop`, also when a source cannot start.
-        let sources = Sources::start(config, &Surroundings { deliver, accounting, clock });
+        let sources = Sources::start(config, &Surroundings { deliver, accounting, clock, store });
         if sources.is_err() {
             pipeline.stop();
         }
@@ -295,6 +296,11 @@ impl Pipeline {
     /// What opening the store found, in one sentence.
     pub fn recovery(&self) -> &str {
         &self.recovery
+    }
+
+    /// What is told of files that are followed; none when none are.
+    pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
+        lock(&self.sources).files().map(look)
     }
 
     /// Where lines are listened for.

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use collector::{
-    Accounting, Credentials, Deliver, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig,
-    UdpSource,
+    Accounting, Credentials, Deliver, FileConfig, FileSource, SourceKind, TcpConfig, TcpSource,
+    TlsSource, UdpConfig, UdpSource,
 };
-use platform::Clock;
+use platform::{Clock, RealDisk};
+use store::Store;
 
 use crate::config::Config;
+use crate::recall::StoreRecall;
 
 /// What a source needs besides its own settings.
 pub struct Surroundings {
@@ -25,6 +27,8 @@ pub struct Surroundings {
     pub accounting: Arc<Accounting>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Where its frames are kept, for those that look what became of their lines.
+    pub store: Arc<Store>,
 }
 
 /// Where a source listens; none when it is off.
@@ -36,11 +40,13 @@ pub struct Sources {
     udp: Option<UdpSource>,
     tcp: Option<TcpSource>,
     tls: Option<TlsSource>,
+    files: Option<FileSource>,
 }
 
 impl Sources {
     /// Starts those that are configured. When one cannot start, those before it are stopped again.
     pub fn start(config: &Config, with: &Surroundings) -> Result<Sources> {
+        let store = &with.store;
         let with =
             || (Arc::clone(&with.deliver), Arc::clone(&with.accounting), Arc::clone(&with.clock));
         let mut sources = Sources::default();
@@ -67,12 +73,25 @@ impl Sources {
                 clock,
             )?);
         }
+        if !config.files.is_empty() {
+            let (deliver, accounting, clock) = with();
+            let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
+            let files = FileConfig::new(config.files.clone(), config.data_dir.clone());
+            let recall = Box::new(recall);
+            let files = FileSource::start(files, deliver, accounting, clock, disk, recall)?;
+            sources.files = Some(files);
+        }
         for (kind, address) in sources.listeners() {
             if let Some(address) = address {
                 tracing::info!("{} at {address}", kind.title());
             }
         }
         Ok(sources)
+    }
+
+    /// The files that are followed; none when none are asked for.
+    pub fn files(&self) -> Option<&FileSource> {
+        self.files.as_ref()
     }
 
     /// Where they listen, with the ports the kernel chose if port 0 was asked for.

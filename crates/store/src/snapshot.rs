@@ -61,6 +61,32 @@ impl Store {
         Ok(units)
     }
 
+    /// The units that may hold lines of this node's frames with a number greater than `sequence`: frames in the order of
+    /// their numbers, then blocks of sealed segments, in which other lines may stand as well.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn since(&self, sequence: u64) -> Result<Vec<Unit>, StoreError> {
+        let (segments, node) = (self.shared.list(), self.shared.node);
+        let mut frames = Vec::new();
+        for segment in &segments.hot {
+            let index = read(&segment.index);
+            let later =
+                |entry: &&segment::FrameEntry| entry.node == node && entry.sequence > sequence;
+            let places = index.frames.iter().enumerate().filter(|(_, entry)| later(entry));
+            frames.extend(places.map(|(place, entry)| self.handle(segment, place, *entry)));
+        }
+        frames.sort_by_key(FrameHandle::sequence);
+        let mut units: Vec<Unit> = frames.into_iter().map(Unit::Frame).collect();
+        let later = |s: &&Arc<SealedSegment>| {
+            s.node == node && s.sequence.is_some_and(|(_, last)| last > sequence)
+        };
+        for segment in segments.sealed.iter().filter(later) {
+            let blocks = self.blocks_of(segment, |block| block.sequence.1 > sequence)?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        Ok(units)
+    }
+
     /// The cursor just before the first frame of a hot segment whose event times are not known: where the parse stage
     /// begins. What is sealed is parsed.
     pub fn first_unparsed(&self) -> Position {

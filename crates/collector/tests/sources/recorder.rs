@@ -128,8 +128,7 @@ impl Deliver for Recorder {
     ) -> Result<(), DeliverError> {
         // Only requests are told, and can come again.
         let transport = frame.origins()[0].transport;
-        let from_network =
-            matches!(transport, Transport::SyslogTcp | Transport::SyslogUdp | Transport::SyslogTls);
+        let from_network = !matches!(transport, Transport::Http | Transport::Internal);
         assert_eq!(patience == Patience::Unlimited, from_network);
         // As a store would read it.
         assert_eq!(Frame::decode(frame.bytes().to_vec()).as_ref(), Ok(&frame));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use crate::config::{Config, RawConfig};
+use crate::config::{Config, RawConfig, RawFiles};
 use crate::{log, server};
 
 #[derive(Args)]
@@ -13,6 +13,7 @@ use crate::{log, server};
   loginson serve --data-dir /var/lib/loginson
   loginson serve --syslog-udp-listen 0.0.0.0:5514 --syslog-tcp-listen 0.0.0.0:5514     let the network in
   loginson serve --syslog-udp-listen off
+  loginson serve --follow '/var/log/*.log'                                              read files as they grow
   loginson serve --config /etc/loginson.toml
   LOGINSON_HTTP_LISTEN=127.0.0.1:8080 loginson serve
   LOGINSON_LOG=debug loginson serve                                                     more of its own log
@@ -46,6 +47,9 @@ pub struct ServeArgs {
     /// Whether senders show a certificate: off, optional or required [default: off]
     #[arg(long, value_name = "WHETHER", env = "LOGINSON_TLS_CLIENT_CERTIFICATES")]
     tls_client_certificates: Option<String>,
+    /// Follow these files, besides those of the configuration: paths and patterns, for example '/var/log/*.log'
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    follow: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
@@ -70,6 +74,9 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.tls.client_ca = args.tls_client_ca.unwrap_or(raw.tls.client_ca);
     raw.tls.client_certificates =
         args.tls_client_certificates.unwrap_or(raw.tls.client_certificates);
+    if !args.follow.is_empty() {
+        raw.files.push(RawFiles::new(args.follow));
+    }
     let config = Config::try_from(raw)?;
     log::start();
     server::run(config, args.ready_file)

@@ -3,6 +3,7 @@
 //! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
 //! is described in `docs/configuration.md`.
 
+mod files;
 mod nearest;
 mod placement;
 mod raw;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use collector::FileRule;
 use collector::udp::UDP_SOCKETS_MAX;
 use query::QueueLimits;
 use record::TypeRule;
@@ -24,8 +26,8 @@ use summary::SummaryConfig;
 use crate::http::BodyLimits;
 pub use placement::Placement;
 use placement::processors;
-pub use raw::RawConfig;
 use raw::RawRetentionRule;
+pub use raw::{RawConfig, RawFiles};
 pub use tls::SyslogTls;
 use units::{parse_bytes, parse_duration};
 
@@ -58,6 +60,8 @@ pub struct Config {
     pub placement: Placement,
     /// The user's rules for types, asked in order before the built-in ones.
     pub types: Vec<TypeRule>,
+    /// Files to follow.
+    pub files: Vec<FileRule>,
 }
 
 /// `[insert]`
@@ -164,6 +168,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
             placement: raw.placement.placement(processors())?,
             types: raw.types,
+            files: raw.files.iter().map(files::rule).collect::<Result<_>>()?,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! [`RawConfig::default`] is the documentation's table of defaults: a test compares it with
 //! `docs/configuration.md`, key by key.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -31,6 +32,59 @@ pub struct RawConfig {
     pub placement: RawPlacement,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
+    #[serde(skip_serializing)]
+    pub files: Vec<RawFiles>,
+}
+
+/// `[[files]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawFiles {
+    pub paths: Vec<String>,
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    #[serde(default, rename = "type")]
+    pub log_type: Option<String>,
+    #[serde(default)]
+    pub fields: BTreeMap<String, String>,
+    #[serde(default)]
+    pub start: Option<String>,
+    #[serde(default)]
+    pub multiline: Option<RawMultiline>,
+    #[serde(default)]
+    pub record_bytes_max: Option<String>,
+    #[serde(default)]
+    pub record_lines_max: Option<usize>,
+    #[serde(default)]
+    pub record_age: Option<String>,
+    #[serde(default)]
+    pub line_age: Option<String>,
+}
+
+/// `multiline` of `[[files]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawMultiline {
+    pub start: Option<String>,
+    pub r#continue: Option<String>,
+}
+
+impl RawFiles {
+    /// Files of these patterns, as `--follow` gives them.
+    pub fn new(paths: Vec<String>) -> Self {
+        RawFiles {
+            paths,
+            exclude: Vec::new(),
+            log_type: None,
+            fields: BTreeMap::new(),
+            start: None,
+            multiline: None,
+            record_bytes_max: None,
+            record_lines_max: None,
+            record_age: None,
+            line_age: None,
+        }
+    }
 }
 
 /// `[tls]`
@@ -133,6 +187,7 @@ impl Default for RawConfig {
             syslog: RawSyslog::default(),
             placement: RawPlacement::default(),
             types: Vec::new(),
+            files: Vec::new(),
         }
     }
 }

@@ -69,12 +69,59 @@ fn text(app: &App) -> String {
             &[],
             pipeline.parse_panics(),
         );
+        files(&pipeline, &mut out);
         store(&pipeline, &mut out);
         if let Some(credentials) = pipeline.credentials() {
             tls(&credentials.status(), &mut out);
         }
     }
     out.0
+}
+
+fn files(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
+    let totals = pipeline.files(collector::FileSource::totals).unwrap_or_default();
+    for (name, kind, help, value) in [
+        ("loginson_files_followed", "gauge", "Files that are followed.", totals.followed),
+        ("loginson_files_open", "gauge", "Of those, the ones that are open.", totals.open),
+        (
+            "loginson_files_unreadable",
+            "gauge",
+            "Files and directories that cannot be read.",
+            totals.unreadable,
+        ),
+        (
+            "loginson_files_lag_bytes",
+            "gauge",
+            "Bytes of the files that are not durable yet.",
+            totals.lag_bytes,
+        ),
+        (
+            "loginson_files_records_cut_total",
+            "counter",
+            "Records cut into several because they were too long.",
+            totals.records_cut,
+        ),
+        (
+            "loginson_files_truncations_total",
+            "counter",
+            "Times that a file was found truncated.",
+            totals.truncations,
+        ),
+        (
+            "loginson_files_bytes_lost_total",
+            "counter",
+            "Bytes that were truncated or deleted before they were read.",
+            totals.bytes_lost,
+        ),
+        (
+            "loginson_files_checkpoint_errors_total",
+            "counter",
+            "Times that it could not be written down how far files are read.",
+            totals.checkpoints_failed,
+        ),
+    ] {
+        out.one(name, kind, help, &[], value);
+    }
 }
 
 fn ingest(app: &App, out: &mut Text) {

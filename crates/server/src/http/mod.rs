@@ -10,6 +10,7 @@ mod context;
 mod deletions;
 mod error;
 mod export;
+mod files;
 mod guard;
 mod insert;
 mod listen;
@@ -156,6 +157,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(insert::routes())
         .merge(select::routes())
         .merge(export::routes())
+        .merge(files::routes())
         .merge(backups::routes())
         .merge(queries::routes())
         .merge(context::routes())

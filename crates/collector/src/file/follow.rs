@@ -1,0 +1,307 @@
+//! One file that is followed: how far it is read, and whether it is still the same.
+//!
+//! Nothing of a file is kept in memory but numbers: what is not a whole record yet is read again. A file that is
+//! read to its end may be closed at any time, and is opened again when it has grown.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use record::Origin;
+use record::frame::{Format, Hints, Transport};
+
+use super::FileRule;
+use super::board::{FileState, Tracked};
+use super::checkpoint::Entry;
+use super::identity::{FINGERPRINT_BYTES_MAX, Fingerprint, Inode, born_ns};
+use super::ledger::Frames;
+use super::recall::read_at;
+use super::records::{End, cut};
+
+/// Bytes of one read. More only for a record that is longer.
+const READ_BYTES: usize = 256 << 10;
+/// Bytes that are read of a file before others have their turn.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// How a turn of reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// At the end of the file, as it was.
+    Done,
+    /// There is more.
+    More,
+    /// The source is stopping.
+    Stopped,
+}
+
+/// What looking at a file found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is as it was.
+    Same,
+    /// It is longer.
+    Grown,
+    /// It is shorter than what was read of it, or begins otherwise: it was truncated or written anew.
+    Anew,
+    /// It is not there any more under its name.
+    Elsewhere,
+}
+
+pub(crate) struct Follow {
+    pub inode: Inode,
+    pub rule: usize,
+    pub origin: Origin,
+    pub tracked: Arc<Tracked>,
+    /// The name under which it was found.
+    pub path: PathBuf,
+    /// Where it is, without symbolic links; none when it has no name any more.
+    pub place: Option<PathBuf>,
+    pub file: Option<File>,
+    /// Bytes before this one are in frames.
+    pub position: u64,
+    pub size: u64,
+    /// When it was last seen to have grown, monotonic nanoseconds.
+    pub grown_ns: u64,
+    /// Its name is another now.
+    pub renamed: bool,
+    /// It has no name on its file system any more.
+    pub deleted: bool,
+    /// A checkpoint that names it is on disk.
+    pub recorded: bool,
+    /// It is in the queue of those to be read.
+    pub queued: bool,
+    /// It could not be read; not tried before then, monotonic nanoseconds.
+    pub retry_ns: u64,
+    born_ns: i64,
+    fingerprint: Fingerprint,
+    changed: (i64, i64),
+}
+
+impl Follow {
+    /// A file that was just opened. `start` is what it begins with.
+    pub fn new(
+        id: u64,
+        (rule, settings): (usize, &FileRule),
+        path: PathBuf,
+        (file, metadata): (File, &Metadata),
+        start: &[u8],
+        position: u64,
+    ) -> Follow {
+        let tracked = Tracked::new(id, &path, position);
+        tracked.size.store(metadata.len(), Relaxed);
+        Follow {
+            inode: Inode::of(metadata),
+            rule,
+            origin: origin(id, settings, &path),
+            tracked,
+            place: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
+            path,
+            file: Some(file),
+            position,
+            size: metadata.len(),
+            grown_ns: 0,
+            renamed: false,
+            deleted: false,
+            recorded: false,
+            queued: false,
+            retry_ns: 0,
+            born_ns: born_ns(metadata),
+            fingerprint: Fingerprint::of(start),
+            changed: changed(metadata),
+        }
+    }
+
+    /// What the checkpoint says of it, with what is durable.
+    pub fn entry(&self, seen_s: i64) -> Entry {
+        Entry {
+            id: self.tracked.id,
+            path: self.path.to_string_lossy().into_owned(),
+            inode: self.inode.inode,
+            born_ns: self.born_ns,
+            fingerprint: self.fingerprint,
+            position: self.tracked.durable.load(Relaxed),
+            seen_s,
+        }
+    }
+
+    /// Whether there is something behind what was read.
+    pub fn has_more(&self) -> bool {
+        self.size > self.position
+    }
+
+    /// Whether all of it is durable.
+    pub fn is_done(&self) -> bool {
+        self.tracked.durable.load(Relaxed) >= self.size
+    }
+
+    /// Opens it if it is not open. Returns whether that was needed.
+    pub fn open(&mut self) -> io::Result<bool> {
+        if self.file.is_some() {
+            return Ok(false);
+        }
+        let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let file = File::open(place)?;
+        if Inode::of(&file.metadata()?) != self.inode {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        self.file = Some(file);
+        Ok(true)
+    }
+
+    /// Looks at its length and, when it has changed, at its start.
+    pub fn look(&mut self, now_ns: u64) -> io::Result<Look> {
+        let metadata = match (&self.place, &self.file) {
+            (Some(place), _) => match fs::metadata(place) {
+                Ok(metadata) if Inode::of(&metadata) == self.inode => metadata,
+                Ok(_) => return Ok(Look::Elsewhere),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Look::Elsewhere);
+                }
+                Err(error) => return Err(error),
+            },
+            (None, Some(file)) => file.metadata()?,
+            (None, None) => return Ok(Look::Elsewhere),
+        };
+        self.deleted = metadata.nlink() == 0;
+        let (size, changed) = (metadata.len(), changed(&metadata));
+        if (size, changed) == (self.size, self.changed) {
+            return Ok(Look::Same);
+        }
+        if size < self.position {
+            return Ok(Look::Anew);
+        }
+        self.open()?;
+        let start = start(self.file.as_ref().expect("just opened"))?;
+        if !self.fingerprint.fits(&start) {
+            return Ok(Look::Anew);
+        }
+        self.fingerprint = Fingerprint::of(&start);
+        let has_grown = size > self.size;
+        if has_grown {
+            self.grown_ns = now_ns;
+        }
+        (self.size, self.changed) = (size, changed);
+        self.tracked.size.store(size, Relaxed);
+        Ok(if has_grown { Look::Grown } else { Look::Same })
+    }
+
+    /// Begins again at its start, as another file. Returns the bytes of the old one that were not read.
+    pub fn begin_anew(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
+        self.open()?;
+        let file = self.file.as_ref().expect("just opened");
+        let metadata = file.metadata()?;
+        let unread = self.size - self.position;
+        self.fingerprint = Fingerprint::of(&start(file)?);
+        self.changed = changed(&metadata);
+        self.size = metadata.len();
+        self.position = 0;
+        self.grown_ns = now_ns;
+        self.recorded = false;
+        self.origin = origin(id, settings, &self.path);
+        self.tracked = Tracked::new(id, &self.path, 0);
+        self.tracked.size.store(self.size, Relaxed);
+        Ok(unread)
+    }
+
+    /// Says how it stands with it.
+    pub fn tell_state(&self) {
+        self.tracked.set_state(match (&self.place, self.renamed) {
+            (None, _) => FileState::Deleted,
+            (Some(_), true) => FileState::Renamed,
+            (Some(_), false) => FileState::Following,
+        });
+    }
+
+    /// Reads on for a while. `cuts` counts records that were too long.
+    pub fn turn(
+        &mut self,
+        settings: &FileRule,
+        end: End,
+        buffer: &mut Vec<u8>,
+        frames: &mut Frames,
+        now_ns: i64,
+        cuts: &mut u64,
+    ) -> io::Result<Turn> {
+        self.open()?;
+        let file = self.file.as_ref().expect("just opened");
+        let shape = &settings.shape;
+        let turn_end = self.position + TURN_BYTES;
+        let mut wanted = READ_BYTES;
+        loop {
+            // The byte before tells whether the newline of the last record is still to come.
+            let before = usize::from(self.position > 0);
+            buffer.resize(buffer.len().max(before + wanted), 0);
+            let buffer = &mut buffer[..before + wanted];
+            let read = read_at(file, buffer, self.position - before as u64)?;
+            let at_end = read < buffer.len();
+            let Some(bytes) = buffer[..read].get(before..) else { return Ok(Turn::Done) };
+            let owed = before == 1 && buffer[0] != b'\n' && bytes.first() == Some(&b'\n');
+            let bytes = &bytes[usize::from(owed)..];
+            let from = self.position + u64::from(owed);
+            let mut taken = from;
+            let mut stopped = false;
+            let done =
+                cut(bytes, shape, if at_end { end } else { End::Open }, &mut |piece, done| {
+                    let behind = from + done as u64;
+                    stopped =
+                        stopped || !frames.push(&self.origin, now_ns, piece, &self.tracked, behind);
+                    taken = behind;
+                });
+            *cuts += done.cuts;
+            if stopped {
+                return Ok(Turn::Stopped);
+            }
+            if owed && done.consumed == 0 {
+                frames.skip(&self.tracked, taken);
+            }
+            let progress = taken > self.position;
+            self.position = taken;
+            self.size = self.size.max(taken);
+            self.tracked.read_to(taken, now_ns);
+            if at_end {
+                return Ok(Turn::Done);
+            }
+            if !progress {
+                wanted = (2 * wanted).min(2 * shape.record_bytes_max + 1).max(READ_BYTES);
+            } else if self.position >= turn_end {
+                return Ok(Turn::More);
+            } else {
+                wanted = READ_BYTES;
+            }
+        }
+    }
+}
+
+/// Where to begin in a file of which only what comes is wanted: behind the last newline, if there is one near.
+pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
+    let mut end = vec![0; (READ_BYTES as u64).min(size) as usize];
+    let from = size - end.len() as u64;
+    let read = read_at(file, &mut end, from)?;
+    Ok(memchr::memrchr(b'\n', &end[..read]).map_or(size, |at| from + at as u64 + 1))
+}
+
+/// The first bytes of a file, as many as a fingerprint is of.
+pub(crate) fn start(file: &File) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; FINGERPRINT_BYTES_MAX];
+    let read = read_at(file, &mut start, 0)?;
+    start.truncate(read);
+    Ok(start)
+}
+
+fn changed(metadata: &Metadata) -> (i64, i64) {
+    (metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn origin(id: u64, settings: &FileRule, path: &Path) -> Origin {
+    let hints = Hints {
+        log_type: settings.log_type.clone(),
+        extra_fields: settings.fields.clone(),
+        file: Some(path.to_string_lossy().into_owned()),
+        file_id: Some(id),
+        ..Hints::default()
+    };
+    Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Auto, None) }
+}

@@ -1,0 +1,361 @@
+//! Which files a pattern means: `/var/log/*.log`, `/srv/**/log/*.{log,txt}`.
+//!
+//! A pattern is matched name by name on the way down from its first directory, so only directories that can lead to
+//! a match are read. `*`, `?` (a byte), `[…]` and `{…,…}` match within a name, `**` any number of directories. As in a
+//! shell, a name that begins with a dot is matched only by a pattern that says so.
+//!
+//! Symbolic links to files are followed, and links to directories that a pattern names; below `**` links to
+//! directories are not, so that a walk ends. Left out: what is compressed (see [`is_compressed`]), unless the
+//! pattern names it.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::FileError;
+
+/// Entries of directories that one search looks at. What lies beyond is not found, which is reported.
+const ENTRIES_MAX: usize = 1_000_000;
+/// Directories below one another that `**` goes down.
+const DEPTH_MAX: usize = 64;
+/// Files of these names hold what was followed already, in a form that is not lines.
+const COMPRESSED: [&str; 7] = [".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip", ".br"];
+
+/// A pattern for paths of files.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    parts: Vec<Part>,
+    names_compressed: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    /// Exactly this name.
+    Name(OsString),
+    /// A name like this.
+    Like { names: GlobMatcher, hidden: bool },
+    /// Any number of directories.
+    Below,
+}
+
+impl Part {
+    fn matches(&self, name: &OsStr) -> bool {
+        match self {
+            Part::Name(own) => own == name,
+            Part::Like { names, hidden } => {
+                (*hidden || name.as_encoded_bytes().first() != Some(&b'.')) && names.is_match(name)
+            }
+            Part::Below => name.as_encoded_bytes().first() != Some(&b'.'),
+        }
+    }
+}
+
+/// Whether the name is that of a compressed file, as rotation leaves them.
+pub fn is_compressed(name: &str) -> bool {
+    COMPRESSED.iter().any(|suffix| name.ends_with(suffix))
+}
+
+impl Pattern {
+    /// Reads a pattern for absolute paths.
+    ///
+    /// # Errors
+    /// When it is no pattern; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Pattern, FileError> {
+        let error = |why: String| FileError::Pattern { pattern: text.to_owned(), why };
+        if !text.starts_with('/') {
+            return Err(error("it must begin with '/'".into()));
+        }
+        let mut parts = Vec::new();
+        for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            if name == ".." {
+                return Err(error("'..' is not allowed; name the directory itself".into()));
+            }
+            parts.push(part(name).map_err(&error)?);
+        }
+        match parts.last() {
+            None => return Err(error("it names no file".into())),
+            Some(Part::Below) => parts.push(part("*").expect("a pattern")),
+            Some(_) => {}
+        }
+        if text.ends_with('/') {
+            return Err(error("it names a directory; write /* or /**/*.log behind it".into()));
+        }
+        let names_compressed = is_compressed(text);
+        Ok(Pattern { text: text.to_owned(), parts, names_compressed })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a path is one that is meant.
+    pub fn matches(&self, path: &Path) -> bool {
+        let names: Vec<&OsStr> = path
+            .components()
+            .filter_map(|c| match c {
+                Component::Normal(name) => Some(name),
+                _ => None,
+            })
+            .collect();
+        fits(&self.parts, &names) && self.takes(path)
+    }
+
+    /// Adds the files that are meant.
+    pub fn find(&self, found: &mut Found) {
+        self.walk(Path::new("/"), &self.parts, 0, found);
+    }
+
+    fn takes(&self, path: &Path) -> bool {
+        self.names_compressed || !path.to_str().is_some_and(is_compressed)
+    }
+
+    fn walk(&self, dir: &Path, parts: &[Part], depth: usize, found: &mut Found) {
+        let Some((first, rest)) = parts.split_first() else { return };
+        match first {
+            Part::Name(name) if rest.is_empty() => {
+                let path = dir.join(name);
+                if self.takes(&path) && fs::metadata(&path).is_ok_and(|m| m.is_file()) {
+                    found.files.insert(path);
+                }
+                found.directories.insert(dir.to_owned());
+            }
+            Part::Name(name) => self.walk(&dir.join(name), rest, depth, found),
+            Part::Like { .. } => {
+                for entry in found.entries(dir) {
+                    let path = entry.path();
+                    if !first.matches(&entry.file_name()) {
+                        continue;
+                    }
+                    let kind = entry.file_type();
+                    let is_link = kind.as_ref().is_ok_and(|kind| kind.is_symlink());
+                    let is = |wanted: fn(&fs::FileType) -> bool| match is_link {
+                        true => fs::metadata(&path).is_ok_and(|m| wanted(&m.file_type())),
+                        false => kind.as_ref().is_ok_and(wanted),
+                    };
+                    if !rest.is_empty() {
+                        if is(fs::FileType::is_dir) {
+                            self.walk(&path, rest, depth, found);
+                        }
+                    } else if self.takes(&path) && is(fs::FileType::is_file) {
+                        found.files.insert(path);
+                    }
+                }
+            }
+            Part::Below => {
+                self.walk(dir, rest, depth, found);
+                if depth == DEPTH_MAX {
+                    return found.error(dir, "more directories below one another than are read");
+                }
+                for entry in found.entries(dir) {
+                    if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                        && first.matches(&entry.file_name())
+                    {
+                        self.walk(&entry.path(), parts, depth + 1, found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn part(name: &str) -> Result<Part, String> {
+    if name == "**" {
+        return Ok(Part::Below);
+    }
+    if name.contains("**") {
+        return Err("'**' stands alone between two '/'".into());
+    }
+    if !name.contains(['*', '?', '[', '{', '\\']) {
+        return Ok(Part::Name(name.into()));
+    }
+    let glob = GlobBuilder::new(name).literal_separator(true).backslash_escape(true).build();
+    let glob = glob.map_err(|error| format!("'{name}': {}", error.kind()))?;
+    Ok(Part::Like { names: glob.compile_matcher(), hidden: name.starts_with('.') })
+}
+
+fn fits(parts: &[Part], names: &[&OsStr]) -> bool {
+    match (parts.split_first(), names.split_first()) {
+        (None, None) => true,
+        (Some((Part::Below, rest)), None) => fits(rest, names),
+        (Some((below @ Part::Below, rest)), Some((name, further))) => {
+            fits(rest, names) || (below.matches(name) && fits(parts, further))
+        }
+        (Some((part, rest)), Some((name, further))) => part.matches(name) && fits(rest, further),
+        _ => false,
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The files, in order.
+    pub files: BTreeSet<PathBuf>,
+    /// Directories in which a file could appear that is meant.
+    pub directories: BTreeSet<PathBuf>,
+    /// Directories that could not be read, and why.
+    pub errors: Vec<(PathBuf, String)>,
+    entries: usize,
+}
+
+impl Found {
+    /// The entries of a directory; none when it is not there, and an error when it cannot be read.
+    fn entries(&mut self, dir: &Path) -> Vec<fs::DirEntry> {
+        let left = ENTRIES_MAX - self.entries;
+        let entries: io::Result<Vec<fs::DirEntry>> =
+            fs::read_dir(dir).and_then(|entries| entries.take(left).collect());
+        match entries {
+            Ok(entries) => {
+                self.entries += entries.len();
+                self.directories.insert(dir.to_owned());
+                if entries.len() == left {
+                    self.error(dir, "more files and directories than are looked at in a search");
+                }
+                entries
+            }
+            // It may come later.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Vec::new(),
+            Err(error) => {
+                self.error(dir, &error.to_string());
+                Vec::new()
+            }
+        }
+    }
+
+    fn error(&mut self, dir: &Path, why: &str) {
+        self.errors.push((dir.to_owned(), why.to_owned()));
+    }
+}
+
+/// Patterns of what is left out: for whole paths, or, without a `/`, for names.
+#[derive(Clone, Debug)]
+pub enum Exclude {
+    /// Paths.
+    Path(Pattern),
+    /// Names of files, wherever they are.
+    Name(GlobMatcher),
+}
+
+impl Exclude {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// As [`Pattern::parse`].
+    pub fn parse(text: &str) -> Result<Exclude, FileError> {
+        if text.contains('/') {
+            return Pattern::parse(text).map(Exclude::Path);
+        }
+        let glob = GlobBuilder::new(text).backslash_escape(true).build();
+        let glob = glob.map_err(|error| FileError::Pattern {
+            pattern: text.to_owned(),
+            why: error.kind().to_string(),
+        });
+        Ok(Exclude::Name(glob?.compile_matcher()))
+    }
+
+    /// Whether it leaves the path out.
+    pub fn matches(&self, path: &Path) -> bool {
+        match self {
+            Exclude::Path(pattern) => pattern.matches(path),
+            Exclude::Name(names) => path.file_name().is_some_and(|name| names.is_match(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: [&str; 12] = [
+        "a.log",
+        "b.log",
+        "b.log.1",
+        "b.log.2.gz",
+        ".hidden.log",
+        "x/a.log",
+        "x/y/a.log",
+        "x/y/z/deep.txt",
+        "x/.git/a.log",
+        "we[ird].log",
+        "ä.log",
+        "new\nline.log",
+    ];
+
+    fn check(pattern: &str, expected: &[&str]) {
+        let dir = tempfile::tempdir().unwrap();
+        for file in TREE {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path().join("x"), dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("a.log"), dir.path().join("alias.log")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("x/round")).unwrap();
+        let pattern = Pattern::parse(&format!("{}/{pattern}", dir.path().display())).unwrap();
+        let mut found = Found::default();
+        pattern.find(&mut found);
+        let relative =
+            |path: &PathBuf| path.strip_prefix(dir.path()).unwrap().to_str().unwrap().to_owned();
+        let names: Vec<String> = found.files.iter().map(relative).collect();
+        assert_eq!(names, expected, "{}", pattern.text());
+        assert_eq!(found.errors, []);
+        // What is found is what matches, and the other way round (but for what links lead to).
+        assert!(found.files.iter().all(|path| pattern.matches(path)));
+        for file in TREE.iter().filter(|file| !expected.contains(file)) {
+            assert!(!pattern.matches(&dir.path().join(file)), "{} {file}", pattern.text());
+        }
+    }
+
+    #[test]
+    fn patterns_find_what_they_mean() {
+        check("a.log", &["a.log"]);
+        check("b.log*", &["b.log", "b.log.1"]);
+        check("*.gz", &["b.log.2.gz"]);
+        check("b.log.2.gz", &["b.log.2.gz"]);
+        check(".h*.log", &[".hidden.log"]);
+        check("?.log", &["a.log", "b.log"]);
+        check("??.log", &["ä.log"]);
+        check("[ab].log", &["a.log", "b.log"]);
+        check("{a,b}.log", &["a.log", "b.log"]);
+        check("we\\[ird\\].log", &["we[ird].log"]);
+        check("new*.log", &["new\nline.log"]);
+        check("al*.log", &["alias.log"]);
+        check("link/*.log", &["link/a.log"]);
+        check("*/a.log", &["link/a.log", "x/a.log"]);
+        check("x/**/a.log", &["x/a.log", "x/y/a.log"]);
+        check("x/**", &["x/a.log", "x/y/a.log", "x/y/z/deep.txt"]);
+        check("**/deep.txt", &["x/y/z/deep.txt"]);
+        check("none/*.log", &[]);
+        check("a.log/*.log", &[]);
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_told() {
+        for (text, expected) in [
+            ("var/log/*.log", "must begin with '/'"),
+            ("/", "names no file"),
+            ("/var/log/", "names a directory"),
+            ("/var/../x", "'..' is not allowed"),
+            ("/var/a**b/x", "'**' stands alone"),
+            ("/var/[x", "'[x': unclosed character class"),
+            ("/var/{a,b/c}.log", "'{a,b': unclosed alternate"),
+        ] {
+            let error = Pattern::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn excluded_are_names_and_paths() {
+        let check =
+            |exclude: &str, path: &str| Exclude::parse(exclude).unwrap().matches(Path::new(path));
+        assert!(check("*.1", "/var/log/x.1") && check("/var/**/x.1", "/var/log/x.1"));
+        assert!(!check("*.1", "/var/log/x.2") && !check("/srv/*", "/var/log/x.1"));
+    }
+}

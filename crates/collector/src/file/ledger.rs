@@ -1,0 +1,258 @@
+//! Frames of lines from files on their way, and how far each file is durable.
+//!
+//! Invariants: the number of the last durable frame and the positions of the files change together, so that a
+//! checkpoint never says more or less of a file than of the frames. A line counts as received when its frame is handed
+//! on: what was only read is still in its file.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use platform::Clock;
+use record::frame::PAYLOAD_BYTES_TARGET;
+use record::{FrameBuilder, Origin};
+
+use super::board::Tracked;
+use super::records::Piece;
+use crate::deliver::{DeliverError, Patience};
+use crate::outlet::{Destination, FRAME_AGE_MS};
+use crate::source::StopSignal;
+
+/// What became of the frames.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The last frame that is durable, as all before it.
+    sequence: u64,
+    /// Frames on their way, in the order of their lines. They may become durable in another order.
+    flights: VecDeque<Flight>,
+    /// Number of the first of them.
+    first: u64,
+    /// A frame was not kept: nothing behind it counts until reading has gone back.
+    failed: bool,
+}
+
+/// A frame on its way.
+#[derive(Debug)]
+struct Flight {
+    positions: Positions,
+    /// The frame's number, once it is durable; none when it was not kept.
+    landed: Option<Option<u64>>,
+}
+
+/// How far files are read with a frame.
+type Positions = Vec<(Arc<Tracked>, u64)>;
+
+impl State {
+    fn apply(positions: &Positions) {
+        for (file, position) in positions {
+            file.durable.store(*position, Relaxed);
+        }
+    }
+}
+
+impl Ledger {
+    /// One that begins behind a frame.
+    pub fn new(sequence: u64) -> Arc<Ledger> {
+        let ledger = Ledger::default();
+        ledger.lock().sequence = sequence;
+        Arc::new(ledger)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Takes note of a frame that is about to go; returns its number here.
+    fn take_off(&self, positions: Positions) -> u64 {
+        let mut state = self.lock();
+        state.flights.push_back(Flight { positions, landed: None });
+        state.first + state.flights.len() as u64 - 1
+    }
+
+    fn land(&self, flight: u64, sequence: Option<u64>) {
+        let mut state = self.lock();
+        let place = (flight - state.first) as usize;
+        state.flights[place].landed = Some(sequence);
+        while let Some(Flight { landed: Some(sequence), .. }) = state.flights.front() {
+            let sequence = *sequence;
+            let flight = state.flights.pop_front().expect("it was looked at");
+            state.first += 1;
+            state.failed |= sequence.is_none();
+            if let Some(sequence) = sequence
+                && !state.failed
+            {
+                state.sequence = state.sequence.max(sequence);
+                State::apply(&flight.positions);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Counts positions behind which no frame comes; gives them back when frames before them are on their way.
+    fn settle(&self, positions: Positions) -> Option<Positions> {
+        let state = self.lock();
+        if !state.flights.is_empty() {
+            return Some(positions);
+        }
+        if !state.failed {
+            State::apply(&positions);
+        }
+        None
+    }
+
+    /// Looks at the last durable frame (none while no other is on its way), with the positions held still.
+    pub fn look<R>(&self, look: impl FnOnce(Option<u64>) -> R) -> R {
+        let state = self.lock();
+        look(Some(state.sequence).filter(|_| !state.flights.is_empty()))
+    }
+
+    /// Whether a frame was not kept and no other is on its way: then reading goes back to what is durable.
+    pub fn take_failure(&self) -> bool {
+        let mut state = self.lock();
+        state.flights.is_empty() && std::mem::take(&mut state.failed)
+    }
+
+    /// Waits until no frame is on its way. Returns whether that is so.
+    pub fn wait_idle(&self, time_max: Duration) -> bool {
+        let state = self.lock();
+        let on_way = |state: &mut State| !state.flights.is_empty();
+        let wait = self.changed.wait_timeout_while(state, time_max, on_way);
+        wait.expect("nothing panics while this is locked").0.flights.is_empty()
+    }
+}
+
+/// The frame under construction.
+pub(crate) struct Frames {
+    destination: Destination,
+    clock: Arc<dyn Clock>,
+    stop: Arc<StopSignal>,
+    ledger: Arc<Ledger>,
+    builder: FrameBuilder,
+    /// When the first line of the frame came, monotonic nanoseconds.
+    begun_ns: u64,
+    /// Bytes of the lines, without what separates them.
+    line_bytes: u64,
+    /// How far each file is read with this frame.
+    positions: Positions,
+}
+
+impl Frames {
+    pub fn new(
+        destination: Destination,
+        clock: Arc<dyn Clock>,
+        stop: Arc<StopSignal>,
+        ledger: Arc<Ledger>,
+    ) -> Frames {
+        Frames {
+            destination,
+            clock,
+            stop,
+            ledger,
+            builder: FrameBuilder::new(),
+            begun_ns: 0,
+            line_bytes: 0,
+            positions: Vec::new(),
+        }
+    }
+
+    /// Takes a piece of a file, which is read up to `position` with it. Blocks while delivery does. False when
+    /// stopping: then the piece was not taken.
+    pub fn push(
+        &mut self,
+        origin: &Origin,
+        received_ns: i64,
+        piece: Piece<'_>,
+        file: &Arc<Tracked>,
+        position: u64,
+    ) -> bool {
+        let (Piece::Lines(bytes) | Piece::Record(bytes)) = piece;
+        if self.builder.payload_bytes() + bytes.len() > PAYLOAD_BYTES_TARGET && !self.flush() {
+            return false;
+        }
+        self.begin();
+        match piece {
+            Piece::Lines(lines) => {
+                let lines_before = self.builder.lines();
+                self.builder.push_lines(origin, received_ns, lines);
+                let newlines = self.builder.lines() - lines_before;
+                self.line_bytes += lines.len() as u64 - u64::from(newlines);
+            }
+            Piece::Record(record) => {
+                self.builder.push_line(origin, received_ns, record, false);
+                self.line_bytes += record.len() as u64;
+            }
+        }
+        self.note(file, position);
+        !self.builder.is_full() || self.flush()
+    }
+
+    /// Takes note that a file is read up to `position`, where nothing was to be kept.
+    pub fn skip(&mut self, file: &Arc<Tracked>, position: u64) {
+        self.begin();
+        self.note(file, position);
+    }
+
+    fn begin(&mut self) {
+        if self.builder.is_empty() && self.positions.is_empty() {
+            self.begun_ns = self.clock.monotonic_ns();
+        }
+    }
+
+    fn note(&mut self, file: &Arc<Tracked>, position: u64) {
+        match self.positions.last_mut() {
+            Some((last, at)) if Arc::ptr_eq(last, file) => *at = position,
+            _ => self.positions.push((Arc::clone(file), position)),
+        }
+    }
+
+    /// How long until [`Frames::flush_if_old`] has something to do; `None` while no line waits.
+    pub fn due_in_ns(&self) -> Option<u64> {
+        let age_ns = self.clock.monotonic_ns().saturating_sub(self.begun_ns);
+        (!self.positions.is_empty()).then(|| (FRAME_AGE_MS * 1_000_000).saturating_sub(age_ns))
+    }
+
+    /// Delivers the frame if it has waited long enough.
+    pub fn flush_if_old(&mut self) {
+        if self.due_in_ns() == Some(0) {
+            self.flush();
+        }
+    }
+
+    /// Delivers what is there. Blocks while delivery does and while the disk is full. False when stopping: then
+    /// what is there is given up, which costs nothing, since it is in the files.
+    pub fn flush(&mut self) -> bool {
+        if !self.destination.wait_for_room(&self.stop) {
+            self.clear();
+            return false;
+        }
+        let positions = std::mem::take(&mut self.positions);
+        let lines = u64::from(self.builder.lines());
+        if lines == 0 {
+            self.positions = self.ledger.settle(positions).unwrap_or_default();
+            self.begun_ns = self.clock.monotonic_ns();
+            return true;
+        }
+        self.destination.counters().received(lines, std::mem::take(&mut self.line_bytes));
+        let flight = self.ledger.take_off(positions);
+        let ledger = Arc::clone(&self.ledger);
+        let fate = move |sequence: u64, result: &Result<(), DeliverError>| {
+            ledger.land(flight, result.is_ok().then_some(sequence));
+        };
+        self.destination.deliver(&mut self.builder, Patience::Unlimited, Some(Box::new(fate)));
+        true
+    }
+
+    /// Gives up what is there: it is read again.
+    pub fn clear(&mut self) {
+        self.builder = FrameBuilder::new();
+        self.line_bytes = 0;
+        self.positions.clear();
+    }
+}

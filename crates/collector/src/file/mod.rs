@@ -1,0 +1,263 @@
+//! Follows files: what is appended to them is read, cut into records, and handed on.
+//!
+//! - [`glob`](Pattern): which files.
+//! - `identity`: which file it is, whatever its name.
+//! - `follow`, `follower`: how far each is read; renamed, truncated and deleted files; turns.
+//! - [`records`](Join): lines, and lines that belong together.
+//! - `ledger`, `checkpoint`, `recall`: what is durable, over a crash.
+//! - `watch`: notice from the kernel. `board`: what is told of the files.
+//!
+//! Invariants:
+//! - Every line comes once, whatever happens to this process and to the names of the files. It comes twice only where
+//!   frames leave this machine ([`NoRecall`]) and this process is killed.
+//! - Bytes stay as they are: NULs, carriage returns, invalid UTF-8.
+//! - Memory does not grow with the files' lines: what is not a whole record yet stays in the file.
+//! - One thread reads all files in turn, so a flood in one does not hold up the others for more than their turns.
+//!
+//! Limits: a file whose bytes are overwritten in place is not noticed beyond its first KiB. What stood in a file and
+//! was not read when it was truncated is lost (`copytruncate` of logrotate; the bytes are counted), as is what is
+//! written between logrotate's copy and its truncation. Left out: compressed files, which `loginson import` reads.
+
+mod board;
+mod checkpoint;
+mod follow;
+mod follower;
+mod glob;
+mod identity;
+mod ledger;
+mod recall;
+mod records;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use platform::{Clock, Disk};
+use record::frame::LINE_BYTES_MAX;
+
+pub use board::{FileInfo, FileState, FileTotals};
+pub use glob::{Exclude, Pattern};
+pub use recall::{NoRecall, Recall};
+pub use records::{Join, Shape};
+
+use crate::accounting::{Accounting, SourceKind};
+use crate::deliver::Deliver;
+use crate::outlet::Destination;
+use crate::source::{STOP_DRAIN_MAX, SourceThread, StopSignal};
+use board::Board;
+use checkpoint::{Checkpoint, Slot};
+use follower::{Follower, With};
+use ledger::{Frames, Ledger};
+use watch::Watch;
+
+/// Files that are followed at a time. Further ones are not, and are shown as unreadable.
+pub const FILES_MAX: usize = 65_536;
+/// The longest record that a rule may ask for.
+pub const RECORD_BYTES_MAX: usize = LINE_BYTES_MAX;
+/// Files that are open at a time, if the process may have four times as many; others are closed when they are quiet.
+pub const OPEN_FILES_MAX: usize = 1024;
+/// After a notice of the kernel, how long to wait for further ones: lines that come one by one are read together.
+const GATHER: Duration = Duration::from_millis(5);
+
+const WAKE: Token = Token(0);
+const NOTICE: Token = Token(1);
+
+/// Why files cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Not a pattern.
+    #[error("'{pattern}' is not a pattern for files: {why}")]
+    Pattern {
+        /// As it was written.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Not a regular expression.
+    #[error("'{regex}' is not a regular expression: {why}")]
+    Regex {
+        /// As it was written.
+        regex: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What was written down of the files cannot be used.
+    #[error(
+        "cannot read {}, which says how far files were read: {why}; remove it to read them from their beginning",
+        path.display()
+    )]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The thread cannot be started.
+    #[error("cannot follow files: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Some files, and how they are read.
+#[derive(Clone, Debug)]
+pub struct FileRule {
+    /// Which files. A file that several rules mean belongs to the first.
+    pub paths: Vec<Pattern>,
+    /// Which of them not.
+    pub exclude: Vec<Exclude>,
+    /// The type of their lines.
+    pub log_type: Option<String>,
+    /// Fields that each line gets in addition.
+    pub fields: Vec<(String, String)>,
+    /// Whether files that are there when a pattern is used for the first time are read from their end.
+    pub from_end: bool,
+    /// How they are cut into records.
+    pub shape: Shape,
+    /// A record of several lines is taken when its file has not grown for this long.
+    pub record_age_ms: u64,
+    /// A last line without newline is taken when its file has not grown for this long.
+    pub line_age_ms: u64,
+}
+
+impl FileRule {
+    /// Files read from their beginning, line by line.
+    pub fn new(paths: Vec<Pattern>) -> FileRule {
+        FileRule {
+            paths,
+            exclude: Vec::new(),
+            log_type: None,
+            fields: Vec::new(),
+            from_end: false,
+            shape: Shape { join: None, record_bytes_max: 1 << 20, record_lines_max: 1000 },
+            record_age_ms: 2_000,
+            line_age_ms: 60_000,
+        }
+    }
+}
+
+/// What is followed.
+#[derive(Clone, Debug)]
+pub struct FileConfig {
+    /// The rules, in order.
+    pub rules: Vec<FileRule>,
+    /// The data directory: the checkpoint is kept there, and no file in it is followed.
+    pub data_dir: PathBuf,
+    /// Files that are open at a time.
+    pub open_files_max: usize,
+}
+
+impl FileConfig {
+    /// As many open files as the process may well have.
+    pub fn new(rules: Vec<FileRule>, data_dir: PathBuf) -> FileConfig {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let quarter = limit.map_or(usize::MAX, |limit| (limit / 4) as usize);
+        FileConfig { rules, data_dir, open_files_max: OPEN_FILES_MAX.min(quarter).max(16) }
+    }
+}
+
+/// Follows files until it is dropped.
+pub struct FileSource {
+    board: Arc<Board>,
+    _thread: SourceThread,
+}
+
+impl FileSource {
+    /// Starts to follow. Files are looked for by the thread, so this does not take longer when there are many.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read, or there is no thread to be had.
+    pub fn start(
+        mut config: FileConfig,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+        clock: Arc<dyn Clock>,
+        disk: Arc<dyn Disk>,
+        recall: Box<dyn Recall>,
+    ) -> Result<FileSource, FileError> {
+        if let Ok(path) = config.data_dir.canonicalize() {
+            config.data_dir = path;
+        }
+        let slot = Slot::new(&config.data_dir, "files.checkpoint");
+        let checkpoint = Checkpoint::read(&slot, &*disk)?;
+        let checkpoint = checkpoint.unwrap_or_else(|| Checkpoint::new(deliver.next_sequence().1));
+        let (board, stop) = (Arc::<Board>::default(), Arc::<StopSignal>::default());
+        let sequence = checkpoint.sequence;
+        let ledger = Ledger::new(sequence);
+        let destination = Destination::new(SourceKind::File, Arc::clone(&deliver), accounting);
+        let frames =
+            Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
+        let with = With { clock, disk, deliver, board: Arc::clone(&board), ledger, frames };
+        let mut follower = Follower::new(config, checkpoint, slot, with);
+
+        let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKE)?;
+        let mut notices = Notices::new(poll);
+        let stopping = Arc::clone(&stop);
+        let thread = SourceThread::start("files", stop, waker, move || {
+            follower.begin(sequence, &*recall);
+            while !stopping.is_raised() {
+                let Some(idle_ns) = follower.step() else { break };
+                notices.wait(idle_ns, &mut follower, &stopping);
+            }
+            follower.end(STOP_DRAIN_MAX);
+        })?;
+        Ok(FileSource { board, _thread: thread })
+    }
+
+    /// All files together.
+    pub fn totals(&self) -> FileTotals {
+        self.board.totals()
+    }
+
+    /// The files, those that cannot be read first, then by path; from the `skip`th on, at most `take`.
+    pub fn list(&self, skip: usize, take: usize) -> Vec<FileInfo> {
+        self.board.list(skip, take)
+    }
+}
+
+/// Waits for the kernel's notices.
+struct Notices {
+    poll: Poll,
+    events: Events,
+    watch: Option<Watch>,
+}
+
+impl Notices {
+    fn new(poll: Poll) -> Notices {
+        let watch = Watch::new().filter(|watch| {
+            let fd: RawFd = watch.fd();
+            poll.registry().register(&mut SourceFd(&fd), NOTICE, Interest::READABLE).is_ok()
+        });
+        Notices { poll, events: Events::with_capacity(8), watch }
+    }
+
+    /// Waits until something has changed or the time is over, and tells the follower.
+    fn wait(&mut self, idle_ns: u64, follower: &mut Follower, stop: &StopSignal) {
+        if let Some(watch) = &mut self.watch
+            && let Some(directories) = follower.directories_if_changed()
+        {
+            watch.set(directories);
+        }
+        // An interrupted wait is followed by the next one.
+        let _ = self.poll.poll(&mut self.events, Some(Duration::from_nanos(idle_ns)));
+        if self.events.iter().any(|event| event.token() == NOTICE)
+            && let Some(watch) = &mut self.watch
+        {
+            if idle_ns > 0 {
+                stop.wait(GATHER.min(Duration::from_nanos(idle_ns)));
+            }
+            let mut changes = std::collections::HashSet::new();
+            watch.changes(&mut |change| {
+                changes.insert(change);
+            });
+            changes.into_iter().for_each(|change| follower.changed(change));
+        }
+    }
+}

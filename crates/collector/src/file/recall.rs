@@ -1,0 +1,125 @@
+//! After a crash: lines that are durable, but behind the last checkpoint, are not taken again.
+//!
+//! Whoever keeps the frames gives the lines that came behind the checkpoint ([`Recall`]). Each bears the number of its
+//! file, and in its file the same bytes stand at the position of the checkpoint; so the position moves on behind
+//! them, line by line. Where the two do not agree (the line was deleted from the store, the file was changed in its
+//! middle) it stays, and what follows comes a second time.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use record::Origin;
+
+/// Gives back what is durable.
+pub trait Recall: Send {
+    /// Calls `each` with the origin and the bytes of the lines of this node in frames with a greater number, in the
+    /// order in which they were delivered.
+    ///
+    /// # Errors
+    /// When they cannot be read; the text says why.
+    fn lines_since(
+        &self,
+        sequence: u64,
+        each: &mut dyn FnMut(&Origin, &[u8]),
+    ) -> Result<(), String>;
+}
+
+/// Recalls nothing: for frames that leave this machine. Then what was delivered after the last checkpoint, a second's
+/// lines or so, comes twice after a crash.
+pub struct NoRecall;
+
+impl Recall for NoRecall {
+    fn lines_since(&self, _: u64, _: &mut dyn FnMut(&Origin, &[u8])) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Bytes of a file that are held to compare lines with.
+const WINDOW_BYTES: usize = 64 << 10;
+
+/// A part of a file.
+#[derive(Default)]
+pub(crate) struct Window {
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl Window {
+    /// Forgets the file it was of.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Where `line`, which stands at `at` in the file, ends with its newline. None when it does not stand there.
+    pub fn behind(&mut self, file: &File, at: u64, line: &[u8]) -> io::Result<Option<u64>> {
+        let at = match self.bytes(file, at.saturating_sub(1), 2)? {
+            // The newline of a line that was taken before it came.
+            [before, b'\n'] if at > 0 && *before != b'\n' => at + 1,
+            _ => at,
+        };
+        let found = self.bytes(file, at, line.len() + 1)?;
+        Ok(found.strip_prefix(line).map(|rest| {
+            let newline = u64::from(rest.first() == Some(&b'\n'));
+            at + line.len() as u64 + newline
+        }))
+    }
+
+    /// So many bytes, or those up to the end of the file.
+    fn bytes(&mut self, file: &File, at: u64, length: usize) -> io::Result<&[u8]> {
+        let inside = at >= self.at && at + length as u64 <= self.at + self.bytes.len() as u64;
+        if !inside {
+            self.bytes.resize(length.max(WINDOW_BYTES), 0);
+            let read = read_at(file, &mut self.bytes, at)?;
+            self.bytes.truncate(read);
+            self.at = at;
+        }
+        let from = (at - self.at) as usize;
+        Ok(&self.bytes[from..self.bytes.len().min(from + length)])
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(bytes) => read += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_move_the_position_on_while_they_agree() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, "one\n\ntwo\n three\nlong without newline").unwrap();
+        let file = File::open(&path).unwrap();
+        for (at, line, expected) in [
+            (0, "one", Some(4)),
+            (4, "", Some(5)),
+            (5, "two\n three", Some(16)),
+            // Taken before its newline came.
+            (3, "", Some(5)),
+            (0, "on", Some(2)),
+            (16, "long", Some(20)),
+            (20, " without newline", Some(36)),
+            (36, "more", None),
+            (0, "two", None),
+            (99, "x", None),
+        ] {
+            for mut window in [Window::default(), Window { bytes: b"one\n\nt".to_vec(), at: 0 }] {
+                let found = window.behind(&file, at, line.as_bytes()).unwrap();
+                assert_eq!(found, expected, "{line:?} at {at}");
+            }
+        }
+    }
+}

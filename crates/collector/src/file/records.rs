@@ -1,0 +1,391 @@
+//! Cuts what was read of a file into records: lines, or several lines that belong together.
+//!
+//! Nothing is copied and nothing is remembered: what is not a whole record yet stays in the file, and is read again
+//! with what came behind it. So the cutting of a file is the same however the reads fell.
+//!
+//! Fast path: without a rule for several lines, and where no line can be too long, all is taken up to the last
+//! newline. Slow path: line by line; the tests compare the two.
+
+use regex::bytes::Regex;
+
+use super::FileError;
+
+/// Which lines belong together.
+#[derive(Clone, Debug)]
+pub enum Join {
+    /// A line that matches begins a record; all others belong to the one before.
+    Start(Regex),
+    /// A line that matches belongs to the record before.
+    Continue(Regex),
+}
+
+impl Join {
+    /// Lines that match this regular expression begin records.
+    ///
+    /// # Errors
+    /// When it is none; the error says why.
+    pub fn start(regex: &str) -> Result<Join, FileError> {
+        parse(regex).map(Join::Start)
+    }
+
+    /// Lines that match this regular expression belong to the record before.
+    ///
+    /// # Errors
+    /// When it is none; the error says why.
+    pub fn continued(regex: &str) -> Result<Join, FileError> {
+        parse(regex).map(Join::Continue)
+    }
+
+    fn begins(&self, line: &[u8]) -> bool {
+        match self {
+            Join::Start(regex) => regex.is_match(line),
+            Join::Continue(regex) => !regex.is_match(line),
+        }
+    }
+}
+
+fn parse(regex: &str) -> Result<Regex, FileError> {
+    Regex::new(regex)
+        .map_err(|error| FileError::Regex { regex: regex.to_owned(), why: error.to_string() })
+}
+
+/// How a file is cut.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Which lines belong together; none of them when it is not set.
+    pub join: Option<Join>,
+    /// Bytes of a record. What is longer is cut into further records, and counted.
+    pub record_bytes_max: usize,
+    /// Lines of a record. The next one begins another, and is counted.
+    pub record_lines_max: usize,
+}
+
+/// What to do with the end of what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// More may come: what is not certain to be a whole record is left.
+    Open,
+    /// No more lines are waited for: those that are whole are taken.
+    Lines,
+    /// Nothing is waited for: a last line without newline is taken too.
+    All,
+}
+
+/// A piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Records of one line, each with its newline.
+    Lines(&'a [u8]),
+    /// One record, without what ended it; it may contain newlines.
+    Record(&'a [u8]),
+}
+
+/// What [`cut`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Bytes that became records; the next read begins behind them.
+    pub consumed: usize,
+    /// How often a record was too long and was cut.
+    pub cuts: u64,
+}
+
+/// Cuts `bytes`, calling `each` with every piece and the number of bytes that are done with behind it. Of more than
+/// twice `record_bytes_max` bytes some are always consumed.
+pub fn cut<'a>(
+    bytes: &'a [u8],
+    shape: &Shape,
+    end: End,
+    each: &mut dyn FnMut(Piece<'a>, usize),
+) -> Done {
+    if shape.join.is_some() || bytes.len() > shape.record_bytes_max {
+        let mut cutter = Cutter { bytes, shape, each, from: 0, stretch: 0, lines: 0, cuts: 0 };
+        return cutter.run(end);
+    }
+    let whole = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
+    if whole > 0 {
+        each(Piece::Lines(&bytes[..whole]), whole);
+    }
+    if end == End::All && whole < bytes.len() {
+        each(Piece::Record(&bytes[whole..]), bytes.len());
+        return Done { consumed: bytes.len(), cuts: 0 };
+    }
+    Done { consumed: whole, cuts: 0 }
+}
+
+/// The slow path.
+struct Cutter<'a, 'b> {
+    bytes: &'a [u8],
+    shape: &'b Shape,
+    each: &'b mut dyn FnMut(Piece<'a>, usize),
+    /// Where the open record begins.
+    from: usize,
+    /// Where the records of one line begin that were not given yet; they end at `from`.
+    stretch: usize,
+    /// Lines of the open record.
+    lines: usize,
+    cuts: u64,
+}
+
+impl Cutter<'_, '_> {
+    fn run(&mut self, end: End) -> Done {
+        let mut at = 0;
+        while let Some(length) = memchr::memchr(b'\n', &self.bytes[at..]) {
+            self.line(at, at + length);
+            at += length + 1;
+        }
+        // `from` is behind `at` where the last line was cut.
+        if at < self.bytes.len() {
+            self.tail(at, end);
+        }
+        if end >= End::Lines && self.lines > 0 {
+            self.record(at);
+        }
+        if end == End::All && self.from < self.bytes.len() {
+            self.part(self.bytes.len());
+        }
+        self.give_lines();
+        Done { consumed: self.from, cuts: self.cuts }
+    }
+
+    /// A whole line; its newline is at `to`.
+    fn line(&mut self, at: usize, to: usize) {
+        self.join(at, to);
+        self.cut_line(to);
+        self.lines += 1;
+        if self.shape.join.is_none() {
+            self.record(to + 1);
+        }
+    }
+
+    /// A last line without newline.
+    fn tail(&mut self, at: usize, end: End) {
+        let to = self.bytes.len();
+        let is_long = to - at > self.shape.record_bytes_max;
+        if is_long || end == End::All {
+            self.join(at, to);
+            self.cut_line(to);
+            // What is before it in the record has waited for it.
+            if end == End::All && self.lines > 0 {
+                self.lines = 0;
+                self.part(to);
+            }
+        }
+    }
+
+    /// Ends the record before a line, unless the line belongs to it and fits.
+    fn join(&mut self, at: usize, to: usize) {
+        if self.lines == 0 {
+            return;
+        }
+        let join = self.shape.join.as_ref().expect("records of one line are not open");
+        let begins = join.begins(&self.bytes[at..to]);
+        let fits = to - self.from <= self.shape.record_bytes_max
+            && self.lines < self.shape.record_lines_max;
+        self.cuts += u64::from(!begins && !fits);
+        if begins || !fits {
+            self.record(at);
+        }
+    }
+
+    /// Takes pieces off a line that ends at `to` until the rest is short enough.
+    fn cut_line(&mut self, to: usize) {
+        while to - self.from > self.shape.record_bytes_max {
+            self.cuts += 1;
+            self.part(self.from + self.shape.record_bytes_max);
+        }
+    }
+
+    /// Ends the open record behind its newline.
+    fn record(&mut self, end: usize) {
+        if self.lines > 1 {
+            let from = self.from;
+            self.give_lines();
+            (self.each)(Piece::Record(&self.bytes[from..end - 1]), end);
+            self.stretch = end;
+        }
+        (self.from, self.lines) = (end, 0);
+    }
+
+    /// A record that no newline ends.
+    fn part(&mut self, end: usize) {
+        let from = self.from;
+        self.give_lines();
+        (self.each)(Piece::Record(&self.bytes[from..end]), end);
+        (self.from, self.stretch) = (end, end);
+    }
+
+    fn give_lines(&mut self) {
+        if self.stretch < self.from {
+            (self.each)(Piece::Lines(&self.bytes[self.stretch..self.from]), self.from);
+            self.stretch = self.from;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shape(join: Option<Join>, record_bytes_max: usize, record_lines_max: usize) -> Shape {
+        Shape { join, record_bytes_max, record_lines_max }
+    }
+
+    fn start(regex: &str) -> Option<Join> {
+        Some(Join::start(regex).unwrap())
+    }
+
+    fn continued(regex: &str) -> Option<Join> {
+        Some(Join::continued(regex).unwrap())
+    }
+
+    /// The records, and what was done; checks that the places behind the pieces add up.
+    fn records(bytes: &[u8], shape: &Shape, end: End) -> (Vec<Vec<u8>>, Done) {
+        let mut records: Vec<Vec<u8>> = Vec::new();
+        let mut behind = 0;
+        let done = cut(bytes, shape, end, &mut |piece, done| {
+            match piece {
+                Piece::Lines(lines) => {
+                    assert_eq!(lines, &bytes[behind..done]);
+                    let lines = lines.strip_suffix(b"\n").expect("whole lines");
+                    records.extend(lines.split(|&b| b == b'\n').map(<[u8]>::to_vec));
+                }
+                Piece::Record(record) => {
+                    assert_eq!(record, &bytes[behind..behind + record.len()]);
+                    let newline = done - behind - record.len();
+                    assert!(newline == 0 || (newline == 1 && bytes[done - 1] == b'\n'));
+                    records.push(record.to_vec());
+                }
+            }
+            behind = done;
+        });
+        assert_eq!(done.consumed, behind);
+        (records, done)
+    }
+
+    #[track_caller]
+    fn check(shape: &Shape, end: End, text: &str, expected: &[&str], rest: &str, cuts: u64) {
+        let (records, done) = records(text.as_bytes(), shape, end);
+        let records: Vec<&str> = records.iter().map(|r| std::str::from_utf8(r).unwrap()).collect();
+        assert_eq!((&records[..], &text[done.consumed..], done.cuts), (expected, rest, cuts));
+    }
+
+    #[test]
+    fn lines() {
+        for limit in [1 << 20, 9] {
+            let plain = shape(None, limit, 10);
+            check(&plain, End::Open, "", &[], "", 0);
+            check(&plain, End::Open, "\n", &[""], "", 0);
+            check(&plain, End::Open, "a\n\nb\r\nc", &["a", "", "b\r"], "c", 0);
+            check(&plain, End::Lines, "a\nb", &["a"], "b", 0);
+            check(&plain, End::All, "a\nb", &["a", "b"], "", 0);
+            check(&plain, End::All, "a\n", &["a"], "", 0);
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_the_limit() {
+        let plain = shape(None, 4, 10);
+        check(&plain, End::Open, "abc\n", &["abc"], "", 0);
+        check(&plain, End::Open, "abcd\n", &["abcd"], "", 0);
+        check(&plain, End::Open, "abcde\n", &["abcd", "e"], "", 1);
+        check(&plain, End::Open, "abcdefgh\nx\n", &["abcd", "efgh", "x"], "", 1);
+        check(&plain, End::Open, "abcd", &[], "abcd", 0);
+        check(&plain, End::Open, "abcde", &["abcd"], "e", 1);
+        check(&plain, End::All, "abcdefghi", &["abcd", "efgh", "i"], "", 2);
+    }
+
+    #[test]
+    fn stack_traces_are_one_record() {
+        let java =
+            "12:00 error\njava.lang.X: y\n\tat a.b(C.java:1)\nCaused by: z\n\tat d\n12:01 fine\n";
+        let whole = ["12:00 error\njava.lang.X: y\n\tat a.b(C.java:1)\nCaused by: z\n\tat d"];
+        let by_start = shape(start(r"^\d\d:\d\d "), 1000, 100);
+        check(&by_start, End::Open, java, &whole, "12:01 fine\n", 0);
+        check(&by_start, End::Lines, java, &[whole[0], "12:01 fine"], "", 0);
+        let by_rest = shape(continued(r"^(\s|Caused by|java)"), 1000, 100);
+        check(&by_rest, End::Open, java, &whole, "12:01 fine\n", 0);
+        // What comes before the first start is a record of its own.
+        check(&by_start, End::Lines, "  x\n  y\n12:00 a\n", &["  x\n  y", "12:00 a"], "", 0);
+        // Records of one line among others.
+        let text = "a\nb\n c\nd\ne\n f";
+        let by_space = shape(continued("^ "), 1000, 100);
+        check(&by_space, End::Open, text, &["a", "b\n c", "d"], "e\n f", 0);
+        check(&by_space, End::Lines, text, &["a", "b\n c", "d", "e"], " f", 0);
+        check(&by_space, End::All, text, &["a", "b\n c", "d", "e\n f"], "", 0);
+        check(&by_space, End::All, "e\nf", &["e", "f"], "", 0);
+    }
+
+    #[test]
+    fn records_end_at_the_limits() {
+        let lines = shape(continued("^ "), 100, 2);
+        check(&lines, End::Lines, "a\n b\nc\n", &["a\n b", "c"], "", 0);
+        check(&lines, End::Lines, "a\n b\n c\n d\n e\nf\n", &["a\n b", " c\n d", " e", "f"], "", 2);
+        let bytes = shape(continued("^ "), 5, 100);
+        check(&bytes, End::Lines, "ab\n c\n", &["ab\n c"], "", 0);
+        check(&bytes, End::Lines, "ab\n cd\n", &["ab", " cd"], "", 1);
+        check(&bytes, End::Lines, "a\n bcdefgh\n i\n", &["a", " bcde", "fgh", " i"], "", 3);
+        check(&bytes, End::Open, "a\n bcdefgh", &["a", " bcde"], "fgh", 2);
+    }
+
+    /// Reads so many bytes at a time, as following does; the rest at the end.
+    fn in_reads(bytes: &[u8], shape: &Shape, reads: &[usize]) -> Vec<Vec<u8>> {
+        let (mut at, mut read_to, mut all) = (0, 0, Vec::new());
+        for read in reads.iter().copied().chain([bytes.len()]) {
+            read_to = (read_to + read).min(bytes.len());
+            let end = if read_to == bytes.len() { End::All } else { End::Open };
+            let (records, done) = records(&bytes[at..read_to], shape, end);
+            all.extend(records);
+            at += done.consumed;
+        }
+        assert_eq!(at, bytes.len());
+        all
+    }
+
+    /// Line by line, into owned strings.
+    fn naive(text: &str, shape: &Shape) -> Vec<Vec<u8>> {
+        let mut records: Vec<String> = Vec::new();
+        let mut open_lines = 0;
+        for line in text.split_terminator('\n') {
+            let belongs = open_lines > 0
+                && shape.join.as_ref().is_some_and(|join| !join.begins(line.as_bytes()))
+                && open_lines < shape.record_lines_max
+                && records.last().unwrap().len() + 1 + line.len() <= shape.record_bytes_max;
+            if belongs {
+                let record = records.last_mut().unwrap();
+                record.push('\n');
+                record.push_str(line);
+                open_lines += 1;
+            } else {
+                let mut line = line.to_owned();
+                while line.len() > shape.record_bytes_max {
+                    let rest = line.split_off(shape.record_bytes_max);
+                    records.push(std::mem::replace(&mut line, rest));
+                }
+                records.push(line);
+                open_lines = 1;
+            }
+        }
+        records.into_iter().map(String::into_bytes).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn records_do_not_depend_on_the_reads(
+            text in "([ab ]{0,9}\n){0,9}[ab ]{0,9}",
+            reads in prop::collection::vec(0usize..20, 0..9),
+            join in prop::option::of(any::<bool>()),
+            limits in (1usize..12, 1usize..4),
+        ) {
+            let join = match join {
+                Some(true) => start("^a"),
+                Some(false) => continued("^ "),
+                None => None,
+            };
+            let shape = shape(join, limits.0, limits.1);
+            let expected = naive(&text, &shape);
+            prop_assert_eq!(&in_reads(text.as_bytes(), &shape, &reads), &expected);
+            prop_assert_eq!(&in_reads(text.as_bytes(), &shape, &[]), &expected);
+        }
+    }
+}

@@ -1,0 +1,684 @@
+//! The follower under a clock that tests move, over real files, with a keeper of frames that may lose the last ones.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use platform::{Clock, ManualClock, RealDisk};
+use proptest::prelude::*;
+use record::{Frame, Origin};
+
+use super::*;
+use crate::accounting::DropReason;
+use crate::deliver::{DeliverError, OnDurable, Patience};
+
+const NOW_NS: i64 = 1_700_000_000_000_000_000;
+
+/// Keeps frames: at once, or when it is told.
+#[derive(Default)]
+struct Keeper {
+    state: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    sequence: u64,
+    frames: Vec<Frame>,
+    hold: bool,
+    held: Vec<(Frame, OnDurable)>,
+    error: Option<DeliverError>,
+    full: bool,
+}
+
+impl Keeper {
+    /// Makes the first of the held frames durable.
+    fn release(&self, frames: usize) {
+        let mut state = self.state.lock().unwrap();
+        let frames = frames.min(state.held.len());
+        let released: Vec<_> = state.held.drain(..frames).collect();
+        drop(state);
+        for (frame, on_durable) in released {
+            self.state.lock().unwrap().frames.push(frame);
+            on_durable(Ok(()));
+        }
+    }
+
+    fn hold(&self, hold: bool) {
+        self.state.lock().unwrap().hold = hold;
+        if !hold {
+            self.release(usize::MAX);
+        }
+    }
+
+    /// A crash: the first frames of those on their way are there, the others are not; nobody is told.
+    fn crash(&self, frames: usize) {
+        let mut state = self.state.lock().unwrap();
+        let mut held = std::mem::take(&mut state.held);
+        held.truncate(frames);
+        state.frames.extend(held.into_iter().map(|(frame, _)| frame));
+        state.hold = false;
+    }
+
+    fn lines(&self) -> Vec<(String, Origin)> {
+        let state = self.state.lock().unwrap();
+        let line = |line: record::frame::Line<'_>| {
+            (String::from_utf8_lossy(line.bytes).into_owned(), line.origin.clone())
+        };
+        state.frames.iter().flat_map(|frame| frame.lines().map(line)).collect()
+    }
+}
+
+impl Deliver for Keeper {
+    fn next_sequence(&self) -> (u32, u64) {
+        let mut state = self.state.lock().unwrap();
+        state.sequence += 1;
+        (1, state.sequence)
+    }
+
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError> {
+        assert_eq!(patience, Patience::Unlimited);
+        let mut state = self.state.lock().unwrap();
+        let result = state.error.take().map_or(Ok(()), Err);
+        if result.is_ok() && state.hold {
+            state.held.push((frame, on_durable));
+            return Ok(());
+        }
+        if result.is_ok() {
+            state.frames.push(frame);
+        }
+        drop(state);
+        on_durable(result.clone());
+        result
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        self.state.lock().unwrap().full.then_some(DeliverError::DiskFull)
+    }
+}
+
+impl Recall for Keeper {
+    fn lines_since(
+        &self,
+        sequence: u64,
+        each: &mut dyn FnMut(&Origin, &[u8]),
+    ) -> Result<(), String> {
+        let state = self.state.lock().unwrap();
+        for frame in state.frames.iter().filter(|frame| frame.header().sequence > sequence) {
+            frame.lines().for_each(|line| each(line.origin, line.bytes));
+        }
+        Ok(())
+    }
+}
+
+/// A follower over a directory, which can be stopped, killed and started again.
+struct Rig {
+    dir: tempfile::TempDir,
+    data: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    keeper: Arc<Keeper>,
+    accounting: Arc<Accounting>,
+    board: Arc<Board>,
+    rules: Vec<FileRule>,
+    open_files_max: usize,
+    follower: Option<Follower>,
+}
+
+impl Rig {
+    /// Follows what the patterns mean in a directory of its own.
+    fn new(patterns: &[&str], change: impl FnOnce(&mut FileRule)) -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let pattern =
+            |name: &&str| Pattern::parse(&format!("{}/{name}", dir.path().display())).unwrap();
+        let mut rule = FileRule::new(patterns.iter().map(pattern).collect());
+        change(&mut rule);
+        Rig {
+            dir,
+            data: tempfile::tempdir().unwrap(),
+            clock: Arc::new(ManualClock::new(NOW_NS)),
+            keeper: Arc::default(),
+            accounting: Arc::default(),
+            board: Arc::default(),
+            rules: vec![rule],
+            open_files_max: 1000,
+            follower: None,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        let mut file = OpenOptions::new().append(true).create(true).open(self.path(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    fn start(&mut self) {
+        let slot = Slot::new(self.data.path(), "files.checkpoint");
+        let checkpoint = Checkpoint::read(&slot, &RealDisk).unwrap();
+        let keeper = Arc::clone(&self.keeper);
+        let checkpoint = checkpoint.unwrap_or_else(|| Checkpoint::new(keeper.next_sequence().1));
+        let sequence = checkpoint.sequence;
+        let ledger = Ledger::new(sequence);
+        let deliver: Arc<dyn Deliver> = keeper.clone();
+        let destination =
+            Destination::new(SourceKind::File, deliver.clone(), self.accounting.clone());
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let frames = Frames::new(destination, clock.clone(), Arc::default(), ledger.clone());
+        self.board = Arc::default();
+        let board = self.board.clone();
+        let with = With { clock, disk: Arc::new(RealDisk), deliver, board, ledger, frames };
+        let config = FileConfig {
+            rules: self.rules.clone(),
+            data_dir: self.data.path().to_owned(),
+            open_files_max: self.open_files_max,
+        };
+        let mut follower = Follower::new(config, checkpoint, slot, with);
+        follower.begin(sequence, &*keeper);
+        self.follower = Some(follower);
+        self.run(1);
+    }
+
+    /// Lets time go by, second by second.
+    fn run(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            self.clock.advance_ns(1_000_000_000);
+            let Some(follower) = &mut self.follower else { continue };
+            while follower.step().expect("nothing stops it") == 0 {}
+            self.clock.advance_ns(100_000_000);
+            while follower.step().expect("nothing stops it") == 0 {}
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut follower) = self.follower.take() {
+            follower.end(std::time::Duration::ZERO);
+        }
+    }
+
+    /// Starts, when it does not run, and lets everything be read.
+    fn settle(&mut self) {
+        self.keeper.hold(false);
+        if self.follower.is_none() {
+            self.start();
+        }
+        self.run(3);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.keeper.lines().into_iter().map(|(line, _)| line).collect()
+    }
+
+    #[track_caller]
+    fn check(&mut self, expected: &[&str]) {
+        self.settle();
+        assert_eq!(self.lines(), expected);
+    }
+
+    fn infos(&self) -> Vec<(String, FileState)> {
+        let infos = self.board.list(0, usize::MAX).into_iter();
+        infos
+            .map(|i| {
+                (Path::new(&i.path).file_name().unwrap().to_str().unwrap().to_owned(), i.state)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn lines_are_followed_and_bear_their_file() {
+    let mut rig = Rig::new(&["*.log"], |rule| {
+        rule.log_type = Some("shop".into());
+        rule.fields = vec![("env".into(), "test".into())];
+    });
+    rig.append("a.log", "one\ntwo\r\n\nopen");
+    rig.check(&["one", "two\r", ""]);
+    rig.append("a.log", "ed\n\0\n");
+    rig.append("b.log", "later\n");
+    rig.append("b.txt", "no\n");
+    rig.run(6);
+    let mut lines = rig.lines();
+    lines[3..].sort();
+    assert_eq!(lines, ["one", "two\r", "", "\0", "later", "opened"]);
+    let (_, origin) = &rig.keeper.lines()[0];
+    assert_eq!(origin.hints.file.as_deref(), rig.path("a.log").to_str());
+    assert_eq!(origin.hints.log_type.as_deref(), Some("shop"));
+    assert_eq!(origin.hints.extra_fields, [("env".to_owned(), "test".to_owned())]);
+    let counters = rig.accounting.source(SourceKind::File);
+    let count = |n: &std::sync::atomic::AtomicU64| n.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((count(&counters.lines_received), count(&counters.lines_kept)), (6, 6));
+    assert_eq!(count(&counters.bytes_received), 3 + 4 + 6 + 1 + 5);
+    let totals = rig.board.totals();
+    assert_eq!((totals.followed, totals.open, totals.lag_bytes), (2, 2, 0));
+}
+
+#[test]
+fn a_last_line_without_newline_waits_and_is_taken() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.append("a", "one\nlast");
+    rig.check(&["one"]);
+    rig.run(40);
+    rig.check(&["one"]);
+    rig.run(20);
+    rig.check(&["one", "last"]);
+    // The newline that comes then ends the line that was taken; what follows is a line.
+    rig.append("a", "\n");
+    rig.check(&["one", "last"]);
+    assert_eq!(rig.board.totals().lag_bytes, 0);
+    rig.append("a", "next\nmore");
+    rig.check(&["one", "last", "next"]);
+    rig.run(70);
+    rig.append("a", " of it\n");
+    rig.check(&["one", "last", "next", "more", " of it"]);
+}
+
+#[test]
+fn records_of_several_lines_end_by_rule_or_age() {
+    let mut rig = Rig::new(&["a"], |rule| {
+        rule.shape.join = Some(Join::continued(r"^\s").unwrap());
+    });
+    rig.append("a", "x\n 1\n 2\ny\n 1\n");
+    rig.start();
+    assert_eq!(rig.lines(), ["x\n 1\n 2"]);
+    rig.append("a", " 2\n");
+    rig.run(1);
+    assert_eq!(rig.lines(), ["x\n 1\n 2"]);
+    rig.run(3);
+    assert_eq!(rig.lines(), ["x\n 1\n 2", "y\n 1\n 2"]);
+}
+
+#[test]
+fn renamed_files_are_read_to_their_end_beside_the_new_one() {
+    for pattern in ["a", "a*"] {
+        let mut rig = Rig::new(&[pattern], |_| {});
+        rig.append("a", "1\n");
+        rig.check(&["1"]);
+        rig.append("a", "2\n");
+        rig.rename("a", "a.1");
+        rig.append("a.1", "3\n");
+        rig.append("a", "4\n");
+        rig.check(&["1", "2", "3", "4"]);
+        rig.append("a.1", "5\nrest");
+        rig.append("a", "6\n");
+        rig.settle();
+        assert_eq!(
+            rig.infos(),
+            [("a".into(), FileState::Renamed), ("a".into(), FileState::Following)]
+        );
+        rig.run(10);
+        let mut lines = rig.lines();
+        lines[4..].sort();
+        assert_eq!(lines, ["1", "2", "3", "4", "5", "6", "rest"]);
+        rig.run(700);
+        // A name that is meant is found again, and known.
+        let expected = if pattern == "a" { 1 } else { 2 };
+        assert_eq!(rig.infos(), vec![("a".to_owned(), FileState::Following); expected]);
+        // Again, while nobody looks.
+        rig.stop();
+        rig.append("a", "7\n");
+        rig.rename("a.1", "a.2");
+        rig.rename("a", "a.1");
+        rig.append("a", "8\n");
+        rig.settle();
+        let mut lines = rig.lines();
+        lines[7..].sort();
+        assert_eq!(lines[7..], ["7", "8"], "{pattern}");
+    }
+}
+
+#[test]
+fn truncated_files_are_read_from_their_start() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.append("a", "1\n2\n");
+    rig.check(&["1", "2"]);
+    // Shorter.
+    fs::write(rig.path("a"), "3\n").unwrap();
+    rig.check(&["1", "2", "3"]);
+    // Longer than what was read, and as long.
+    fs::write(rig.path("a"), "4\n5\n6\n").unwrap();
+    rig.check(&["1", "2", "3", "4", "5", "6"]);
+    fs::write(rig.path("a"), "7\n8\n9\n").unwrap();
+    rig.check(&["1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+    assert_eq!((rig.board.totals().truncations, rig.board.totals().bytes_lost), (3, 0));
+    // While nobody looks, and with an open line before.
+    rig.append("a", "lost");
+    rig.settle();
+    rig.stop();
+    fs::write(rig.path("a"), "10\n").unwrap();
+    rig.settle();
+    assert_eq!(rig.lines()[9..], ["10"]);
+    rig.append("a", "lost");
+    rig.settle();
+    fs::write(rig.path("a"), "").unwrap();
+    rig.settle();
+    assert_eq!((rig.lines().len(), rig.board.totals().bytes_lost), (10, 4));
+}
+
+#[test]
+fn deleted_files_are_read_to_their_end_and_closed() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.append("a", "1\n");
+    rig.settle();
+    let mut writer = OpenOptions::new().append(true).open(rig.path("a")).unwrap();
+    fs::remove_file(rig.path("a")).unwrap();
+    rig.settle();
+    assert_eq!(rig.infos(), [("a".into(), FileState::Deleted)]);
+    writer.write_all(b"2\nlast").unwrap();
+    rig.check(&["1", "2"]);
+    rig.run(10);
+    rig.check(&["1", "2", "last"]);
+    assert_eq!((rig.infos(), rig.board.totals().open), (vec![], 0));
+    // Another file of its name, perhaps with its inode.
+    rig.append("a", "3\n");
+    rig.run(6);
+    rig.check(&["1", "2", "last", "3"]);
+}
+
+#[test]
+fn directories_may_appear_later_and_files_be_unreadable() {
+    let mut rig = Rig::new(&["x/*/a"], |_| {});
+    rig.settle();
+    fs::create_dir_all(rig.path("x/y")).unwrap();
+    rig.append("x/y/a", "1\n");
+    rig.run(6);
+    rig.check(&["1"]);
+    // A name that leads nowhere yet, and then to a file elsewhere.
+    fs::create_dir(rig.path("x/z")).unwrap();
+    std::os::unix::fs::symlink(rig.path("target"), rig.path("x/z/a")).unwrap();
+    rig.run(6);
+    rig.append("target", "2\n");
+    rig.run(6);
+    rig.check(&["1", "2"]);
+    // Led to another one.
+    fs::remove_file(rig.path("x/z/a")).unwrap();
+    rig.append("other", "3\n");
+    std::os::unix::fs::symlink(rig.path("other"), rig.path("x/z/a")).unwrap();
+    rig.append("target", "4\n");
+    rig.run(6);
+    rig.check(&["1", "2", "4", "3"]);
+    // Round and round.
+    fs::create_dir(rig.path("x/w")).unwrap();
+    std::os::unix::fs::symlink("a", rig.path("x/w/a")).unwrap();
+    rig.run(6);
+    assert_eq!(rig.board.totals().unreadable, 0, "a link to itself is no file");
+}
+
+#[test]
+fn reading_may_begin_at_the_end() {
+    let mut rig = Rig::new(&["*"], |rule| rule.from_end = true);
+    rig.append("a", "old\nhalf");
+    rig.append("b", "old\n");
+    rig.settle();
+    rig.append("a", " new\n");
+    rig.append("c", "whole\n");
+    rig.run(6);
+    let mut lines = rig.lines();
+    lines.sort();
+    assert_eq!(lines, ["half new", "whole"]);
+    // Also what appeared while nobody looked.
+    rig.stop();
+    rig.append("b", "more\n");
+    rig.append("d", "d\n");
+    rig.settle();
+    let mut lines = rig.lines();
+    lines.sort();
+    assert_eq!(lines, ["d", "half new", "more", "whole"]);
+}
+
+#[test]
+fn more_files_than_may_be_open() {
+    let mut rig = Rig::new(&["*"], |_| {});
+    rig.open_files_max = 8;
+    let names: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
+    for round in 0..3 {
+        for name in &names {
+            rig.append(name, &format!("{name} {round}\n"));
+        }
+        rig.settle();
+        assert!(rig.board.totals().open <= 16, "{}", rig.board.totals().open);
+    }
+    for name in &names {
+        rig.append(name, &format!("{name} 3\n"));
+        rig.rename(name, &format!("old-{name}"));
+    }
+    rig.settle();
+    rig.run(10);
+    let mut lines = rig.lines();
+    lines.sort();
+    let mut expected: Vec<String> =
+        names.iter().flat_map(|n| (0..4).map(move |r| format!("{n} {r}"))).collect();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn long_lines_are_cut_and_counted() {
+    let mut rig = Rig::new(&["a"], |rule| rule.shape.record_bytes_max = 300_000);
+    let long = "x".repeat(700_000);
+    rig.append("a", &format!("1\n{long}\n2\n"));
+    rig.settle();
+    let lengths: Vec<usize> = rig.lines().iter().map(String::len).collect();
+    assert_eq!(lengths, [1, 300_000, 300_000, 100_000, 1]);
+    assert_eq!(rig.board.totals().records_cut, 2);
+    assert_eq!(rig.accounting.source(SourceKind::File).dropped_count(DropReason::Oversized), 0);
+}
+
+#[test]
+fn what_is_not_kept_is_read_again() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.append("a", "1\n");
+    rig.settle();
+    rig.keeper.state.lock().unwrap().error = Some(DeliverError::Failed("broken".into()));
+    rig.append("a", "2\n");
+    rig.run(1);
+    rig.append("a", "3\n");
+    rig.check(&["1", "2", "3"]);
+}
+
+#[test]
+fn a_full_disk_holds_reading_up() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.start();
+    rig.keeper.state.lock().unwrap().full = true;
+    rig.append("a", "1\n");
+    let keeper = rig.keeper.clone();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| rig.run(8));
+        while Arc::strong_count(&keeper) < 2 {}
+        keeper.state.lock().unwrap().full = false;
+        running.join().unwrap();
+    });
+    rig.check(&["1"]);
+}
+
+#[test]
+fn frames_that_become_durable_out_of_order_count_in_order() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.append("a", "0\n");
+    rig.settle();
+    rig.keeper.hold(true);
+    for n in 1..=3 {
+        rig.append("a", &format!("{n}\n"));
+        rig.run(2);
+    }
+    let held = std::mem::take(&mut rig.keeper.state.lock().unwrap().held);
+    assert_eq!(held.len(), 3);
+    let durable = |rig: &Rig| rig.board.list(0, 1)[0].durable_bytes;
+    for ((_, on_durable), expected) in held.into_iter().rev().zip([2, 2, 8]) {
+        on_durable(Ok(()));
+        assert_eq!(durable(&rig), expected);
+    }
+}
+
+/// What happens to a group of files that are written and rotated.
+#[derive(Clone, Debug)]
+enum Act {
+    Append { late: usize, lines: usize, open: bool },
+    Rotate,
+    Truncate,
+    Delete,
+    Run(usize),
+    Hold,
+    Release(usize),
+    Stop,
+    Crash(usize),
+    Start,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0usize..3, 0usize..40, any::<bool>())
+            .prop_map(|(late, lines, open)| Act::Append { late, lines, open }),
+        2 => Just(Act::Rotate),
+        1 => Just(Act::Truncate),
+        1 => Just(Act::Delete),
+        3 => (1usize..4).prop_map(Act::Run),
+        2 => Just(Act::Hold),
+        2 => (0usize..3).prop_map(Act::Release),
+        1 => Just(Act::Stop),
+        3 => (0usize..3).prop_map(Act::Crash),
+        3 => Just(Act::Start),
+    ]
+}
+
+/// Lines `N-i` of file N, in the order written; the newest file last.
+#[derive(Default)]
+struct Model {
+    written: Vec<Vec<String>>,
+    /// Number in `written`, and name, of the files there are, the newest last; the newest is called `a`.
+    files: Vec<(usize, String)>,
+    /// Lines whose newline was not written yet.
+    open: HashMap<usize, String>,
+    /// The newest file was not seen yet: under another name it would not be one that is meant.
+    fresh: bool,
+}
+
+impl Model {
+    fn append(&mut self, rig: &Rig, late: usize, lines: usize, open: bool) {
+        if self.files.last().is_none_or(|(_, name)| name != "a") {
+            self.files.push((self.written.len(), "a".into()));
+            self.written.push(Vec::new());
+            self.fresh = true;
+            rig.append("a", "");
+        }
+        let place = self.files.len() - 1 - late.min(self.files.len() - 1);
+        let (number, name) = self.files[place].clone();
+        let mut text = match self.open.remove(&number) {
+            Some(_) => " end\n".to_owned(),
+            None => String::new(),
+        };
+        if !text.is_empty() {
+            self.written[number].last_mut().unwrap().push_str(" end");
+        }
+        for _ in 0..lines {
+            let line = format!("{number}-{}", self.written[number].len());
+            text += &format!("{line}\n");
+            self.written[number].push(line);
+        }
+        if open {
+            let line = format!("{number}-{}", self.written[number].len());
+            text += &line;
+            self.open.insert(number, line.clone());
+            self.written[number].push(line);
+        }
+        rig.append(&name, &text);
+    }
+
+    /// Ends open lines, so that no line is taken in two parts by its age.
+    fn close(&mut self, rig: &Rig) {
+        for (number, name) in &self.files {
+            if self.open.remove(number).is_some() {
+                self.written[*number].last_mut().unwrap().push_str(" end");
+                rig.append(name, " end\n");
+            }
+        }
+    }
+}
+
+fn check_model(pattern: &str, acts: Vec<Act>) {
+    let mut rig = Rig::new(&[pattern], |_| {});
+    let mut model = Model::default();
+    let mut rotations = 0;
+    for act in acts {
+        match act {
+            Act::Append { late, lines, open } => model.append(&rig, late, lines, open),
+            Act::Rotate => {
+                // The follower takes an open line when a file is renamed and quiet.
+                model.close(&rig);
+                if std::mem::take(&mut model.fresh) {
+                    rig.settle();
+                }
+                if let Some((_, name)) = model.files.last_mut()
+                    && name == "a"
+                {
+                    rotations += 1;
+                    let to = format!("a.{rotations}");
+                    rig.rename("a", &to);
+                    *name = to;
+                }
+            }
+            Act::Truncate | Act::Delete => {
+                // What is not read then is lost, which is another test.
+                model.close(&rig);
+                rig.settle();
+                rig.run(6);
+                let place = if matches!(act, Act::Truncate) { model.files.len() } else { 1 };
+                let Some(place) = place.checked_sub(1).filter(|_| !model.files.is_empty()) else {
+                    continue;
+                };
+                if let Act::Truncate = act {
+                    let (number, name) = &mut model.files[place];
+                    OpenOptions::new().write(true).truncate(true).open(rig.path(name)).unwrap();
+                    *number = model.written.len();
+                    model.written.push(Vec::new());
+                } else {
+                    let (_, name) = model.files.remove(place);
+                    fs::remove_file(rig.path(&name)).unwrap();
+                }
+            }
+            Act::Run(seconds) => {
+                model.close(&rig);
+                rig.run(seconds);
+            }
+            Act::Hold => rig.keeper.hold(true),
+            Act::Release(frames) => rig.keeper.release(frames),
+            Act::Stop => rig.stop(),
+            Act::Crash(frames) => {
+                rig.follower = None;
+                rig.keeper.crash(frames);
+            }
+            Act::Start if rig.follower.is_none() => rig.start(),
+            Act::Start => {}
+        }
+    }
+    model.close(&rig);
+    rig.settle();
+    rig.run(12);
+    let mut found: Vec<Vec<String>> = vec![Vec::new(); model.written.len()];
+    for line in rig.lines() {
+        let number: usize = line.split('-').next().unwrap().parse().expect("a whole line");
+        found[number].push(line);
+    }
+    assert_eq!(found, model.written);
+    assert_eq!(rig.board.totals().bytes_lost, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_line_comes_once_in_order(acts in prop::collection::vec(act(), 1..40), all in any::<bool>()) {
+        check_model(if all { "a*" } else { "a" }, acts);
+    }
+}

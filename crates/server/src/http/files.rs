@@ -1,0 +1,58 @@
+//! `/api/v1/files`: the files that are followed.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use collector::file::FileInfo;
+use query::time::format_time;
+use serde_json::{Value, json};
+
+use super::App;
+use super::error::ApiResult;
+use super::params::Params;
+
+/// Files of one answer, unless fewer are asked for.
+const FILES_OF_A_PAGE: usize = 100;
+/// Files of one answer at most.
+const FILES_OF_A_PAGE_MAX: usize = 1000;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/api/v1/files", get(list))
+}
+
+async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {
+    let params = Params::parse(query.unwrap_or_default().as_bytes());
+    let offset: usize = params.number("offset")?.unwrap_or(0);
+    let limit: usize = params.number("limit")?.unwrap_or(FILES_OF_A_PAGE);
+    let pipeline = app.pipeline_seen();
+    let look = |files: &collector::FileSource| {
+        (files.totals(), files.list(offset, limit.min(FILES_OF_A_PAGE_MAX)))
+    };
+    let (totals, files) = pipeline.and_then(|pipeline| pipeline.files(look)).unwrap_or_default();
+    let body = json!({
+        "followed": totals.followed,
+        "unreadable": totals.unreadable,
+        "lag_bytes": totals.lag_bytes,
+        "bytes_lost": totals.bytes_lost,
+        "files": files.iter().map(entry).collect::<Vec<Value>>(),
+    });
+    let response: Response = Json(body).into_response();
+    Ok(response)
+}
+
+fn entry(file: &FileInfo) -> Value {
+    json!({
+        "path": file.path,
+        "state": file.state.name(),
+        "size_bytes": file.size_bytes,
+        "read_bytes": file.read_bytes,
+        "durable_bytes": file.durable_bytes,
+        "lag_bytes": file.size_bytes.saturating_sub(file.durable_bytes),
+        "read": file.read_ns.map(format_time),
+        "error": file.error,
+    })
+}

@@ -1,0 +1,64 @@
+//! What the store holds behind a frame: for sources that go on after a crash where their lines end.
+
+use std::sync::Arc;
+
+use collector::file::Recall;
+use record::{LineId, Origin};
+use store::{Store, StoreError, Unit};
+
+/// Recalls lines from a store.
+pub struct StoreRecall {
+    store: Arc<Store>,
+}
+
+impl StoreRecall {
+    /// What is in `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        StoreRecall { store }
+    }
+
+    fn each_since(
+        &self,
+        sequence: u64,
+        each: &mut dyn FnMut(&Origin, &[u8]),
+    ) -> Result<(), StoreError> {
+        let units = self.store.since(sequence)?;
+        // Lines may be sealed a second after they came; blocks have them in another order.
+        let mut sealed: Vec<(LineId, Origin, Vec<u8>)> = Vec::new();
+        for unit in &units {
+            let Unit::Block(block) = unit else { continue };
+            let Some(batch) = block.read()? else { continue };
+            for row in batch.rows().filter(|row| row.id().sequence > sequence) {
+                let origin = &batch.origins()[usize::from(row.origin_index())];
+                if origin.hints.file_id.is_some() {
+                    sealed.push((row.id(), origin.clone(), row.raw().to_vec()));
+                }
+            }
+        }
+        sealed.sort_unstable_by_key(|line| line.0);
+        let mut sealed = sealed.into_iter().peekable();
+        for unit in &units {
+            let Unit::Frame(handle) = unit else { continue };
+            while let Some((_, origin, line)) =
+                sealed.next_if(|line| line.0.sequence < handle.sequence())
+            {
+                each(&origin, &line);
+            }
+            if let Some(frame) = handle.read_frame()? {
+                frame.lines().for_each(|line| each(line.origin, line.bytes));
+            }
+        }
+        sealed.for_each(|(_, origin, line)| each(&origin, &line));
+        Ok(())
+    }
+}
+
+impl Recall for StoreRecall {
+    fn lines_since(
+        &self,
+        sequence: u64,
+        each: &mut dyn FnMut(&Origin, &[u8]),
+    ) -> Result<(), String> {
+        self.each_since(sequence, each).map_err(|error| error.to_string())
+    }
+}
