@@ -1,0 +1,56 @@
+//! A request body in chunks of any size, plain or compressed: the same lines as in one chunk, none over the limit, no
+//! byte made up; `_bulk` and JSON lines of it, or an error.
+#![no_main]
+
+use collector::body::{Decoder, Encoding, Shape, WholeLines};
+use libfuzzer_sys::fuzz_target;
+use record::frame::LINE_BYTES_MAX;
+
+fuzz_target!(|input: &[u8]| {
+    let [how, size, body @ ..] = input else { return };
+    let encoding = [Encoding::Plain, Encoding::Gzip, Encoding::Zstd][usize::from(how % 3)];
+    let shape = [Shape::Lines, Shape::JsonLines, Shape::BULK][usize::from(how / 3 % 3)];
+    let chunk_bytes = 1 + usize::from(*size);
+    let whole = records(encoding, shape, [body]);
+    let chunks = records(encoding, shape, body.chunks(chunk_bytes));
+    // What is broken may be noticed earlier or later; what came before is the same.
+    let common = whole.0.len().min(chunks.0.len());
+    assert_eq!(whole.1, chunks.1);
+    assert_eq!(whole.0[..common], chunks.0[..common]);
+    assert!(!whole.1 || whole.0 == chunks.0);
+});
+
+/// The records of a body, and whether it could be read to its end.
+fn records<'a>(
+    encoding: Encoding,
+    mut shape: Shape,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<u8>, bool) {
+    let mut found = Vec::new();
+    let mut scratch = Vec::new();
+    let mut lines = WholeLines::new();
+    let mut emit = |block: &[u8]| -> Result<(), ()> {
+        assert!(block.split(|&b| b == b'\n').all(|line| line.len() <= LINE_BYTES_MAX + 1));
+        match shape.records(block, &mut scratch) {
+            Ok(records) => found.extend_from_slice(records),
+            Err(_) => {
+                found.extend_from_slice(&scratch);
+                return Err(());
+            }
+        }
+        Ok(())
+    };
+    let mut decoder = Decoder::new(encoding).expect("there is memory");
+    let mut read = || -> Result<(), ()> {
+        for mut chunk in chunks {
+            while let Some(piece) = decoder.next(&mut chunk).map_err(drop)? {
+                lines.take(piece, &mut emit)?;
+            }
+        }
+        let last = decoder.end().map_err(drop)?;
+        lines.take(last, &mut emit)?;
+        lines.end(&mut emit)
+    };
+    let ended = read().is_ok();
+    (found, ended)
+}
