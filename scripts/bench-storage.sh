@@ -5,8 +5,8 @@
 #   make bench-storage
 #   CORPORA=DIR make bench-storage     the size of each file DIR/**/*.log, instead of the excerpts in testdata/corpora
 #   BENCH_RAW_MB=1000                  size of the generated logs
-#   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup
-#   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000
+#   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup memory
+#   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000 BENCH_IMPORT_LINES=5000000
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${LOGINSON_BIN:?run this by: make bench-storage}
@@ -17,8 +17,18 @@ dir=$(mktemp -d "${BENCH_DIR:-$HOME/.cache/loginson}/bench-storage.XXXXXX")
 server=
 trap 'kill $server 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
 
-wants() { [[ " ${BENCH_PARTS:-size speed grouping amplification startup} " == *" $1 "* ]]; }
+wants() { [[ " ${BENCH_PARTS:-size speed grouping amplification startup memory} " == *" $1 "* ]]; }
 size() { stat -c %s "$1"; }
+metric() { curl -s "http://$http/metrics" | awk -v m="$1" '$1==m {print $2}'; }
+serve() { # serve DIR : with loginson.toml; sets server and http
+  rm -f "$dir/ready.json"
+  "$bin" serve --config "$dir/loginson.toml" --data-dir "$1" --http-listen 127.0.0.1:0 --syslog-tcp-listen off \
+    --syslog-udp-listen off --ready-file "$dir/ready.json" >"$dir/server.log" 2>&1 &
+  server=$!
+  until [ -s "$dir/ready.json" ]; do kill -0 $server || { tail "$dir/server.log"; exit 1; }; sleep 0.05; done
+  http=$(sed -E 's/.*"http": *"([^"]*)".*/\1/' "$dir/ready.json" | tail -1)
+}
+memory() { awk -v k="$1:" '$1==k {print int($2/1024)}' "/proc/$server/status"; }
 replay() { # replay FORMAT FILES… : raw_mb of lines
   local format=$1; shift
   "$bin" generate --replay "$@" --format "$format" --rate 0 --lines $((raw_mb * 6000)) --seed 1 --to - 2>/dev/null |
@@ -107,12 +117,7 @@ echo
 echo "## Write amplification"
 echo
 printf '[store]\nsegment_bytes_max = "128MiB"\n' >"$dir/loginson.toml"
-"$bin" serve --config "$dir/loginson.toml" --data-dir "$dir/data" --http-listen 127.0.0.1:0 --syslog-tcp-listen off \
-  --syslog-udp-listen off --ready-file "$dir/ready.json" >"$dir/server.log" 2>&1 &
-server=$!
-until [ -s "$dir/ready.json" ]; do kill -0 $server || { tail "$dir/server.log"; exit 1; }; sleep 0.05; done
-http=$(sed -E 's/.*"http": *"([^"]*)".*/\1/' "$dir/ready.json" | tail -1)
-metric() { curl -s "http://$http/metrics" | awk -v m="$1" '$1==m {print $2}'; }
+serve "$dir/data"
 began=$(date +%s)
 "$bin" import --server "http://$http" "$dir/syslog.log" >/dev/null 2>&1
 imported=$(date +%s)
@@ -132,25 +137,38 @@ fi
 
 if wants startup; then
 echo
-echo "## Start-up and memory"
+echo "## Start-up"
 echo
 echo "${BENCH_SEGMENTS:-10000} segments of ${BENCH_SEGMENT_MB:-1} MB:"
 echo
 "$examples/many_segments" "$dir/many" "${BENCH_SEGMENTS:-10000}" "${BENCH_SEGMENT_MB:-1}"
 rm -rf "$dir/many"
+fi
+
+# The disk must have room for a tenth of the raw lines.
+if wants memory; then
+echo
+echo "## Memory"
 echo
 echo "${BENCH_BIG_SEGMENTS:-100} segments of ${BENCH_BIG_MB:-1000} MB:"
 echo
 "$examples/many_segments" "$dir/big" "${BENCH_BIG_SEGMENTS:-100}" "${BENCH_BIG_MB:-1000}"
+printf '[store]\nreencode = false\nsegment_bytes_max = "128MiB"\n' >"$dir/loginson.toml"
+serve "$dir/big"
+row() { echo "| $1 | $(memory VmRSS) | $(memory VmHWM) | $(($(metric loginson_store_cache_bytes) / 1048576)) |"; }
 echo
-rm -f "$dir/ready.json"
-printf '[store]\nreencode = false\n' >"$dir/loginson.toml"
-"$bin" serve --config "$dir/loginson.toml" --data-dir "$dir/big" --http-listen 127.0.0.1:0 --syslog-tcp-listen off \
-  --syslog-udp-listen off --ready-file "$dir/ready.json" >"$dir/server.log" 2>&1 &
-server=$!
-until [ -s "$dir/ready.json" ]; do kill -0 $server || { tail "$dir/server.log"; exit 1; }; sleep 0.05; done
-http=$(sed -E 's/.*"http": *"([^"]*)".*/\1/' "$dir/ready.json" | tail -1)
+echo "The server over them; of what is resident, the cache may hold 512 MiB:"
+echo
+echo "| after | resident MiB | most so far | of it the cache |"
+echo "|---|---|---|---|"
+row "start"
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=request' -d limit=100 >/dev/null
 curl -s "http://$http/select/logsql/query" --data-urlencode 'query=app_name:sshd took | stats count()' -d start=2025-06-20T00:00:00Z -d end=2025-06-20T12:00:00Z >/dev/null
-echo "The server over them, after the newest 100 lines of a word and a count over half a day: resident $(awk '/^VmRSS/ {print int($2/1024)}' "/proc/$server/status") MiB, of which the cache may hold 512 MiB and holds $(($(metric loginson_store_cache_bytes) / 1048576)) MiB."
+row "the newest 100 lines of a word, and a count over half a day"
+"$bin" generate --format rfc5424 --rate 0 --lines "${BENCH_IMPORT_LINES:-5000000}" --seed 1 --to - >"$dir/more.log" 2>/dev/null
+"$bin" import --server "http://$http" "$dir/more.log" >/dev/null 2>&1
+began=$(date +%s)
+until [ "$(metric loginson_seal_lag_segments)" = 0 ] || [ $(($(date +%s) - began)) -gt 600 ]; do sleep 1; done
+row "$(($(size "$dir/more.log") / 1000000)) MB more, kept and sealed"
+kill $server; wait $server || true; server=
 fi
