@@ -40,7 +40,7 @@ const BATCH: usize = 64;
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 /// What is asked of the kernel as receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// The sink looks again after so long where several datagrams had come, as the collector does: to be woken for each
+/// The sink looks again after so long where datagrams come faster than that, as the collector does: to be woken for each
 /// would make sender and sink up to three times slower, and the sink no limit.
 const PAUSE: Duration = Duration::from_micros(100);
 /// A sink ends when nothing came for so long; the time is not counted.
@@ -105,6 +105,7 @@ fn count(socket: &Socket) -> Counted {
     let mut buffer = vec![0; BATCH * DATAGRAM_BYTES_MAX];
     let now = Instant::now();
     let mut counted = Counted { datagrams: 0, bytes: 0, first: now, last: now };
+    let mut looked = now;
     loop {
         let mut slots = buffer.chunks_exact_mut(DATAGRAM_BYTES_MAX);
         let mut slots: [_; BATCH] =
@@ -121,7 +122,10 @@ fn count(socket: &Socket) -> Counted {
                     counted.datagrams += 1;
                     counted.bytes += datagram.bytes as u64;
                 }
-                if (2..BATCH as u64).contains(&(counted.datagrams - before)) {
+                let last_but_one = std::mem::replace(&mut looked, counted.last);
+                if counted.datagrams - before < BATCH as u64
+                    && counted.last - last_but_one < 2 * PAUSE
+                {
                     thread::sleep(PAUSE);
                 }
             }

@@ -1,8 +1,8 @@
 //! The thread of one socket: reads batches of datagrams into a frame until nothing is left, then waits.
 //!
 //! To be woken costs more than to take a datagram, for this thread and for whoever brings the datagram. So where they
-//! come one by one the thread is woken for each, and where several are there when it looks, it does not wait for the
-//! next one but looks again after a short pause.
+//! come one by one the thread is woken for each, and where they come faster than that, it looks again after a short
+//! pause.
 
 use std::io;
 use std::net::UdpSocket;
@@ -79,15 +79,20 @@ impl Receiver {
     pub fn run(mut self) {
         let mut datagrams = Datagrams::new();
         while !self.stop.is_raised() {
+            let looked = Instant::now();
             let received = self.receive(&mut datagrams);
             self.outlet.flush_if_old();
             if self.drops_read.elapsed() >= DROPS_INTERVAL {
                 self.count_kernel_drops();
             }
-            match received {
-                0 | 1 => self.wait(),
-                BATCH_DATAGRAMS_MAX => {}
-                _ => std::thread::sleep(PAUSE),
+            if received == BATCH_DATAGRAMS_MAX {
+                continue;
+            }
+            if received <= 1 {
+                self.wait();
+            }
+            if looked.elapsed() < PAUSE {
+                std::thread::sleep(PAUSE);
             }
         }
         self.drain(&mut datagrams);
