@@ -1,0 +1,28 @@
+//! What the programs of the benchmark have in common.
+
+#![allow(dead_code, reason = "each program uses a part")]
+
+use std::time::Duration;
+
+/// Prints `name lines=… bytes=… seconds=… lines_per_s=… gbit_per_s=…` and what else there is.
+pub fn report(name: &str, lines: u64, bytes: u64, time: Duration, more: &str) {
+    let seconds = time.as_secs_f64();
+    println!(
+        "{name} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}{more}",
+        lines as f64 / seconds,
+        bytes as f64 * 8.0 / seconds / 1e9
+    );
+}
+
+/// Newlines in `bytes`.
+pub fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// The value of a flag.
+///
+/// # Panics
+/// When it is no number.
+pub fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a whole number"))
+}
