@@ -19,6 +19,9 @@ pub struct Recorder {
 struct State {
     frames: Vec<Frame>,
     lines: usize,
+    /// Keeps nothing, and counts the lines that contain this.
+    counted: Option<Vec<u8>>,
+    lines_counted: usize,
     sequence: u64,
     /// Deliveries block.
     blocked: bool,
@@ -93,6 +96,26 @@ impl Recorder {
         self.wait_until(&format!("{lines} lines"), |state| state.lines >= lines);
     }
 
+    /// From now on keeps nothing, and counts the lines that contain `text`: for more than fits into memory.
+    pub fn count_lines_with(&self, text: &[u8]) {
+        self.change(|state| {
+            state.frames.clear();
+            state.counted = Some(text.to_vec());
+        });
+    }
+
+    pub fn wait_for_lines_with(&self, lines: usize) {
+        self.wait_until("line of those looked for", |state| state.lines_counted >= lines);
+    }
+
+    /// Waits until so many lines of one sender are there.
+    pub fn wait_for_sender(&self, sender: std::net::SocketAddr, lines: usize) {
+        let of_sender =
+            |frame: &Frame| frame.lines().filter(|line| line.origin.sender == Some(sender)).count();
+        let found = |state: &State| state.frames.iter().map(of_sender).sum::<usize>() >= lines;
+        self.wait_until("line of the sender", found);
+    }
+
     pub fn wait_for_frames(&self, frames: usize) {
         self.wait_until(&format!("{frames} frames"), |state| state.frames.len() >= frames);
     }
@@ -141,7 +164,17 @@ impl Deliver for Recorder {
             Some(error) => Err(error.clone()),
             None => {
                 state.lines += frame.header().lines as usize;
-                state.frames.push(frame);
+                match state.counted.take() {
+                    None => state.frames.push(frame),
+                    Some(text) => {
+                        let has = |line: &record::frame::Line<'_>| {
+                            line.bytes.windows(text.len()).any(|window| window == text)
+                        };
+                        let lines = frame.lines().filter(has).count();
+                        state.lines_counted += lines;
+                        state.counted = Some(text);
+                    }
+                }
                 Ok(())
             }
         };

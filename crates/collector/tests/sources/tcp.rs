@@ -2,14 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use collector::{
     Accounting, DeliverError, DropReason, SourceError, SourceKind, TcpConfig, TcpSource,
 };
 use platform::ManualClock;
-use record::frame::LINE_BYTES_MAX;
+use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Transport};
 
 use crate::recorder::{PATIENCE, Recorder, check_counts};
@@ -22,6 +24,10 @@ fn start_with(config: TcpConfig) -> (TcpSource, Arc<Recorder>, Arc<Accounting>) 
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let source = TcpSource::start(address, config, recorder.clone(), accounting.clone(), clock);
     (source.unwrap(), recorder, accounting)
+}
+
+fn threads(threads: usize) -> TcpConfig {
+    TcpConfig { threads: NonZero::new(threads).unwrap(), ..TcpConfig::default() }
 }
 
 fn start() -> (TcpSource, Arc<Recorder>, Arc<Accounting>) {
@@ -44,7 +50,13 @@ fn finish(mut stream: TcpStream) {
 
 /// Ends the connection by a reset.
 fn reset(stream: TcpStream) {
-    socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// The largest buffer that the kernel gives to one side of a connection.
+fn kernel_limit(name: &str) -> usize {
+    let limits = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
+    limits.split_whitespace().last().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -178,6 +190,134 @@ fn silent_and_slow_senders_do_not_hold_up_a_fast_one() {
 }
 
 #[test]
+fn a_trickle_arrives_while_a_flood_goes_on() {
+    // One thread, so that both share it.
+    let (source, recorder, _) = start_with(threads(1));
+    let floods: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut flood, is_over) = (connect(&source), Arc::new(AtomicBool::new(false)));
+            let told = Arc::clone(&is_over);
+            let lines = b"<13>a line of the flood\n".repeat(10_000);
+            let thread = std::thread::spawn(move || {
+                let mut bytes = 0;
+                while !told.load(Relaxed) {
+                    flood.write_all(&lines).unwrap();
+                    bytes += lines.len();
+                }
+                finish(flood);
+                bytes
+            });
+            (is_over, thread)
+        })
+        .collect();
+    recorder.count_lines_with(b"trickle");
+    let mut trickle = connect(&source);
+    for number in 1..=20 {
+        writeln!(trickle, "<13>trickle {number}").unwrap();
+        recorder.wait_for_lines_with(number);
+        assert!(floods.iter().all(|(_, thread)| !thread.is_finished()), "the flood goes on");
+    }
+    let mut bytes = 0;
+    for (is_over, thread) in floods {
+        is_over.store(true, Relaxed);
+        bytes += thread.join().unwrap();
+    }
+    assert!(bytes > 0);
+}
+
+#[test]
+fn several_threads_share_the_connections_and_keep_the_order_of_each() {
+    let (source, recorder, accounting) = start_with(threads(3));
+    let mut senders: Vec<_> = (0..30).map(|_| connect(&source)).collect();
+    for round in 0..100 {
+        for sender in &mut senders {
+            writeln!(sender, "<13>{round}").unwrap();
+        }
+    }
+    recorder.wait_for_lines(3000);
+    let counters = accounting.source(SourceKind::SyslogTcp);
+    assert_eq!(counters.connections_open.load(Relaxed), 30);
+    let addresses: Vec<_> = senders.iter().map(|sender| sender.local_addr().unwrap()).collect();
+    // Half of them end; the others are closed by stopping.
+    senders.drain(..15).for_each(finish);
+    senders.iter_mut().for_each(|sender| sender.write_all(b"<13>last\n").unwrap());
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogTcp, 3015, 3015, &[]);
+    assert_eq!(counters.connections_open.load(Relaxed), 0);
+    for address in addresses {
+        let lines = recorder.lines_of(address);
+        assert!(
+            lines.iter().take(100).cloned().eq((0..100).map(|r| format!("<13>{r}").into_bytes()))
+        );
+    }
+}
+
+#[test]
+fn random_framings_in_random_writes_over_several_connections() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (source, recorder, accounting) = start_with(threads(2));
+    let mut connections: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut stream, mut lines) = (Vec::new(), Vec::new());
+            let counted_one_in = [1, 2, 1000][random.usize(..3)];
+            for number in 0..2000 {
+                let fill = "x".repeat(random.usize(..10).pow(random.u32(1..5)));
+                if random.usize(..counted_one_in) == 0 {
+                    let line = format!("<13>{number}\n{fill}");
+                    stream.extend_from_slice(format!("{} {line}", line.len()).as_bytes());
+                    lines.push(line.trim_end_matches('\n').as_bytes().to_vec());
+                } else {
+                    let digits = if random.bool() { "<13>" } else { "17 <b" };
+                    let line = format!("{digits}{number} 5 <1 {fill}");
+                    stream.extend_from_slice(format!("{line}\n").as_bytes());
+                    lines.push(line.into_bytes());
+                }
+            }
+            let sender = connect(&source);
+            (sender.local_addr().unwrap(), sender, stream, 0, lines)
+        })
+        .collect();
+    while connections.iter().any(|(_, _, stream, written, _)| *written < stream.len()) {
+        let (_, sender, stream, written, _) = random.choice(connections.iter_mut()).unwrap();
+        let rest = &stream[*written..];
+        if !rest.is_empty() {
+            let largest = [10, 1000, 1 << 20][random.usize(..3)];
+            let bytes = random.usize(1..=rest.len().min(largest));
+            sender.write_all(&rest[..bytes]).unwrap();
+            *written += bytes;
+        }
+    }
+    let total: u64 = connections.iter().map(|connection| connection.4.len() as u64).sum();
+    for (address, sender, _, _, expected) in connections {
+        finish(sender);
+        recorder.wait_for_sender(address, expected.len());
+        assert!(recorder.lines_of(address) == expected, "the lines differ");
+    }
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogTcp, total, total, &[]);
+    let counts = accounting.source(SourceKind::SyslogTcp).counts();
+    let bytes: usize = recorder.lines().iter().map(|line| line.0.len()).sum();
+    assert_eq!((counts.bytes_received, counts.bytes_missing()), (bytes as u64, 0));
+}
+
+#[test]
+fn a_silent_connection_is_closed_only_when_asked_for() {
+    let idle_timeout = Some(Duration::from_millis(100));
+    let (source, recorder, accounting) =
+        start_with(TcpConfig { idle_timeout, ..TcpConfig::default() });
+    let mut silent = connect(&source);
+    silent.write_all(b"<13>one\n<13>half").unwrap();
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0, "closed by the source");
+    recorder.wait_for_lines(2);
+    source.stop();
+    check_counts(&accounting, SourceKind::SyslogTcp, 2, 2, &[(DropReason::Reset, 1)]);
+    let counters = accounting.source(SourceKind::SyslogTcp);
+    assert_eq!(counters.connections_timed_out.load(Relaxed), 1);
+}
+
+#[test]
 fn a_thousand_connections() {
     let (source, recorder, accounting) = start();
     let mut senders: Vec<_> = (0..1000).map(|_| connect(&source)).collect();
@@ -245,6 +385,9 @@ fn blocked_delivery_pushes_the_sender_back_and_loses_nothing() {
     };
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     recorder.wait_until_blocked();
+    // What was sent is in the kernel's buffers and in the two frames: the one that is delivered, and the next.
+    let kernel_bytes = kernel_limit("tcp_wmem") + kernel_limit("tcp_rmem");
+    assert!(sent < kernel_bytes + 2 * PAYLOAD_BYTES_TARGET, "{sent} bytes were taken");
     recorder.block(false);
     sender.set_nonblocking(false).unwrap();
     sender.write_all(&lines[sent % lines.len()..]).unwrap();
