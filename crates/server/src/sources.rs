@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use collector::{
-    Accounting, Credentials, Deliver, FileConfig, FileSource, SourceKind, TcpConfig, TcpSource,
-    TlsSource, UdpConfig, UdpSource,
+    Accounting, Credentials, Deliver, FileConfig, FileSource, SourceKind, TcpSource, TlsSource,
+    UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -58,7 +58,7 @@ impl Sources {
         }
         if let Some(address) = config.syslog_tcp_listen {
             let (deliver, accounting, clock) = with();
-            let tcp_config = TcpConfig::default();
+            let tcp_config = config.syslog_tcp.clone();
             sources.tcp = Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?);
         }
         if let Some(tls) = &config.syslog_tls {
@@ -66,7 +66,7 @@ impl Sources {
             let credentials = Credentials::load(tls.files.clone(), Arc::clone(&clock))?;
             sources.tls = Some(TlsSource::start(
                 tls.listen,
-                TcpConfig::default(),
+                config.syslog_tcp.clone(),
                 credentials,
                 deliver,
                 accounting,

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use collector::FileRule;
 use collector::udp::UDP_SOCKETS_MAX;
+use collector::{FileRule, TcpConfig};
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
@@ -52,6 +52,8 @@ pub struct Config {
     pub query: QueryOptions,
     /// How lines are summarised.
     pub summary: SummaryConfig,
+    /// How connections of syslog over TCP and over TLS are served.
+    pub syslog_tcp: TcpConfig,
     /// Sockets for datagrams; 0 for as many as suit the processors.
     pub syslog_udp_sockets: usize,
     /// Seconds east of UTC for syslog times without a zone.
@@ -159,6 +161,7 @@ impl TryFrom<RawConfig> for Config {
             })?,
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+            syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             store,
@@ -175,6 +178,29 @@ impl TryFrom<RawConfig> for Config {
 
 /// More would only wait for each other: there are 1024 connections.
 const INSERT_REQUESTS_MAX: usize = 1024;
+
+/// More threads than any machine's network is worth.
+const TCP_THREADS_MAX: usize = 64;
+
+fn syslog_tcp(raw: &raw::RawSyslog) -> Result<TcpConfig> {
+    ensure!(
+        raw.tcp_threads <= TCP_THREADS_MAX,
+        "syslog.tcp_threads must be {TCP_THREADS_MAX} at most, or 0 for as many as suit the processors"
+    );
+    ensure!(raw.tcp_connections_max > 0, "syslog.tcp_connections_max must be 1 or more");
+    let idle_timeout = unless_off(&raw.tcp_idle_max, |text| duration("syslog.tcp_idle_max", text))?;
+    ensure!(
+        idle_timeout.is_none_or(|idle| idle >= Duration::from_secs(1)),
+        "syslog.tcp_idle_max must be a second or more, or off"
+    );
+    let defaults = TcpConfig::default();
+    Ok(TcpConfig {
+        threads: NonZero::new(raw.tcp_threads).unwrap_or(defaults.threads),
+        connections_max: raw.tcp_connections_max,
+        idle_timeout,
+        ..defaults
+    })
+}
 
 /// Bytes a second; none when off.
 fn background_rate(text: &str) -> Result<Option<u64>> {
@@ -303,6 +329,9 @@ mod tests {
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
         check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
         check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be 64 at most");
+        check(|c| c.syslog.tcp_threads = 65, "syslog.tcp_threads must be 64 at most");
+        check(|c| c.syslog.tcp_connections_max = 0, "syslog.tcp_connections_max must be 1");
+        check(|c| c.syslog.tcp_idle_max = "999ms".into(), "syslog.tcp_idle_max must be a second");
     }
 
     #[test]

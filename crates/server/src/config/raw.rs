@@ -168,6 +168,9 @@ pub struct RawSummary {
 pub struct RawSyslog {
     pub zone: String,
     pub udp_sockets: usize,
+    pub tcp_threads: usize,
+    pub tcp_connections_max: usize,
+    pub tcp_idle_max: String,
 }
 
 impl Default for RawConfig {
@@ -258,7 +261,13 @@ impl Default for RawSummary {
 
 impl Default for RawSyslog {
     fn default() -> Self {
-        RawSyslog { zone: "+00:00".into(), udp_sockets: 0 }
+        RawSyslog {
+            zone: "+00:00".into(),
+            udp_sockets: 0,
+            tcp_threads: 0,
+            tcp_connections_max: collector::stream::CONNECTIONS_MAX,
+            tcp_idle_max: "off".into(),
+        }
     }
 }
 
