@@ -91,7 +91,7 @@ for _ in $(seq "$pairs"); do
   sleep 0.3
   "$limit" send 127.0.0.1:26514 "$dir/lines.log" "$times" >/dev/null
   wait $sink
-  sink_rates+=("$(sed -E 's/.*lines_per_s=([0-9]+).*/\1/' "$dir/sink.txt")")
+  sink_rates+=("$(sed -nE 's/.*lines_per_s=([0-9]+).*/\1/p' "$dir/sink.txt")")
 
   rm -rf "$dir/data"
   start "$dir/data"
