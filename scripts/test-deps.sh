@@ -16,6 +16,8 @@ need openssl openssl
 need curl curl
 need python3 python3
 need logrotate logrotate
+need journalctl systemd
+[ -x /lib/systemd/systemd-journal-remote ] || packages+=(systemd-journal-remote)
 need zstd zstd
 need gzip gzip
 need sqlite3 sqlite3

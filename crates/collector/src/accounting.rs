@@ -29,18 +29,21 @@ pub enum SourceKind {
     Http,
     /// Files that are followed.
     File,
+    /// The journal of systemd.
+    Journald,
     /// Rows made by Loginson itself.
     Internal,
 }
 
 impl SourceKind {
     /// All of them, in the order of display.
-    pub const ALL: [SourceKind; 6] = [
+    pub const ALL: [SourceKind; 7] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
         SourceKind::Http,
         SourceKind::File,
+        SourceKind::Journald,
         SourceKind::Internal,
     ];
 
@@ -52,6 +55,7 @@ impl SourceKind {
             SourceKind::SyslogTls => "syslog_tls",
             SourceKind::Http => "http",
             SourceKind::File => "file",
+            SourceKind::Journald => "journald",
             SourceKind::Internal => "internal",
         }
     }
@@ -64,6 +68,7 @@ impl SourceKind {
             SourceKind::SyslogTls => "syslog over TLS",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
+            SourceKind::Journald => "the journal of systemd",
             SourceKind::Internal => "Loginson itself",
         }
     }

@@ -14,6 +14,7 @@ pub mod body;
 pub mod deliver;
 pub mod file;
 pub mod intake;
+pub mod journald;
 pub mod stream;
 pub mod tcp;
 pub mod ticket;
@@ -30,6 +31,7 @@ pub use accounting::{
 pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::Intake;
+pub use journald::{JournalConfig, JournalSource};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;
 pub use stream::TcpConfig;

@@ -73,6 +73,8 @@ pub enum Transport {
     Http = 4,
     /// A file read by `loginson import` or followed.
     File = 5,
+    /// The journal of systemd.
+    Journald = 6,
 }
 
 /// What a source knows of the format of its lines. The numbers are stored.
@@ -483,6 +485,7 @@ pub fn decode_origins(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
             3 => Transport::SyslogTls,
             4 => Transport::Http,
             5 => Transport::File,
+            6 => Transport::Journald,
             _ => return Err(FrameError::Malformed("unknown transport")),
         };
         let format = match bytes[1] {

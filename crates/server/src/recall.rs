@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use collector::file::Recall;
-use record::{LineId, Origin};
+use record::{LineId, Origin, Transport};
 use store::{Store, StoreError, Unit};
 
 /// Recalls lines from a store.
@@ -30,7 +30,7 @@ impl StoreRecall {
             let Some(batch) = block.read()? else { continue };
             for row in batch.rows().filter(|row| row.id().sequence > sequence) {
                 let origin = &batch.origins()[usize::from(row.origin_index())];
-                if origin.hints.file_id.is_some() {
+                if matches!(origin.transport, Transport::File | Transport::Journald) {
                     sealed.push((row.id(), origin.clone(), row.raw().to_vec()));
                 }
             }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use collector::{
-    Accounting, Credentials, Deliver, FileConfig, FileSource, SourceKind, TcpSource, TlsSource,
-    UdpConfig, UdpSource,
+    Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
+    TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -41,6 +41,7 @@ pub struct Sources {
     tcp: Option<TcpSource>,
     tls: Option<TlsSource>,
     files: Option<FileSource>,
+    journal: Option<JournalSource>,
 }
 
 impl Sources {
@@ -80,6 +81,13 @@ impl Sources {
             let recall = Box::new(recall);
             let files = FileSource::start(files, deliver, accounting, clock, disk, recall)?;
             sources.files = Some(files);
+        }
+        if let Some(journal) = &config.journald {
+            let (deliver, accounting, clock) = with();
+            let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
+            let (journal, recall) = (journal.clone(), Box::new(recall));
+            let journal = JournalSource::start(journal, deliver, accounting, clock, disk, recall)?;
+            sources.journal = Some(journal);
         }
         for (kind, address) in sources.listeners() {
             if let Some(address) = address {

@@ -15,6 +15,7 @@ use record::{FrameBuilder, Origin};
 
 use super::board::Tracked;
 use super::records::Piece;
+use crate::accounting::SourceCounters;
 use crate::deliver::{DeliverError, Patience};
 use crate::outlet::{Destination, FRAME_AGE_MS};
 use crate::source::StopSignal;
@@ -160,6 +161,11 @@ impl Frames {
             line_bytes: 0,
             positions: Vec::new(),
         }
+    }
+
+    /// What is counted.
+    pub fn counters(&self) -> &SourceCounters {
+        self.destination.counters()
     }
 
     /// Takes a piece of a file, which is read up to `position` with it. Blocks while delivery does. False when

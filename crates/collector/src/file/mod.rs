@@ -48,14 +48,18 @@ pub use glob::{Exclude, Pattern};
 pub use recall::{NoRecall, Recall};
 pub use records::{Join, Shape};
 
+pub(crate) use board::Tracked;
+pub(crate) use checkpoint::Slot;
+pub(crate) use ledger::{Frames, Ledger};
+pub(crate) use records::Piece;
+
 use crate::accounting::{Accounting, SourceKind};
 use crate::deliver::Deliver;
 use crate::outlet::Destination;
 use crate::source::{STOP_DRAIN_MAX, SourceThread, StopSignal};
 use board::Board;
-use checkpoint::{Checkpoint, Slot};
+use checkpoint::Checkpoint;
 use follower::{Follower, With};
-use ledger::{Frames, Ledger};
 use watch::Watch;
 
 /// Files that are followed at a time. Further ones are not, and are shown as unreadable.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::udp::UDP_SOCKETS_MAX;
-use collector::{FileRule, TcpConfig};
+use collector::{FileRule, JournalConfig, TcpConfig};
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
@@ -62,6 +62,8 @@ pub struct Config {
     pub placement: Placement,
     /// The user's rules for types, asked in order before the built-in ones.
     pub types: Vec<TypeRule>,
+    /// The journal to read; none when off.
+    pub journald: Option<JournalConfig>,
     /// Files to follow.
     pub files: Vec<FileRule>,
 }
@@ -154,8 +156,9 @@ impl TryFrom<RawConfig> for Config {
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
             "syslog.udp_sockets must be {UDP_SOCKETS_MAX} at most, or 0 for as many as suit the processors"
         );
+        let data_dir = raw.data_dir;
         Ok(Config {
-            data_dir: raw.data_dir,
+            data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: queries are asked and the page is served there")
             })?,
@@ -171,6 +174,14 @@ impl TryFrom<RawConfig> for Config {
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
             placement: raw.placement.placement(processors())?,
             types: raw.types,
+            journald: raw.journald.enabled.then_some(JournalConfig {
+                program: raw.journald.program.into(),
+                units: raw.journald.units,
+                directory: Some(raw.journald.directory)
+                    .filter(|d| !d.is_empty())
+                    .map(PathBuf::from),
+                data_dir,
+            }),
             files: raw.files.iter().map(files::rule).collect::<Result<_>>()?,
         })
     }

@@ -29,11 +29,33 @@ pub struct RawConfig {
     pub query: RawQuery,
     pub summary: RawSummary,
     pub syslog: RawSyslog,
+    pub journald: RawJournald,
     pub placement: RawPlacement,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
+}
+
+/// `[journald]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawJournald {
+    pub enabled: bool,
+    pub units: Vec<String>,
+    pub directory: String,
+    pub program: String,
+}
+
+impl Default for RawJournald {
+    fn default() -> Self {
+        RawJournald {
+            enabled: false,
+            units: Vec::new(),
+            directory: String::new(),
+            program: "journalctl".into(),
+        }
+    }
 }
 
 /// `[[files]]`
@@ -188,6 +210,7 @@ impl Default for RawConfig {
             query: RawQuery::default(),
             summary: RawSummary::default(),
             syslog: RawSyslog::default(),
+            journald: RawJournald::default(),
             placement: RawPlacement::default(),
             types: Vec::new(),
             files: Vec::new(),

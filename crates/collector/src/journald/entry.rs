@@ -1,0 +1,114 @@
+//! One entry of the journal, from the JSON that `journalctl` writes to the JSON line that is kept.
+//!
+//! Fields get the names that the same things have in syslog; what only says where the entry stands in the journal goes,
+//! everything else stays under its name. A value with bytes that are no text comes from `journalctl` as an array of
+//! numbers, and a field with several values as an array; both become text.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Where an entry stands in the journal. The cursor is random in part, and would be most of what is stored.
+const POSITION: [&str; 5] =
+    ["__CURSOR", "__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__SEQNUM", "__SEQNUM_ID"];
+/// Journal fields and the names they get; the first that is there gives the value.
+const NAMES: [(&str, &[&str]); 5] = [
+    ("hostname", &["_HOSTNAME"]),
+    ("app_name", &["SYSLOG_IDENTIFIER", "_COMM"]),
+    ("proc_id", &["_PID", "SYSLOG_PID"]),
+    ("severity", &["PRIORITY"]),
+    ("_msg", &["MESSAGE"]),
+];
+/// Words for priorities 0 to 7 (syslog.h).
+const LEVELS: [&str; 8] =
+    ["emerg", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+
+/// An entry that is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The line, a JSON object without newline.
+    pub line: Vec<u8>,
+    /// Its place in the journal.
+    pub cursor: String,
+}
+
+/// Reads what `journalctl` wrote; none when it is no entry.
+pub fn parse(json: &[u8]) -> Option<Entry> {
+    // In the order of names: the same entry is the same line when it is read again.
+    let mut fields: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
+    let cursor = fields.get("__CURSOR")?.as_str()?.to_owned();
+    let mut line: BTreeMap<String, Value> = BTreeMap::new();
+    let time = text(fields.get("__REALTIME_TIMESTAMP")?);
+    line.insert("_time".into(), time.parse::<u64>().ok()?.into());
+    for field in POSITION {
+        fields.remove(field);
+    }
+    for (name, sources) in NAMES {
+        if let Some(value) = sources.iter().find_map(|source| fields.remove(*source)) {
+            line.insert(name.into(), text(&value).into());
+        }
+    }
+    let severity = line.get("severity").and_then(|value| value.as_str()?.parse::<usize>().ok());
+    if let Some(level) = severity.and_then(|severity| LEVELS.get(severity)) {
+        line.insert("level".into(), (*level).into());
+    }
+    for (name, value) in fields {
+        line.entry(name).or_insert_with(|| text(&value).into());
+    }
+    Some(Entry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
+            match values.iter().map(byte).collect::<Option<Vec<u8>>>() {
+                Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                None => values.iter().map(text).collect::<Vec<_>>().join("\n"),
+            }
+        }
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(fields: &str, expected: &str) {
+        let json =
+            format!(r#"{{"__CURSOR":"c","__REALTIME_TIMESTAMP":"1700000000000001"{fields}}}"#);
+        let entry = parse(json.as_bytes()).unwrap();
+        assert_eq!(entry.cursor, "c");
+        let found: Value = serde_json::from_slice(&entry.line).unwrap();
+        let expected = format!(r#"{{"_time":1700000000000001{expected}}}"#);
+        assert_eq!(found, serde_json::from_str::<Value>(&expected).unwrap());
+        assert!(!entry.line.contains(&b'\n'));
+    }
+
+    #[test]
+    fn fields_get_the_names_of_syslog() {
+        check(
+            r#","MESSAGE":"hello","PRIORITY":"3","_HOSTNAME":"h","SYSLOG_IDENTIFIER":"a","_COMM":"b","_PID":"7"
+              ,"_SYSTEMD_UNIT":"x.service","__MONOTONIC_TIMESTAMP":"1","__SEQNUM":"2""#,
+            r#","_msg":"hello","severity":"3","level":"error","hostname":"h","app_name":"a","_COMM":"b",
+               "proc_id":"7","_SYSTEMD_UNIT":"x.service""#,
+        );
+        check(r#","_COMM":"b","PRIORITY":"9""#, r#","app_name":"b","severity":"9""#);
+        // Bytes that are no text, several values, values too long for journalctl, names that are taken.
+        check(r#","MESSAGE":[104,105,10,255]"#, ",\"_msg\":\"hi\\n\u{fffd}\"");
+        check(r#","MESSAGE":["one",[116,119,111]]"#, r#","_msg":"one\ntwo""#);
+        check(r#","MESSAGE":null,"_msg":"x""#, r#","_msg":"""#);
+    }
+
+    #[test]
+    fn what_is_no_entry_is_none() {
+        for text in ["", "-- No entries --", "{}", "[]", r#"{"__CURSOR":"c"}"#, r#"{"__CURSOR":1}"#]
+        {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

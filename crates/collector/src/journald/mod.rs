@@ -1,0 +1,422 @@
+//! The journal of systemd, read through `journalctl`: no library of systemd is needed, and its formats are its own
+//! affair.
+//!
+//! A child process writes entries as JSON, one a line, from a cursor on, and goes on as they come. It is started again
+//! when it ends, after a pause that grows. The cursor of the last durable entry is the checkpoint. After a
+//! crash the entries behind it that are durable are recalled from the store, and left out when `journalctl` gives them
+//! again: by their content, since the journal may give older entries of another file later than before.
+//!
+//! Bounded: delivery blocks, then the pipe is full, and `journalctl` waits. Left out: reading the journal of other
+//! machines, for which systemd has its own service, and which this one then reads.
+
+mod entry;
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use platform::{Clock, Disk};
+use record::Origin;
+use record::frame::{Format, Hints, LINE_BYTES_MAX, Transport};
+use serde::{Deserialize, Serialize};
+
+use crate::accounting::{Accounting, DropReason, SourceKind};
+use crate::deliver::Deliver;
+use crate::file::{FileError, Frames, Ledger, Piece, Recall, Slot, Tracked};
+use crate::outlet::Destination;
+use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
+
+/// The pause before `journalctl` is started again, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A checkpoint is written at most this often.
+const CHECKPOINT_MS: u64 = 1_000;
+/// Bytes of one read.
+const READ_BYTES: usize = 256 << 10;
+/// An entry in JSON that is longer is not kept, and counted: a message of 8 MiB of bytes that are no text.
+const ENTRY_BYTES_MAX: usize = 8 * LINE_BYTES_MAX;
+/// Of what `journalctl` says on standard error, the end that is told when it ends.
+const COMPLAINTS_BYTES_MAX: usize = 4096;
+/// A checkpoint is also written this often when nothing came, so that little has to be recalled.
+const CHECKPOINT_IDLE_MS: u64 = 10_000;
+/// When nothing came for so long, no more of what was recalled is waited for.
+const RECALL_QUIET_MS: u64 = 60_000;
+/// The type of the lines.
+const LOG_TYPE: &str = "journald";
+
+const WAKE: Token = Token(0);
+const ENTRIES: Token = Token(1);
+const COMPLAINTS: Token = Token(2);
+
+/// Which journal is read.
+#[derive(Clone, Debug)]
+pub struct JournalConfig {
+    /// The program, looked for in `PATH`.
+    pub program: PathBuf,
+    /// Units whose entries are read; all of them when there is none.
+    pub units: Vec<String>,
+    /// Directory of the journal; that of this machine when there is none.
+    pub directory: Option<PathBuf>,
+    /// Where the checkpoint is kept.
+    pub data_dir: PathBuf,
+}
+
+/// Reads the journal until it is dropped.
+pub struct JournalSource {
+    _thread: SourceThread,
+}
+
+/// What is known after a restart.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checkpoint {
+    version: u32,
+    /// Entries in frames up to this number stand before the cursor, or are it.
+    sequence: u64,
+    cursor: Option<String>,
+}
+
+impl JournalSource {
+    /// Starts to read: behind the checkpoint, or from the beginning of the journal.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read, or there is no thread to be had. A `journalctl` that is missing is no error
+    /// here: it is told in the log, and tried again.
+    pub fn start(
+        config: JournalConfig,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+        clock: Arc<dyn Clock>,
+        disk: Arc<dyn Disk>,
+        recall: Box<dyn Recall>,
+    ) -> Result<JournalSource, FileError> {
+        let slot = Slot::new(&config.data_dir, "journald.checkpoint");
+        let checkpoint: Option<Checkpoint> = slot.read(&*disk)?;
+        let (sequence, cursor) = match checkpoint {
+            Some(checkpoint) => (checkpoint.sequence, checkpoint.cursor),
+            None => {
+                // Before the first entry is handed on: what follows this frame can be recalled.
+                let sequence = deliver.next_sequence().1;
+                let first = Checkpoint { version: 1, sequence, cursor: None };
+                slot.write(&*disk, &first)?;
+                (sequence, None)
+            }
+        };
+        let stop = Arc::<StopSignal>::default();
+        let ledger = Ledger::new(sequence);
+        let destination = Destination::new(SourceKind::Journald, Arc::clone(&deliver), accounting);
+        let frames =
+            Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
+        let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKE)?;
+        let hints = Hints { log_type: Some(LOG_TYPE.into()), ..Hints::default() };
+        let origin = Origin {
+            hints: Arc::new(hints),
+            ..Origin::new(Transport::Journald, Format::Json, None)
+        };
+        let mut reader = Reader {
+            config,
+            poll,
+            origin,
+            clock,
+            disk,
+            deliver,
+            slot,
+            ledger,
+            frames,
+            place: Tracked::new(0, Path::new("journal"), 0),
+            read: 0,
+            marks: VecDeque::new(),
+            cursor,
+            delivered: HashMap::new(),
+            hasher: foldhash::fast::FixedState::default(),
+            cursor_number: 0,
+            look_before: (sequence, 0),
+            sequence_recalled: sequence,
+            read_ns: 0,
+            checkpoint_ns: 0,
+            checkpoint_idle_ns: 0,
+            limit: LogLimit::default(),
+            stop: Arc::clone(&stop),
+        };
+        let thread = SourceThread::start("journald", stop, waker, move || {
+            reader.begin(sequence, &*recall);
+            reader.run();
+        })?;
+        Ok(JournalSource { _thread: thread })
+    }
+}
+
+struct Reader {
+    config: JournalConfig,
+    poll: Poll,
+    origin: Origin,
+    clock: Arc<dyn Clock>,
+    disk: Arc<dyn Disk>,
+    deliver: Arc<dyn Deliver>,
+    slot: Slot,
+    ledger: Arc<Ledger>,
+    frames: Frames,
+    /// How many entries are durable.
+    place: Arc<Tracked>,
+    /// How many entries were handed on.
+    read: u64,
+    /// Cursors of some of the entries that were handed on, by their number.
+    marks: VecDeque<(u64, String)>,
+    /// The last one known to be durable.
+    cursor: Option<String>,
+    /// Lines that are durable behind the checkpoint, and how often.
+    delivered: HashMap<u64, usize>,
+    hasher: foldhash::fast::FixedState,
+    /// The number of the entry of that cursor.
+    cursor_number: u64,
+    /// A frame that was durable before, and how many entries with it.
+    look_before: (u64, u64),
+    /// Entries behind this frame were recalled. It stays in the checkpoint until all of them came again.
+    sequence_recalled: u64,
+    /// When an entry came last, monotonic nanoseconds; 0 before.
+    read_ns: u64,
+    checkpoint_ns: u64,
+    checkpoint_idle_ns: u64,
+    limit: LogLimit,
+    stop: Arc<StopSignal>,
+}
+
+impl Reader {
+    fn begin(&mut self, sequence: u64, recall: &dyn Recall) {
+        let (delivered, hasher) = (&mut self.delivered, &self.hasher);
+        let result = recall.lines_since(sequence, &mut |origin, line| {
+            if origin.transport == Transport::Journald {
+                *delivered.entry(hasher.hash_one(line)).or_default() += 1;
+            }
+        });
+        if let Err(error) = result {
+            tracing::error!(
+                "entries of the journal that were read before the crash cannot be looked up, some may come twice: {error}"
+            );
+        }
+    }
+
+    fn run(&mut self) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let before = self.read;
+            match self.follow() {
+                Ok(()) if self.stop.is_raised() => break,
+                Ok(()) => {}
+                Err(error) => {
+                    let program = self.config.program.display();
+                    tracing::error!(
+                        "the journal cannot be read by {program}, will try again: {error}"
+                    );
+                }
+            }
+            pause = if self.read > before { PAUSE_MIN } else { (2 * pause).min(PAUSE_MAX) };
+            if self.stop.wait(pause) {
+                break;
+            }
+        }
+        self.frames.flush();
+        self.ledger.wait_idle(STOP_DRAIN_MAX);
+        self.checkpoint();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.config.program);
+        command.args(["--output=json", "--all", "--no-pager", "--quiet", "--follow"]);
+        // Without it only the last ten entries come first.
+        command.arg("--no-tail");
+        match self.marks.back().map(|mark| &mark.1).or(self.cursor.as_ref()) {
+            Some(cursor) => command.arg(format!("--after-cursor={cursor}")),
+            None => &mut command,
+        };
+        if let Some(directory) = &self.config.directory {
+            command.arg("--directory").arg(directory);
+        }
+        for unit in &self.config.units {
+            command.arg("--unit").arg(unit);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Reads what one process gives, until it ends or the source stops.
+    fn follow(&mut self) -> io::Result<()> {
+        let mut process = Process(self.command().spawn()?);
+        let stdout = process.0.stdout.take().expect("piped");
+        let stderr = process.0.stderr.take().expect("piped");
+        for (fd, token) in [(stdout.as_raw_fd(), ENTRIES), (stderr.as_raw_fd(), COMPLAINTS)] {
+            self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+        }
+        rustix::io::ioctl_fionbio(&stdout, true)?;
+        rustix::io::ioctl_fionbio(&stderr, true)?;
+        let result = self.entries(stdout, stderr);
+        self.frames.flush();
+        result
+    }
+
+    fn entries(&mut self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> io::Result<()> {
+        let mut events = Events::with_capacity(8);
+        let (mut buffer, mut filled) = (vec![0; READ_BYTES], 0);
+        let mut complaints = Vec::new();
+        loop {
+            let mut readable = true;
+            while readable && !self.stop.is_raised() {
+                if filled == buffer.len() {
+                    buffer.resize(2 * filled, 0);
+                }
+                match stdout.read(&mut buffer[filled..]) {
+                    Ok(0) => {
+                        let _ = stderr.read_to_end(&mut complaints);
+                        return Err(ended(&complaints));
+                    }
+                    Ok(read) => {
+                        filled += read;
+                        let taken = self.take(&buffer[..filled]);
+                        buffer.copy_within(taken..filled, 0);
+                        filled -= taken;
+                        if filled > ENTRY_BYTES_MAX {
+                            return Err(io::Error::other("an entry is longer than 64 MiB"));
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable = false,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+                self.upkeep();
+            }
+            if self.stop.is_raised() {
+                return Ok(());
+            }
+            // Only the last words say what is wrong. An error means that there are no more for now.
+            let _ = stderr.by_ref().take(COMPLAINTS_BYTES_MAX as u64).read_to_end(&mut complaints);
+            complaints.drain(..complaints.len().saturating_sub(COMPLAINTS_BYTES_MAX));
+            let _ = self.poll.poll(&mut events, Some(self.idle()));
+            let quiet_ns = self.clock.monotonic_ns() - self.read_ns;
+            if self.read_ns > 0 && quiet_ns > RECALL_QUIET_MS * 1_000_000 {
+                // What is left stands before the cursor.
+                self.delivered.clear();
+            }
+            self.upkeep();
+        }
+    }
+
+    /// Takes whole entries; returns the bytes of them.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        let Some(end) = memchr::memrchr(b'\n', bytes) else { return 0 };
+        let now_ns = self.clock.now_ns();
+        let mut last = None;
+        for json in bytes[..end].split(|&b| b == b'\n') {
+            let Some(entry) = entry::parse(json) else {
+                if let Some(held_back) = self.limit.pass() {
+                    let start = String::from_utf8_lossy(&json[..json.len().min(100)]);
+                    tracing::warn!(held_back, ?start, "not an entry of the journal");
+                }
+                continue;
+            };
+            self.read += 1;
+            if !self.was_delivered(&entry.line) {
+                let cut = entry.line.len().min(LINE_BYTES_MAX);
+                if cut < entry.line.len() {
+                    self.frames.counters().dropped(DropReason::Oversized, 1);
+                }
+                let piece = Piece::Record(&entry.line[..cut]);
+                if !self.frames.push(&self.origin, now_ns, piece, &self.place, self.read) {
+                    return 0;
+                }
+            } else {
+                self.frames.skip(&self.place, self.read);
+            }
+            last = Some(entry.cursor);
+        }
+        self.read_ns = self.clock.monotonic_ns().max(1);
+        if let Some(cursor) = last {
+            self.marks.push_back((self.read, cursor));
+        }
+        end + 1
+    }
+
+    /// Whether the line is one that was durable before the start.
+    fn was_delivered(&mut self, line: &[u8]) -> bool {
+        if self.delivered.is_empty() {
+            return false;
+        }
+        let hash = self.hasher.hash_one(line);
+        let Some(times) = self.delivered.get_mut(&hash) else { return false };
+        *times -= 1;
+        if *times == 0 {
+            self.delivered.remove(&hash);
+        }
+        true
+    }
+
+    fn idle(&self) -> Duration {
+        let frame_ns = self.frames.due_in_ns().unwrap_or(u64::MAX);
+        Duration::from_nanos(frame_ns.min(CHECKPOINT_MS * 1_000_000))
+    }
+
+    fn upkeep(&mut self) {
+        self.frames.flush_if_old();
+        if self.clock.monotonic_ns() >= self.checkpoint_ns {
+            self.checkpoint();
+        }
+    }
+
+    /// Writes down a cursor and a frame such that no entry behind the cursor is in that frame or an earlier one: those
+    /// are recalled. Entries before the cursor that are recalled as well do no harm.
+    fn checkpoint(&mut self) {
+        let now_ns = self.clock.monotonic_ns();
+        self.checkpoint_ns = now_ns + CHECKPOINT_MS * 1_000_000;
+        let (deliver, place) = (&self.deliver, &self.place);
+        let look = self.ledger.look(|sequence| {
+            (sequence.unwrap_or_else(|| deliver.next_sequence().1), place.durable.load(Relaxed))
+        });
+        let mut moved = false;
+        while self.marks.front().is_some_and(|mark| mark.0 <= look.1) {
+            let (number, cursor) = self.marks.pop_front().expect("it was looked at");
+            (self.cursor, self.cursor_number, moved) = (Some(cursor), number, true);
+        }
+        // What is durable may end between two marks; then the look before tells of a frame that suits.
+        let suits = |look: &(u64, u64)| look.1 <= self.cursor_number;
+        let Some((sequence, _)) = [look, self.look_before].into_iter().find(suits) else { return };
+        self.look_before = look;
+        let sequence = if self.delivered.is_empty() { sequence } else { self.sequence_recalled };
+        if !moved && now_ns < self.checkpoint_idle_ns {
+            return;
+        }
+        self.checkpoint_idle_ns = now_ns + CHECKPOINT_IDLE_MS * 1_000_000;
+        let checkpoint = Checkpoint { version: 1, sequence, cursor: self.cursor.clone() };
+        if let Err(error) = self.slot.write(&*self.disk, &checkpoint)
+            && let Some(held_back) = self.limit.pass()
+        {
+            tracing::error!(
+                held_back,
+                "how far the journal is read cannot be written down: {error}"
+            );
+        }
+    }
+}
+
+fn ended(complaints: &[u8]) -> io::Error {
+    let complaints = String::from_utf8_lossy(complaints);
+    io::Error::other(format!("it ended: {}", complaints.trim()))
+}
+
+/// Ends with its owner.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
