@@ -52,7 +52,7 @@ fn read(bytes: Vec<u8>) {
 /// A rolled segment of three frames, and where its frames begin, its index last.
 fn sample() -> (Vec<u8>, Vec<usize>) {
     let disk = SimDisk::new(0);
-    let header = SegmentHeader { node: 3, segment: 7, created_ns: 5, sequence_next: 11 };
+    let header = SegmentHeader { node: 3, segment: 7, created_ns: 5, sequence_next: 11, held: Vec::new() };
     let mut writer = HotWriter::create(&disk, Path::new(PATH), &header).expect("room");
     let mut entries = Vec::new();
     for sequence in 1..4 {

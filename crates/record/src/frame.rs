@@ -52,6 +52,9 @@ pub const FRAME_BYTES_MAX: usize = 64 << 20;
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
 /// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
 pub const FRAME_INTERNAL: u16 = 1;
+/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the low half of the number that the
+/// frame had there; `sequence` is the receiver's.
+pub const FRAME_FORWARDED: u16 = 2;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
 /// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
@@ -212,10 +215,12 @@ pub enum FrameError {
 /// The fixed fields of a frame, as in its first 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// [`FRAME_INTERNAL`]; other bits are zero.
+    /// [`FRAME_INTERNAL`], [`FRAME_FORWARDED`]; other bits are zero.
     pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
+    /// Of a forwarded frame: the low 32 bits of its number on the way from that node. Else 0.
+    pub number: u32,
     /// Number of the frame on its node; grows by one each frame.
     pub sequence: u64,
     /// Earliest arrival, nanoseconds since 1970 UTC.
@@ -256,6 +261,7 @@ impl FrameHeader {
         let header = FrameHeader {
             flags: u16::from_le_bytes(array(bytes, 6)),
             node: u32::from_le_bytes(array(bytes, 8)),
+            number: u32::from_le_bytes(array(bytes, 12)),
             sequence: u64::from_le_bytes(array(bytes, 16)),
             received_min_ns: i64::from_le_bytes(array(bytes, 24)),
             received_max_ns: i64::from_le_bytes(array(bytes, 32)),
@@ -280,6 +286,7 @@ impl FrameHeader {
         out[4..6].copy_from_slice(&FRAME_VERSION.to_le_bytes());
         out[6..8].copy_from_slice(&self.flags.to_le_bytes());
         out[8..12].copy_from_slice(&self.node.to_le_bytes());
+        out[12..16].copy_from_slice(&self.number.to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.received_min_ns.to_le_bytes());
         out[32..40].copy_from_slice(&self.received_max_ns.to_le_bytes());
@@ -369,6 +376,24 @@ impl Frame {
         let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
         check_runs(&runs, payload, origins.len(), header.lines)?;
         Ok(Frame { header, bytes: bytes.into(), origins, runs })
+    }
+
+    /// Gives the frame another number. Only the header is written again; lines and their checksum stay.
+    pub fn set_sequence(&mut self, sequence: u64) {
+        self.set_header(FrameHeader { sequence, ..self.header });
+    }
+
+    /// Makes it a frame of this store's, which came from another node: from now on its number there is only known by its
+    /// low half.
+    pub fn set_forwarded(&mut self, sequence: u64) {
+        let number = self.header.sequence as u32;
+        let flags = self.header.flags | FRAME_FORWARDED;
+        self.set_header(FrameHeader { flags, number, sequence, ..self.header });
+    }
+
+    fn set_header(&mut self, header: FrameHeader) {
+        self.header = header;
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
     /// The fixed fields.

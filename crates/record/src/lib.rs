@@ -2,6 +2,7 @@
 //!
 //! - [`frame`]: the unit of transfer and durability; lines as they came, with their origins.
 //! - [`framing`]: a TCP stream into lines.
+//! - [`Numbers`]: which frames of another node are there.
 //! - [`batch`]: records: rows of fields that point into the bytes of a frame, or of a restored block.
 //! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
@@ -13,8 +14,10 @@ pub mod batch;
 pub mod civil;
 pub mod frame;
 pub mod framing;
+mod numbers;
 pub mod parse;
 
 pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, StemId};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
+pub use numbers::Numbers;
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -14,8 +14,26 @@ pub const SEGMENT_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"LGNHOTSG";
 const CRC_AT: usize = HEADER_BYTES - 4;
 
-/// What a segment file says of itself.
+/// Ranges of numbers that a header has room for. Who writes it says what becomes of more.
+pub const HELD_MAX: usize = (CRC_AT - HELD_AT) / HELD_BYTES;
+
+const HELD_COUNT_AT: usize = 40;
+const HELD_AT: usize = 48;
+const HELD_BYTES: usize = 24;
+
+/// Frames of another node that were in the store when a segment was made: a range of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Who built them.
+    pub node: u32,
+    /// The first number.
+    pub first: u64,
+    /// The last number, inclusive.
+    pub last: u64,
+}
+
+/// What a segment file says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Node that made the file.
     pub node: u32,
@@ -26,6 +44,9 @@ pub struct SegmentHeader {
     /// The node's next sequence number at that time. All smaller ones may have been given before, so that none is
     /// given twice even when the segments that used them are deleted.
     pub sequence_next: u64,
+    /// Which frames of other nodes the store had at that time, so that none is taken twice even when the segments that
+    /// held them are deleted. At most [`HELD_MAX`].
+    pub held: Vec<Held>,
 }
 
 impl SegmentHeader {
@@ -38,6 +59,14 @@ impl SegmentHeader {
         out[16..24].copy_from_slice(&self.segment.to_le_bytes());
         out[24..32].copy_from_slice(&self.created_ns.to_le_bytes());
         out[32..40].copy_from_slice(&self.sequence_next.to_le_bytes());
+        assert!(self.held.len() <= HELD_MAX, "the header has room for {HELD_MAX} ranges");
+        out[HELD_COUNT_AT..HELD_COUNT_AT + 4]
+            .copy_from_slice(&(self.held.len() as u32).to_le_bytes());
+        for (row, held) in out[HELD_AT..CRC_AT].chunks_exact_mut(HELD_BYTES).zip(&self.held) {
+            row[0..4].copy_from_slice(&held.node.to_le_bytes());
+            row[8..16].copy_from_slice(&held.first.to_le_bytes());
+            row[16..24].copy_from_slice(&held.last.to_le_bytes());
+        }
         let crc = crc32c::crc32c(&out[..CRC_AT]);
         out[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     }
@@ -72,7 +101,18 @@ impl SegmentHeader {
                 found: version,
             });
         }
+        let rows = u32::from_le_bytes(array(bytes, HELD_COUNT_AT)) as usize;
+        if rows > HELD_MAX {
+            let expected = format!("{HELD_MAX} ranges at most");
+            return Err(damaged(HELD_COUNT_AT as u64, expected, format!("{rows}")));
+        }
+        let held = bytes[HELD_AT..CRC_AT].chunks_exact(HELD_BYTES).take(rows).map(|row| Held {
+            node: u32::from_le_bytes(array(row, 0)),
+            first: u64::from_le_bytes(array(row, 8)),
+            last: u64::from_le_bytes(array(row, 16)),
+        });
         Ok(SegmentHeader {
+            held: held.collect(),
             node: u32::from_le_bytes(array(bytes, 12)),
             segment: u64::from_le_bytes(array(bytes, 16)),
             created_ns: i64::from_le_bytes(array(bytes, 24)),
@@ -91,7 +131,11 @@ mod tests {
 
     #[test]
     fn header_round_trips_and_each_flipped_byte_is_an_error() {
-        let header = SegmentHeader { node: 7, segment: 9, created_ns: -3, sequence_next: 1 << 40 };
+        let held =
+            (1..=HELD_MAX as u64).map(|i| Held { node: i as u32, first: i, last: u64::MAX - i });
+        let held = held.collect();
+        let header =
+            SegmentHeader { node: 7, segment: 9, created_ns: -3, sequence_next: 1 << 40, held };
         let mut bytes = vec![0xaa; HEADER_BYTES];
         header.encode(&mut bytes);
         let path = Path::new("s");
@@ -106,7 +150,8 @@ mod tests {
 
     #[test]
     fn another_version_is_named() {
-        let header = SegmentHeader { node: 7, segment: 9, created_ns: 0, sequence_next: 1 };
+        let header =
+            SegmentHeader { node: 7, segment: 9, created_ns: 0, sequence_next: 1, held: vec![] };
         let mut bytes = vec![0; HEADER_BYTES];
         header.encode(&mut bytes);
         bytes[8] = 2;

@@ -35,6 +35,8 @@ pub struct FrameEntry {
     pub node: u32,
     /// Flags of the frame's header.
     pub flags: u16,
+    /// Of a forwarded frame: the low 32 bits of its number on the way from its node.
+    pub number: u32,
     /// Its bytes in the file.
     pub frame_bytes: u32,
     /// Lines in it.
@@ -57,6 +59,7 @@ impl FrameEntry {
             sequence: header.sequence,
             node: header.node,
             flags: header.flags,
+            number: header.number,
             frame_bytes: header.frame_bytes() as u32,
             lines: header.lines,
             payload_bytes: header.payload_bytes,
@@ -94,7 +97,8 @@ impl FrameEntry {
         out.extend_from_slice(&self.time_min_ns.to_le_bytes());
         out.extend_from_slice(&self.time_max_ns.to_le_bytes());
         out.extend_from_slice(&self.flags.to_le_bytes());
-        out.extend_from_slice(&[0; 6]);
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.number.to_le_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Self {
@@ -105,6 +109,7 @@ impl FrameEntry {
             sequence: u64::from_le_bytes(array(bytes, 8)),
             node: u32_at(16),
             flags: u16::from_le_bytes(array(bytes, 64)),
+            number: u32_at(68),
             frame_bytes: u32_at(20),
             lines: u32_at(24),
             payload_bytes: u32_at(28),

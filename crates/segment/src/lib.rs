@@ -25,7 +25,7 @@ mod varint;
 mod writer;
 
 pub use error::SegmentError;
-pub use header::{HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
+pub use header::{HEADER_BYTES, HELD_MAX, Held, SEGMENT_VERSION, SegmentHeader};
 pub use index::{ENTRY_BYTES, FrameEntry, TRAILER_BYTES, index_bytes, write_index};
 pub use reader::{Contents, Origin, Scan, read_frame, read_segment};
 pub use writer::HotWriter;

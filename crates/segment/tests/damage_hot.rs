@@ -24,7 +24,13 @@ impl Sample {
     /// Rolled, with an index; or as a process leaves it that ends.
     fn new(rolled: bool) -> Self {
         let disk = SimDisk::new(1);
-        let header = SegmentHeader { node: 3, segment: 7, created_ns: 5, sequence_next: 11 };
+        let header = SegmentHeader {
+            node: 3,
+            segment: 7,
+            created_ns: 5,
+            sequence_next: 11,
+            held: Vec::new(),
+        };
         let mut writer = HotWriter::create(&disk, Path::new(PATH), &header).unwrap();
         let frames: Vec<Frame> = (1..=FRAMES).map(frame).collect();
         let append =

@@ -12,7 +12,7 @@ use segment::{
 };
 
 const HEADER: SegmentHeader =
-    SegmentHeader { node: 3, segment: 7, created_ns: 5, sequence_next: 11 };
+    SegmentHeader { node: 3, segment: 7, created_ns: 5, sequence_next: 11, held: Vec::new() };
 
 fn frame(sequence: u64, bytes: usize) -> Frame {
     let mut builder = FrameBuilder::new();

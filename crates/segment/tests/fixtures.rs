@@ -53,7 +53,8 @@ fn frames() -> Vec<Arc<Frame>> {
 fn write() {
     std::fs::create_dir_all(dir()).unwrap();
     let hot = dir().join("1.hot");
-    let header = SegmentHeader { node: 7, segment: 1, created_ns: 5, sequence_next: 40 };
+    let header =
+        SegmentHeader { node: 7, segment: 1, created_ns: 5, sequence_next: 40, held: Vec::new() };
     let mut writer = HotWriter::create(&RealDisk, &hot, &header).unwrap();
     let mut entries = Vec::new();
     for frame in frames() {

@@ -17,12 +17,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use platform::{Clock, Disk};
+use record::frame::FRAME_FORWARDED;
 use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHeader, read_segment};
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::StoreConfig;
 use crate::directory::{Directory, Files, thousands};
 use crate::error::StoreError;
+use crate::nodes::recover_held;
 use crate::sealed::SealedSegment;
 use crate::segments::{AnySegment, HotSegment, Index, Segments, file_name};
 use crate::shared::Beginning;
@@ -135,6 +137,10 @@ pub(crate) fn recover(
         segments: Segments { hot: Vec::new(), sealed },
         deletions: catalog.deletions()?,
         summarised_through: catalog.summarised_through()?.max(marks),
+        held: recover_held(found.iter().map(|f| {
+            let header = f.contents.header.as_ref();
+            (header.map_or(&[][..], |header| &header.held), &f.contents.frames[..])
+        })),
     };
     let mut recovered =
         Recovered { report: RecoveryReport::default(), catalog, active: None, beginning };
@@ -183,7 +189,11 @@ fn drop_repeated(found: &mut [Found]) {
 
 fn sequence_next(found: &[Found], node: u32) -> u64 {
     let given = found.iter().flat_map(|f| {
-        let own = f.contents.frames.iter().filter(move |entry| entry.node == node);
+        let own = f
+            .contents
+            .frames
+            .iter()
+            .filter(move |entry| entry.node == node || entry.flags & FRAME_FORWARDED != 0);
         let floor = f.contents.header.as_ref().ok().map(|header| header.sequence_next);
         own.map(|entry| entry.sequence.saturating_add(1)).chain(floor)
     });
@@ -226,7 +236,7 @@ impl Recovered {
         let header = header.unwrap_or_else(|error| {
             report.warnings.push(error.to_string());
             let node = self.beginning.node;
-            SegmentHeader { node, segment: id, created_ns: 0, sequence_next: 0 }
+            SegmentHeader { node, segment: id, created_ns: 0, sequence_next: 0, held: Vec::new() }
         });
         let (state, file_bytes) = match origin {
             _ if whole_tail => (RowState::Damaged, file_bytes),

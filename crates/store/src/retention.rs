@@ -25,7 +25,8 @@ impl Writer {
             self.shared.list().by_age().into_iter().partition(|s| is_aged(s, oldest_ns));
         let known = |segments: &[AnySegment]| segments.iter().map(|s| s.sequence_known(node)).max();
         if !goes.is_empty()
-            && known(&stays) < known(&goes)
+            && (known(&stays) < known(&goes)
+                || goes.iter().any(|s| self.shared.is_last_witness_of_nodes(s)))
             && let Err(error) = self.create_witness()
         {
             tracing::warn!("the last segment stays: {error}");
@@ -137,6 +138,9 @@ impl Shared {
     /// Whether no other file says that the sequence numbers up to this segment's were given, so that another must be
     /// there before it may go.
     pub(crate) fn is_last_witness(&self, segment: &AnySegment) -> bool {
+        if self.is_last_witness_of_nodes(segment) {
+            return true;
+        }
         let node = self.node;
         let known = segment.sequence_known(node);
         let segments = read(&self.segments);

@@ -283,7 +283,8 @@ impl Rewrite {
         let kept = new.map_or(0, Footer::lines);
         assert_eq!(kept + self.pruning.lines(), lines, "each line is kept or deleted");
         let is_last_witness = |s: &AnySegment| shared.is_last_witness(s);
-        if new.is_none() {
+        let of_nodes = |s: &AnySegment| shared.is_last_witness_of_nodes(s);
+        if new.is_none() || sources.iter().any(of_nodes) {
             let mut writer = lock(writer);
             if sources.iter().any(is_last_witness) {
                 writer.create_witness().map_err(target)?;
@@ -292,6 +293,7 @@ impl Rewrite {
         let mut books = lock(books);
         if !sources.iter().all(AnySegment::is_listed)
             || (new.is_none() && sources.iter().any(is_last_witness))
+            || sources.iter().any(of_nodes)
         {
             return Err(RewriteError::Overtaken);
         }

@@ -13,6 +13,7 @@ use segment::sealed::SealedFile;
 use crate::cache::Cache;
 use crate::config::{OPEN_FILES_MAX, StoreConfig};
 use crate::deletions::Deletion;
+use crate::nodes::HeldNumbers;
 use crate::queue::Queue;
 use crate::sealed::{SealedFiles, SealedSegment};
 use crate::segments::{AnySegment, Fate, HotSegment, Position, Segments};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) leaving_bytes: AtomicU64,
     /// Bytes that a rewrite under way may take; counted for the limit on bytes.
     pub(crate) reserved_bytes: AtomicU64,
+    /// Which frames of other nodes are durable here.
+    pub(crate) held: Mutex<HeldNumbers>,
     /// Hot segments with an open file, in the order of opening.
     open_files: Mutex<VecDeque<Arc<HotSegment>>>,
     sealed_files: SealedFiles,
@@ -98,6 +101,7 @@ pub(crate) struct Beginning {
     pub(crate) segments: Segments,
     pub(crate) deletions: Vec<Deletion>,
     pub(crate) summarised_through: Option<u64>,
+    pub(crate) held: HeldNumbers,
 }
 
 impl Shared {
@@ -129,6 +133,7 @@ impl Shared {
             segment_next: AtomicU64::new(beginning.segment_next),
             leaving_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
+            held: Mutex::new(beginning.held),
             open_files: Mutex::default(),
             sealed_files: SealedFiles::default(),
         }

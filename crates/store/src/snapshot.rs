@@ -8,6 +8,7 @@ use record::LineId;
 use crate::config::COMMITTED_FRAMES_MAX;
 use crate::error::StoreError;
 use crate::handle::{CommittedFrame, FrameHandle};
+use crate::nodes::is_numbered_here;
 use crate::sealed::{SealedSegment, may_hold};
 use crate::segments::{HotSegment, Position};
 use crate::shared::{lock, read};
@@ -190,8 +191,10 @@ impl Store {
         if sequence < first || last < sequence {
             return None;
         }
-        let own = (self.shared.node, sequence);
-        let place = index.frames.iter().position(|entry| (entry.node, entry.sequence) == own)?;
+        let named = |entry: &segment::FrameEntry| {
+            entry.sequence == sequence && is_numbered_here(&self.shared, entry)
+        };
+        let place = index.frames.iter().position(named)?;
         Some(self.handle(segment, place, index.frames[place]))
     }
 

@@ -20,6 +20,7 @@ use crate::config::{
     RESERVE_INTERNAL_PARTS, SEAL_RESERVE_PARTS, SEGMENT_AGE_PARTS, SEGMENT_AGES_MAX,
 };
 use crate::error::{AppendError, StoreError};
+use crate::nodes::note_durable;
 use crate::segments::{HotSegment, Index, Position, file_name};
 use crate::shared::{Shared, lock, read, write};
 use crate::stats::{StoreState, add};
@@ -223,6 +224,7 @@ impl Writer {
     }
 
     fn publish(&mut self, frames: &[Arc<Frame>], entries: Vec<FrameEntry>) {
+        note_durable(&self.shared, &entries);
         let active = self.active.as_ref().expect("frames were written to it");
         let mut index = write(&active.segment.index);
         for (frame, entry) in frames.iter().zip(entries) {
@@ -277,6 +279,7 @@ impl Writer {
             segment: id,
             created_ns: shared.clock.now_ns(),
             sequence_next: shared.sequence_next.load(Ordering::Acquire),
+            held: lock(&shared.held).to_header(),
         };
         let file = HotWriter::create(&*shared.disk, &path, &header).inspect_err(|_| {
             let _ = shared.disk.remove(&path);

@@ -158,6 +158,7 @@ impl FrameBuilder {
         let header = FrameHeader {
             flags: if internal { FRAME_INTERNAL } else { 0 },
             node,
+            number: 0,
             sequence,
             received_min_ns: runs.iter().map(|r| r.received_ns).min().expect("there are lines"),
             received_max_ns: runs.iter().map(|r| r.received_ns).max().expect("there are lines"),

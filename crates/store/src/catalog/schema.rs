@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of the tables. Each step from one to the next is an entry of [`MIGRATIONS`].
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: [&str; 2] = [V1, V2];
+const MIGRATIONS: [&str; 3] = [V1, V2, V3];
 
 const V1: &str = "
     CREATE TABLE segments (
@@ -72,6 +72,17 @@ const V2: &str = "
         hot_through INTEGER NOT NULL,
         lines INTEGER NOT NULL,
         note TEXT
+    ) STRICT;
+";
+
+/// Other nodes whose frames were taken.
+const V3: &str = "
+    CREATE TABLE nodes (
+        node INTEGER PRIMARY KEY,
+        key INTEGER NOT NULL,
+        starts INTEGER NOT NULL,
+        run INTEGER NOT NULL,
+        seen_ns INTEGER NOT NULL
     ) STRICT;
 ";
 

@@ -1,0 +1,219 @@
+//! What a collector knows over restarts: who it is, and which numbers it may have given. A small file in its spool
+//! directory, `node.json`, replaced as a whole.
+//!
+//! Invariant: a number is given only after a greater or equal one stands in the file, durably, as reserved. So no number
+//! is given twice, whatever ends the process; a crash leaves at most [`RESERVED`] unused.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Access, Disk};
+use serde::{Deserialize, Serialize};
+
+use super::wire::NodeIdentity;
+
+/// Numbers reserved at once: the file is written every so many frames.
+const RESERVED: u64 = 1 << 20;
+const FILE: &str = "node.json";
+/// A longer file is none of ours.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The file's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    node: u32,
+    key: u64,
+    starts: u64,
+    /// By the node id of a store: numbers up to this one may have been given.
+    reserved: BTreeMap<u32, u64>,
+}
+
+/// A collector's memory of itself.
+pub struct Directory {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    content: Content,
+    run: u64,
+    /// By store: the next number.
+    next: BTreeMap<u32, u64>,
+}
+
+/// Why it cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file is not what it should be.
+    #[error(
+        "{}: {reason}; restore it, or, if no frames wait in that directory, move the whole directory away",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl DirectoryError {
+    pub(crate) fn io(
+        path: &Path,
+        action: &'static str,
+    ) -> impl FnOnce(io::Error) -> DirectoryError {
+        move |source| DirectoryError::Io { path: path.to_owned(), action, source }
+    }
+}
+
+impl Directory {
+    /// Reads it, or makes it with a new identity, and counts this start, durably.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Directory, DirectoryError> {
+        let path = dir.join(FILE);
+        let mut content = match disk.open(&path, Access::Read) {
+            Ok(file) => {
+                let bytes = file.bytes().map_err(DirectoryError::io(&path, "get the length of"))?;
+                let mut text = vec![0; bytes.min(FILE_BYTES_MAX) as usize];
+                file.read_at(&mut text, 0).map_err(DirectoryError::io(&path, "read"))?;
+                Self::parse(&text).map_err(|reason| {
+                    let path = path.clone();
+                    DirectoryError::Damaged { path, reason }
+                })?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Content {
+                version: 1,
+                node: fastrand::u32(1..),
+                key: fastrand::u64(..),
+                starts: 0,
+                reserved: BTreeMap::new(),
+            },
+            Err(error) => return Err(DirectoryError::io(&path, "open")(error)),
+        };
+        content.starts += 1;
+        let next = content.reserved.iter().map(|(&store, &through)| (store, through + 1)).collect();
+        let dir = dir.to_owned();
+        let directory = Directory { disk, dir, content, run: fastrand::u64(..), next };
+        directory.save(&directory.content)?;
+        Ok(directory)
+    }
+
+    fn parse(text: &[u8]) -> Result<Content, String> {
+        let content: Content = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match content.version {
+            1 => Ok(content),
+            other => Err(format!("version {other} is not known; this program reads version 1")),
+        }
+    }
+
+    /// Who this collector is, in this run.
+    pub fn identity(&self) -> NodeIdentity {
+        let Content { node, key, starts, .. } = self.content;
+        NodeIdentity { node, key, starts, run: self.run }
+    }
+
+    /// The next number for a store, not given yet.
+    pub fn next_number(&self, store: u32) -> u64 {
+        self.next.get(&store).copied().unwrap_or(1)
+    }
+
+    /// Gives `count` numbers for a store; returns the first.
+    pub fn give_numbers(&mut self, store: u32, count: u64) -> Result<u64, DirectoryError> {
+        let first = self.next_number(store);
+        let last = first + count - 1;
+        if last > self.content.reserved.get(&store).copied().unwrap_or(0) {
+            let mut content = self.content.clone();
+            content.reserved.insert(store, last.saturating_add(RESERVED));
+            self.save(&content)?;
+            self.content = content;
+        }
+        self.next.insert(store, last + 1);
+        Ok(first)
+    }
+
+    /// Gives back what is reserved and not given, at an orderly end.
+    pub fn close(&mut self) -> Result<(), DirectoryError> {
+        for (&store, &next) in &self.next {
+            self.content.reserved.insert(store, next - 1);
+        }
+        self.save(&self.content)
+    }
+
+    fn save(&self, content: &Content) -> Result<(), DirectoryError> {
+        let path = self.dir.join(FILE);
+        let part = self.dir.join("node.json.part");
+        let text = serde_json::to_vec_pretty(content).expect("numbers only");
+        let written = || {
+            match self.disk.remove(&part) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = self.disk.open(&part, Access::Create)?;
+            file.write_at(&text, 0)?;
+            file.sync_data()?;
+            self.disk.rename(&part, &path)?;
+            self.disk.sync_dir(&self.dir)
+        };
+        written().map_err(DirectoryError::io(&path, "write"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn no_number_is_given_twice() {
+        let sim = SimDisk::new(5);
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let dir = Path::new("/spool");
+        disk.create_dir_all(dir).unwrap();
+        let mut identity = None;
+        let mut given = 0;
+        for start in 1..20 {
+            let mut directory = Directory::open(disk.clone(), dir).unwrap();
+            let found = directory.identity();
+            assert_eq!(found.starts, start);
+            let (node, key) = *identity.get_or_insert((found.node, found.key));
+            assert_eq!((found.node, found.key), (node, key), "it stays who it is");
+            assert_eq!(directory.next_number(4), 1, "another store's numbers are its own");
+            for count in [1, 3, start] {
+                let first = directory.give_numbers(9, count).unwrap();
+                assert!(first > given);
+                given = first + count - 1;
+            }
+            if start % 3 == 0 {
+                directory.close().unwrap();
+                let mut directory = Directory::open(disk.clone(), dir).unwrap();
+                assert_eq!(directory.next_number(9), given + 1, "an orderly end wastes none");
+                directory.content.starts -= 1;
+                directory.close().unwrap();
+            }
+            sim.crash();
+            sim.restart();
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_with_a_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        for (text, expected) in [("", "EOF"), ("{}", "missing field"), ("{\"version\":2}", "")] {
+            std::fs::write(dir.path().join(FILE), text).unwrap();
+            let error = Directory::open(Arc::new(platform::RealDisk), dir.path()).err().unwrap();
+            let error = error.to_string();
+            assert!(error.contains(expected) && error.contains("move the whole"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Delivery to stores in other processes: [`Forwarder`] is a [`Deliver`] like the store itself.
+//!
+//! Threads: one a store (`lane-…`), which connects, sends and reads acknowledgements; one for the disk (`spool`).
+//!
+//! - With a healthy store a frame goes from memory to the socket. It is spooled when it found no room for [`SPOOL_AFTER`],
+//!   at once when no store is connected, and when the connection broke before it was acknowledged.
+//! - A frame counts as kept when a store has acknowledged it, or it is durable in the spool.
+//! - When this process is killed, frames in memory are lost: at most the window of each store and [`WAITING_BYTES_MAX`].
+//!   With `spool_always` none is, and each is written once more.
+//! - A frame that was sent to a store stays with it until that store says what it has. Everything else goes to whoever has
+//!   room first.
+//!
+//! Locks are taken in the order spool, directory; the queue's alone.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use platform::{Disk, DiskLock, LockError};
+use record::Frame;
+use segment::SegmentError;
+
+use super::directory::{Directory, DirectoryError};
+use super::lane::{Lane, LaneShared};
+use super::queue::{Placed, Queue, Waiting};
+use super::spool::Spool;
+use super::status::{ForwardStatus, SpoolStatus};
+use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
+
+/// Bytes of frames that wait for a store with room or for the spool. Beyond, whoever brings more waits.
+pub const WAITING_BYTES_MAX: usize = 32 << 20;
+/// A frame that no store had room for goes to the spool after so long: a store that only pauses does not make a disk busy.
+pub const SPOOL_AFTER: Duration = Duration::from_secs(1);
+/// Frames are written to the spool, and synced, up to so many bytes at once.
+const SPOOL_GROUP_BYTES: usize = 8 << 20;
+/// How often a full or failing disk is tried again.
+const SPOOL_RETRY: Duration = Duration::from_millis(500);
+/// How long frames that someone waits for wait for room.
+const AWAITED_MAX: Duration = Duration::from_secs(10);
+/// At an orderly end stores get so long to acknowledge; the rest goes to the spool.
+const STOP_DRAIN: Duration = Duration::from_secs(3);
+
+/// Where frames go, and what they may take on the way.
+#[derive(Clone, Debug)]
+pub struct ForwardConfig {
+    /// Stores as `HOST:PORT`; at least one.
+    pub stores: Vec<String>,
+    /// Where frames wait on disk, and what a collector knows of itself.
+    pub spool_dir: PathBuf,
+    /// Bytes of that directory's files. Beyond, senders are pushed back.
+    pub spool_bytes_max: u64,
+    /// Bytes of each store that are sent and not acknowledged.
+    pub window_bytes: usize,
+    /// Every frame goes through the spool, so that none is lost with this process.
+    pub spool_always: bool,
+    /// Stores, by node id, that will not come back: frames bound to them go to others.
+    pub lost_stores: Vec<u32>,
+}
+
+/// Why delivery cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// Another collector has the spool directory.
+    #[error(
+        "the spool directory {} is in use by {}; give this collector a --spool-dir of its own",
+        dir.display(),
+        holder.map_or("another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+        /// The other process, if it is known.
+        holder: Option<u32>,
+    },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A spool file cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SegmentError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread to send frames: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// What the threads have in common.
+pub(super) struct Shared {
+    pub(super) config: ForwardConfig,
+    queue: Mutex<Queue>,
+    /// Frames came, went, or everything ends.
+    changed: Condvar,
+    pub(super) spool: Mutex<Spool>,
+    pub(super) directory: Mutex<Directory>,
+    pub(super) lanes: Vec<LaneShared>,
+    pub(super) lines_damaged: AtomicU64,
+    spool_full: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Says that there may be room, or frames.
+    pub(super) fn notify(&self) {
+        self.changed.notify_all();
+    }
+}
+
+/// A poisoned lock means that a thread of ours panicked; what it guards is consistent between statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Delivers to stores over the network. Dropping it is [`stop`](Self::stop).
+pub struct Forwarder {
+    shared: Arc<Shared>,
+    node: u32,
+    sequence: AtomicU64,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl Forwarder {
+    /// Opens the spool directory and begins to connect. Frames are taken from now on.
+    pub fn start(config: ForwardConfig, disk: Arc<dyn Disk>) -> Result<Forwarder, ForwardError> {
+        assert!(!config.stores.is_empty(), "there is a store to deliver to");
+        let dir = config.spool_dir.clone();
+        disk.create_dir_all(&dir).map_err(DirectoryError::io(&dir, "create"))?;
+        let lock_path = dir.join("LOCK");
+        let lock = disk.lock(&lock_path).map_err(|error| match error {
+            LockError::Held { holder } => ForwardError::Locked { dir: dir.clone(), holder },
+            LockError::Io(source) => DirectoryError::io(&lock_path, "lock")(source).into(),
+        })?;
+        let directory = Directory::open(Arc::clone(&disk), &dir)?;
+        let node = directory.identity().node;
+        let (mut spool, warnings) = Spool::open(disk, &dir, node, config.spool_bytes_max)?;
+        for warning in warnings {
+            tracing::warn!("{warning}; its lines are lost");
+        }
+        for &store in &config.lost_stores {
+            spool.unbind(store)?;
+        }
+        let (bytes, lines) = (spool.bytes(), spool.lines());
+        tracing::info!("collector {node:08x}; {lines} lines ({bytes} bytes) wait in {}", dir.display());
+
+        let lanes = config.stores.iter().map(|address| LaneShared::new(address.clone()));
+        let lanes = lanes.collect::<std::io::Result<Vec<_>>>()?;
+        let (lanes, polls): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
+        let (window, always) = (config.window_bytes, config.spool_always);
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue::new(lanes.len(), window, WAITING_BYTES_MAX, always)),
+            changed: Condvar::new(),
+            spool: Mutex::new(spool),
+            directory: Mutex::new(directory),
+            lanes,
+            lines_damaged: AtomicU64::new(0),
+            spool_full: AtomicBool::new(false),
+            config,
+        });
+        let forwarder = Forwarder {
+            shared: Arc::clone(&shared),
+            node,
+            sequence: AtomicU64::new(1),
+            threads: Mutex::default(),
+            _lock: lock,
+        };
+        let spawn = |name: String, work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name).spawn(work)?;
+            lock_threads(&forwarder).push(thread);
+            Ok::<_, std::io::Error>(())
+        };
+        let spooling = Arc::clone(&shared);
+        spawn("spool".to_owned(), Box::new(move || spooling.spool_frames()))?;
+        for (place, poll) in polls.into_iter().enumerate() {
+            let lane = Lane::new(Arc::clone(&shared), place, poll);
+            spawn(format!("lane-{place}"), Box::new(move || lane.run()))?;
+        }
+        Ok(forwarder)
+    }
+
+    /// From now on nobody waits for room: what finds none is dropped, and counted. To be called before sources are
+    /// stopped.
+    pub fn begin_stop(&self) {
+        self.shared.queue().closing = true;
+        self.shared.notify();
+    }
+
+    /// Gives stores a few seconds to acknowledge, spools the rest, and ends. A second call does nothing.
+    pub fn stop(&self) {
+        self.begin_stop();
+        let shared = &self.shared;
+        let until = Instant::now() + STOP_DRAIN;
+        let mut queue = shared.queue();
+        while !queue.is_idle() && queue.any_open() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queue = shared.changed.wait_timeout(queue, left).expect("nothing panics").0;
+        }
+        drop(queue);
+        // Lanes first: what they give back is spooled.
+        let mut threads = std::mem::take(&mut *lock_threads(self));
+        if threads.is_empty() {
+            return;
+        }
+        let spool = threads.remove(0);
+        shared.lanes.iter().for_each(|lane| lane.stop());
+        threads.into_iter().for_each(join);
+        shared.queue().closed = true;
+        shared.notify();
+        join(spool);
+        if let Err(error) = lock(&shared.spool).roll() {
+            tracing::error!("{error}");
+        }
+        if let Err(error) = lock(&shared.directory).close() {
+            tracing::warn!("{error}");
+        }
+    }
+
+    /// How things stand.
+    pub fn status(&self) -> ForwardStatus {
+        let shared = &self.shared;
+        let (spool, by_store) = {
+            let spool = lock(&shared.spool);
+            let status = SpoolStatus {
+                bytes: spool.bytes(),
+                bytes_max: shared.config.spool_bytes_max,
+                lines: spool.lines(),
+                lines_damaged: shared.lines_damaged.load(Relaxed),
+                full: shared.spool_full.load(Relaxed),
+            };
+            (status, spool.bytes_by_store())
+        };
+        let queue = shared.queue();
+        let mut stores: Vec<_> = shared.lanes.iter().map(LaneShared::status).collect();
+        for (place, store) in stores.iter_mut().enumerate() {
+            store.bytes_in_memory = queue.lane_bytes(place) as u64;
+            let spooled = store.store.and_then(|id| by_store.get(&id).copied());
+            store.bytes_spooled = spooled.unwrap_or(0);
+        }
+        let known: Vec<u32> = stores.iter().filter_map(|store| store.store).collect();
+        let unknown = by_store.into_iter().filter(|(store, _)| !known.contains(store));
+        ForwardStatus {
+            node: self.node,
+            waiting_bytes: queue.waiting_bytes() as u64,
+            spool,
+            stores,
+            bound_elsewhere: unknown.collect(),
+        }
+    }
+}
+
+fn lock_threads(forwarder: &Forwarder) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+    lock(&forwarder.threads)
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread that sends frames panicked");
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Deliver for Forwarder {
+    /// Numbers of this process alone: a frame gets its number when it is known which store it goes to.
+    fn next_sequence(&self) -> (u32, u64) {
+        (self.node, self.sequence.fetch_add(1, Relaxed))
+    }
+
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError> {
+        let shared = &self.shared;
+        let since = Instant::now();
+        let mut waiting = Waiting { frame, on_durable, since };
+        let mut queue = shared.queue();
+        let error = loop {
+            if queue.closed {
+                break DeliverError::Closed;
+            }
+            waiting = match queue.push(waiting) {
+                Placed::Lane(lane) => {
+                    drop(queue);
+                    shared.lanes[lane].wake();
+                    return Ok(());
+                }
+                Placed::Waiting => {
+                    drop(queue);
+                    shared.notify();
+                    return Ok(());
+                }
+                Placed::Full(waiting) => waiting,
+            };
+            if queue.closing {
+                break DeliverError::Closed;
+            }
+            if patience == Patience::Awaited && since.elapsed() >= AWAITED_MAX {
+                break DeliverError::DiskFull;
+            }
+            let waited = shared.changed.wait_timeout(queue, SPOOL_RETRY);
+            queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        };
+        drop(queue);
+        (waiting.on_durable)(Err(error.clone()));
+        Err(error)
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        self.shared.queue().closed.then_some(DeliverError::Closed)
+    }
+}
+
+impl Shared {
+    /// The thread of the disk: spools what waits too long.
+    fn spool_frames(&self) {
+        let mut retry = false;
+        loop {
+            let Some(frames) = self.due_for_spool(retry) else { return };
+            let bytes: usize = frames.iter().map(Waiting::bytes).sum();
+            match self.spool_group(frames) {
+                Ok(()) => {
+                    retry = false;
+                    self.queue().spooled(bytes);
+                    self.notify();
+                    self.lanes.iter().for_each(LaneShared::wake);
+                }
+                Err(frames) => {
+                    retry = true;
+                    let mut queue = self.queue();
+                    if queue.closed {
+                        queue.spooled(bytes);
+                        drop(queue);
+                        give_up(frames);
+                    } else {
+                        queue.put_back(frames);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until frames are to be spooled; none at the end.
+    fn due_for_spool(&self, retry: bool) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue();
+        let not_before = retry.then(|| Instant::now() + SPOOL_RETRY);
+        loop {
+            let now = Instant::now();
+            let at_once = queue.closed || self.config.spool_always || !queue.any_open();
+            let due = match queue.waiting_since() {
+                Some(_) if at_once => Some(now),
+                Some(since) => Some(since + SPOOL_AFTER),
+                None if queue.closed => return None,
+                None => None,
+            };
+            let due = due.map(|due| due.max(not_before.filter(|_| !queue.closed).unwrap_or(due)));
+            let wait = due.map_or(SPOOL_AFTER, |due| due.saturating_duration_since(now));
+            if wait.is_zero() {
+                return Some(queue.take_for_spool(SPOOL_GROUP_BYTES));
+            }
+            let waited = self.changed.wait_timeout(queue, wait);
+            queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    /// Makes frames durable; gives them back when that is not possible now.
+    fn spool_group(&self, mut frames: Vec<Waiting>) -> Result<(), Vec<Waiting>> {
+        let bytes: usize = frames.iter().map(Waiting::bytes).sum();
+        let mut spool = lock(&self.spool);
+        let result = match spool.has_room(frames.len(), bytes as u64) {
+            true => {
+                let mut refs: Vec<&mut Frame> = frames.iter_mut().map(|w| &mut w.frame).collect();
+                spool.append(&mut refs).map_err(|error| error.to_string())
+            }
+            false => Err(format!(
+                "the spool has reached its limit of {} bytes (spool_bytes_max)",
+                self.config.spool_bytes_max
+            )),
+        };
+        drop(spool);
+        let was_full = self.spool_full.swap(result.is_err(), Relaxed);
+        match result {
+            Ok(()) => {
+                if was_full {
+                    tracing::info!("frames are spooled again");
+                }
+                frames.into_iter().for_each(|waiting| (waiting.on_durable)(Ok(())));
+                Ok(())
+            }
+            Err(error) => {
+                if !was_full {
+                    tracing::error!(
+                        "{error}; senders are pushed back, and datagrams lost, until a store takes frames: see /api/v1/nodes"
+                    );
+                }
+                Err(frames)
+            }
+        }
+    }
+}
+
+fn give_up(frames: Vec<Waiting>) {
+    let lines: u64 = frames.iter().map(|w| u64::from(w.frame.header().lines)).sum();
+    tracing::error!("{lines} lines could be neither sent nor spooled before the end, and are lost");
+    for waiting in frames {
+        (waiting.on_durable)(Err(DeliverError::DiskFull));
+    }
+}

@@ -1,0 +1,615 @@
+//! The thread of one store: connects, sends, takes acknowledgements, and keeps what was not acknowledged.
+//!
+//! What happens to a frame when the connection breaks: one that was sent, even in part, is bound to the store in the spool
+//! (or kept in memory while the disk refuses), and sent again with the same number; one that was not goes back to the queue.
+//!
+//! Invariant: a frame is in one place: the queue, [`Sender`], `unsettled`, or a file of the spool.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use record::Frame;
+
+use super::forward::{Shared, lock};
+use super::sender::{Heard, Sender};
+use super::spool::BoundReader;
+use super::status::{Link, StoreStatus};
+use super::wire::{self, StoreHealth};
+use crate::deliver::OnDurable;
+
+/// Time for a connection to be made, an address of the store after another.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// A sign of life is given when nothing was sent for so long.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
+/// A side that is not heard of for so long is gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// The first pause before another attempt; each next is twice as long, up to the second, and up to a quarter shorter or
+/// longer, so that many collectors do not come at once.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Bytes of replies read at once.
+const READ_BYTES: usize = 16 << 10;
+
+const WAKER: Token = Token(0);
+const STREAM: Token = Token(1);
+
+/// What others see of a lane.
+pub(super) struct LaneShared {
+    address: String,
+    waker: Waker,
+    stopped: AtomicBool,
+    state: Mutex<State>,
+    connects: AtomicU64,
+    frames_acknowledged: AtomicU64,
+    lines_acknowledged: AtomicU64,
+    bytes_sent: AtomicU64,
+}
+
+struct State {
+    store: Option<u32>,
+    link: Link,
+    since: Instant,
+    health: StoreHealth,
+}
+
+impl LaneShared {
+    pub(super) fn new(address: String) -> std::io::Result<(Self, Poll)> {
+        let poll = Poll::new()?;
+        let state = State {
+            store: None,
+            link: Link::Connecting,
+            since: Instant::now(),
+            health: StoreHealth::Ok,
+        };
+        let shared = LaneShared {
+            address,
+            waker: Waker::new(poll.registry(), WAKER)?,
+            stopped: AtomicBool::new(false),
+            state: Mutex::new(state),
+            connects: AtomicU64::new(0),
+            frames_acknowledged: AtomicU64::new(0),
+            lines_acknowledged: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
+        };
+        Ok((shared, poll))
+    }
+
+    pub(super) fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the thread of a store could not be woken");
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Bytes are known elsewhere, and 0 here.
+    pub(super) fn status(&self) -> StoreStatus {
+        let state = lock(&self.state);
+        StoreStatus {
+            address: self.address.clone(),
+            store: state.store,
+            link: state.link.clone(),
+            since: state.since,
+            health: state.health,
+            connects: self.connects.load(Relaxed),
+            frames_acknowledged: self.frames_acknowledged.load(Relaxed),
+            lines_acknowledged: self.lines_acknowledged.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            bytes_in_memory: 0,
+            bytes_spooled: 0,
+        }
+    }
+}
+
+/// A frame with the number that it has at the store.
+struct Item {
+    frame: Frame,
+    from: From,
+}
+
+enum From {
+    Memory(OnDurable),
+    /// A file of the spool.
+    File(u64),
+}
+
+impl Item {
+    fn number(&self) -> u64 {
+        self.frame.header().sequence
+    }
+
+    fn bytes(&self) -> usize {
+        self.frame.bytes().len()
+    }
+}
+
+/// The thread's own.
+pub(super) struct Lane {
+    shared: Arc<Shared>,
+    place: usize,
+    poll: Poll,
+    /// Frames from memory that were sent to this store and not acknowledged, while no connection is open and the spool did
+    /// not take them. Their bytes are counted in the queue.
+    unsettled: VecDeque<Item>,
+    unsettled_of: Option<u32>,
+}
+
+impl Lane {
+    pub(super) fn new(shared: Arc<Shared>, place: usize, poll: Poll) -> Lane {
+        Lane { shared, place, poll, unsettled: VecDeque::new(), unsettled_of: None }
+    }
+
+    fn out(&self) -> &LaneShared {
+        &self.shared.lanes[self.place]
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.out().stopped.load(Relaxed)
+    }
+
+    /// Until it is stopped.
+    pub(super) fn run(mut self) {
+        let mut pause = PAUSE_FIRST;
+        while !self.is_stopped() {
+            let mut was_open = false;
+            match self.connect() {
+                Ok(stream) => {
+                    let error = self.converse(stream, &mut was_open);
+                    self.note_away(error);
+                }
+                Err(error) => self.note_away(error),
+            }
+            self.settle();
+            pause = if was_open { PAUSE_FIRST } else { (pause * 2).min(PAUSE_MAX) };
+            self.sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64()));
+        }
+        self.settle();
+        for item in std::mem::take(&mut self.unsettled) {
+            self.shared.queue().release(self.place, item.bytes());
+            if let From::Memory(on_durable) = item.from {
+                on_durable(Err(crate::deliver::DeliverError::DiskFull));
+            }
+        }
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut events = Events::with_capacity(8);
+        while !self.is_stopped() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.poll.poll(&mut events, Some(left)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn note_away(&self, error: String) {
+        if self.is_stopped() {
+            return;
+        }
+        let mut state = lock(&self.out().state);
+        let known = matches!(&state.link, Link::Away { error: before } if *before == error);
+        if !matches!(state.link, Link::Away { .. }) {
+            state.since = Instant::now();
+        }
+        state.link = Link::Away { error: error.clone() };
+        drop(state);
+        if !known {
+            let (address, dir) = (&self.out().address, self.shared.config.spool_dir.display());
+            tracing::warn!(
+                "store {address} is away: {error}; lines go to other stores, or wait in {dir}; it is tried again"
+            );
+        }
+    }
+
+    fn connect(&self) -> Result<TcpStream, String> {
+        let address = &self.out().address;
+        let addresses: Vec<SocketAddr> = address
+            .to_socket_addrs()
+            .map_err(|error| format!("cannot look up the address: {error}"))?
+            .collect();
+        let mut last = "the name has no address".to_owned();
+        for address in addresses {
+            match std::net::TcpStream::connect_timeout(&address, CONNECT_MAX) {
+                Ok(stream) => {
+                    let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
+                    ready.map_err(|error| error.to_string())?;
+                    return Ok(TcpStream::from_std(stream));
+                }
+                Err(error) => last = format!("cannot connect to {address}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    /// One connection, until it ends; returns why.
+    fn converse(&mut self, stream: TcpStream, was_open: &mut bool) -> String {
+        self.out().connects.fetch_add(1, Relaxed);
+        let identity = lock(&self.shared.directory).identity();
+        let now = Instant::now();
+        let mut connection = Connection {
+            stream,
+            sender: Sender::default(),
+            out: wire::hello(&identity).to_vec(),
+            frame_left: 0,
+            resend: VecDeque::new(),
+            files: VecDeque::new(),
+            unacknowledged: HashMap::new(),
+            read: HashSet::new(),
+            store: 0,
+            heard: now,
+            said: now,
+            file_turn: false,
+        };
+        let error = match connection.run(self) {
+            Ok(()) => "the collector stops".to_owned(),
+            Err(error) => error,
+        };
+        *was_open = connection.sender.is_open();
+        self.shared.queue().set_open(self.place, false);
+        // Frames of files are read again; those from memory stay here.
+        let (store, resend) = (connection.store, connection.resend);
+        for item in connection.sender.into_unacknowledged().into_iter().chain(resend) {
+            match item.from {
+                From::File(_) => self.shared.queue().release(self.place, item.bytes()),
+                From::Memory(_) => self.unsettled.push_back(item),
+            }
+        }
+        if !self.unsettled.is_empty() && store != 0 {
+            self.unsettled_of = Some(store);
+        }
+        self.shared.notify();
+        error
+    }
+
+    /// Puts frames that wait for their store into the spool, bound to it, if there is room.
+    fn settle(&mut self) {
+        let Some(store) = self.unsettled_of.filter(|_| !self.unsettled.is_empty()) else { return };
+        let mut items: Vec<Item> = std::mem::take(&mut self.unsettled).into();
+        items.sort_by_key(Item::number);
+        let bytes: usize = items.iter().map(Item::bytes).sum();
+        let mut numbered: Vec<(u64, &mut Frame)> =
+            items.iter_mut().map(|item| (item.number(), &mut item.frame)).collect();
+        let numbers: Vec<u64> = numbered.iter().map(|(number, _)| *number).collect();
+        let mut spool = lock(&self.shared.spool);
+        let bound = match spool.has_room(numbered.len(), bytes as u64) {
+            true => spool.bind(store, &mut numbered).map_err(|error| error.to_string()),
+            false => Err("the spool has reached its limit".to_owned()),
+        };
+        drop(spool);
+        match bound {
+            Ok(()) => {
+                self.shared.queue().release(self.place, bytes);
+                self.shared.notify();
+                for item in items {
+                    if let From::Memory(on_durable) = item.from {
+                        on_durable(Ok(()));
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{bytes} bytes sent to a store that is away stay in memory: {error}");
+                for (item, number) in items.iter_mut().zip(numbers) {
+                    item.frame.set_sequence(number);
+                }
+                self.unsettled = items.into();
+            }
+        }
+    }
+}
+
+/// One connection to the store.
+struct Connection {
+    stream: TcpStream,
+    sender: Sender<Item>,
+    /// Short messages on their way.
+    out: Vec<u8>,
+    /// Bytes of the frame sent last that are not written yet.
+    frame_left: usize,
+    /// What was sent on an earlier connection.
+    resend: VecDeque<Item>,
+    /// Files bound to the store, the first being sent.
+    files: VecDeque<BoundReader>,
+    /// Frames that were sent of each file and are not acknowledged.
+    unacknowledged: HashMap<u64, usize>,
+    /// Files that were sent to their end.
+    read: HashSet<u64>,
+    /// The store's id; 0 before it told.
+    store: u32,
+    heard: Instant,
+    said: Instant,
+    /// Whether it is the spool's turn, when there is something in memory too.
+    file_turn: bool,
+}
+
+impl Connection {
+    fn run(&mut self, lane: &mut Lane) -> Result<(), String> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = lane.poll.registry().register(&mut self.stream, STREAM, interest);
+        registered.map_err(|error| error.to_string())?;
+        let mut events = Events::with_capacity(16);
+        while !lane.is_stopped() {
+            self.write(lane)?;
+            let now = Instant::now();
+            if now - self.heard > SILENCE_MAX {
+                return Err(format!("nothing was heard for {} s", SILENCE_MAX.as_secs()));
+            }
+            if self.sender.is_open() && now - self.said >= KEEPALIVE && self.frame_left == 0 {
+                self.out.extend_from_slice(&wire::keepalive());
+                self.said = now;
+                continue;
+            }
+            let quiet = KEEPALIVE.saturating_sub(now - self.said).max(Duration::from_millis(10));
+            match lane.poll.poll(&mut events, Some(quiet)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.to_string()),
+                _ => {}
+            }
+            if events.iter().any(|event| event.token() == STREAM && event.is_readable()) {
+                self.read(lane)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes until the socket takes no more or nothing is left.
+    fn write(&mut self, lane: &mut Lane) -> Result<(), String> {
+        loop {
+            // A message does not begin within a frame.
+            let from_frame = self.frame_left > 0;
+            let bytes = match from_frame {
+                true => {
+                    let frame = self.sender.last().expect("it is being written").frame.bytes();
+                    &frame[frame.len() - self.frame_left..]
+                }
+                false if !self.out.is_empty() => &self.out[..],
+                false if self.begin_frame(lane)? => continue,
+                false => return Ok(()),
+            };
+            match self.stream.write(bytes) {
+                Ok(0) => return Err("the connection was closed".to_owned()),
+                Ok(written) => {
+                    self.said = Instant::now();
+                    match from_frame {
+                        true => self.frame_left -= written,
+                        false => drop(self.out.drain(..written)),
+                    }
+                    lane.out().bytes_sent.fetch_add(written as u64, Relaxed);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Why may stand in a refusal that has come already.
+                Err(error) => {
+                    self.read(lane)?;
+                    return Err(format!("the connection broke: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Takes up the next frame; false when there is none, or no room in the window.
+    fn begin_frame(&mut self, lane: &mut Lane) -> Result<bool, String> {
+        if !self.sender.is_open() {
+            return Ok(false);
+        }
+        let item = match self.resend.pop_front() {
+            Some(item) => Some(item),
+            None => {
+                self.file_turn = !self.file_turn;
+                match self.file_turn {
+                    true => match self.from_file(lane)? {
+                        Some(item) => Some(item),
+                        None => self.from_memory(lane)?,
+                    },
+                    false => match self.from_memory(lane)? {
+                        Some(item) => Some(item),
+                        None => self.from_file(lane)?,
+                    },
+                }
+            }
+        };
+        let Some(item) = item else { return Ok(false) };
+        self.frame_left = item.bytes();
+        if let From::File(id) = item.from {
+            *self.unacknowledged.entry(id).or_default() += 1;
+        }
+        self.sender.sent(item);
+        Ok(true)
+    }
+
+    fn from_memory(&self, lane: &Lane) -> Result<Option<Item>, String> {
+        // The number first: without one a frame must stay where it is.
+        let mut directory = lock(&lane.shared.directory);
+        let Some(waiting) = lane.shared.queue().take(lane.place) else { return Ok(None) };
+        let mut frame = waiting.frame;
+        match directory.give_numbers(self.store, 1) {
+            Ok(number) => {
+                frame.set_sequence(number);
+                Ok(Some(Item { frame, from: From::Memory(waiting.on_durable) }))
+            }
+            Err(error) => {
+                lane.shared.queue().give_back(
+                    lane.place,
+                    super::queue::Waiting { frame, ..waiting },
+                );
+                Err(error.to_string())
+            }
+        }
+    }
+
+    fn from_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
+        let shared = &lane.shared;
+        loop {
+            if !shared.queue().has_room(lane.place, record::frame::PAYLOAD_BYTES_TARGET) {
+                return Ok(None);
+            }
+            if self.files.is_empty() {
+                match self.take_file(lane)? {
+                    Some(file) => self.files.push_back(file),
+                    None => return Ok(None),
+                }
+            }
+            let file = self.files.front_mut().expect("just looked");
+            let id = file.bound.id;
+            match file.next_frame() {
+                Some(Ok(frame)) => {
+                    shared.queue().add(lane.place, frame.bytes().len());
+                    return Ok(Some(Item { frame, from: From::File(id) }));
+                }
+                Some(Err((error, lines))) => {
+                    tracing::error!("{error}; its {lines} lines are lost");
+                    shared.lines_damaged.fetch_add(lines, Relaxed);
+                }
+                None => {
+                    self.files.pop_front();
+                    self.read.insert(id);
+                    self.remove_if_done(id, lane);
+                }
+            }
+        }
+    }
+
+    /// The oldest file that belongs to no store becomes this store's. None while the disk's thread is busy with the spool:
+    /// it wakes all lanes when it is done.
+    fn take_file(&self, lane: &Lane) -> Result<Option<BoundReader>, String> {
+        let mut spool = match lane.shared.spool.try_lock() {
+            Ok(spool) => spool,
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        };
+        let Some(frames) = spool.free_frames() else { return Ok(None) };
+        let numbers = lock(&lane.shared.directory).give_numbers(self.store, frames);
+        let first = numbers.map_err(|error| error.to_string())?;
+        let taken = spool.take(self.store, first);
+        let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
+        read.map_err(|error| error.to_string())
+    }
+
+    fn remove_if_done(&mut self, id: u64, lane: &Lane) {
+        let none_left = self.unacknowledged.get(&id).is_none_or(|&count| count == 0);
+        if none_left && self.read.remove(&id) {
+            self.unacknowledged.remove(&id);
+            if let Err(error) = lock(&lane.shared.spool).remove(id) {
+                tracing::warn!("{error}; it is tried again after the next start");
+            }
+        }
+    }
+
+    /// Reads what has come.
+    fn read(&mut self, lane: &mut Lane) -> Result<(), String> {
+        let mut bytes = [0; READ_BYTES];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("the store closed the connection".to_owned()),
+                Ok(count) => {
+                    self.heard = Instant::now();
+                    let heard = self.sender.receive(&bytes[..count]);
+                    for heard in heard.map_err(|error| error.to_string())? {
+                        self.hear(heard, lane)?;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("the connection broke: {error}")),
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard<Item>, lane: &mut Lane) -> Result<(), String> {
+        match heard {
+            Heard::Welcome { store } => self.welcomed(store, lane),
+            Heard::Open { through } => self.opened(through, lane),
+            Heard::Acknowledged { items, health } => {
+                lock(&lane.out().state).health = health;
+                self.acknowledged(items, lane);
+                Ok(())
+            }
+        }
+    }
+
+    /// Knows the store: says from which number on it may send.
+    fn welcomed(&mut self, store: u32, lane: &mut Lane) -> Result<(), String> {
+        if lane.unsettled_of.is_some_and(|before| before != store) {
+            lane.settle();
+            if !lane.unsettled.is_empty() {
+                return Err(format!(
+                    "another store ({store:08x}) answers than before, and frames sent to that one find no room in the spool"
+                ));
+            }
+        }
+        for (place, other) in lane.shared.lanes.iter().enumerate() {
+            let state = lock(&other.state);
+            let same = state.store == Some(store) && matches!(state.link, Link::Connected);
+            if place != lane.place && same {
+                return Err(format!("it is the store that {} leads to as well; name it once", other.address));
+            }
+        }
+        self.store = store;
+        lock(&lane.out().state).store = Some(store);
+        let spool = lock(&lane.shared.spool);
+        let next = lock(&lane.shared.directory).next_number(store);
+        let mut first = next;
+        for bound in spool.bound_to(store) {
+            first = first.min(bound.first);
+            self.files.push_back(spool.read(&bound).map_err(|error| error.to_string())?);
+        }
+        drop(spool);
+        let unsettled = lane.unsettled.iter().map(Item::number).min();
+        let first = first.min(unsettled.unwrap_or(next));
+        self.out.extend_from_slice(&wire::start(first));
+        Ok(())
+    }
+
+    /// May send, and knows what need not be sent.
+    fn opened(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
+        let unsettled = std::mem::take(&mut lane.unsettled);
+        lane.unsettled_of = None;
+        let (there, again): (Vec<_>, Vec<_>) =
+            unsettled.into_iter().partition(|item| item.number() <= through);
+        self.resend = again.into();
+        self.acknowledged(there, lane);
+        for file in &mut self.files {
+            file.skip_through(through);
+        }
+        {
+            let mut state = lock(&lane.out().state);
+            state.link = Link::Connected;
+            state.since = Instant::now();
+            state.health = StoreHealth::Ok;
+        }
+        let (address, store) = (&lane.out().address, self.store);
+        tracing::info!("store {address} ({store:08x}) is connected");
+        lane.shared.queue().set_open(lane.place, true);
+        lane.shared.notify();
+        Ok(())
+    }
+
+    fn acknowledged(&mut self, items: Vec<Item>, lane: &Lane) {
+        if items.is_empty() {
+            return;
+        }
+        let bytes: usize = items.iter().map(Item::bytes).sum();
+        let lines: u64 = items.iter().map(|item| u64::from(item.frame.header().lines)).sum();
+        lane.out().frames_acknowledged.fetch_add(items.len() as u64, Relaxed);
+        lane.out().lines_acknowledged.fetch_add(lines, Relaxed);
+        for item in items {
+            match item.from {
+                From::Memory(on_durable) => on_durable(Ok(())),
+                From::File(id) => {
+                    *self.unacknowledged.get_mut(&id).expect("it was sent") -= 1;
+                    self.remove_if_done(id, lane);
+                }
+            }
+        }
+        lane.shared.queue().release(lane.place, bytes);
+        lane.shared.notify();
+    }
+}

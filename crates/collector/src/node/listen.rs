@@ -1,0 +1,510 @@
+//! The listener of a store: takes frames of collectors and hands each to the store once.
+//!
+//! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a store that is behind, or
+//! whose disk is full, stops the reading of frames, while connections are kept up and told why.
+//!
+//! Invariant: a frame is acknowledged when the store said that it is durable, never before.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use record::{Frame, Numbers};
+
+use super::forward::lock;
+use super::lane::{KEEPALIVE, SILENCE_MAX};
+use super::session::{Brought, Ledger, Session};
+use super::status::CollectorStatus;
+use super::wire::{self, NodeIdentity, StoreHealth, ToCollector};
+use crate::accounting::{Accounting, DropReason, SourceKind};
+use crate::deliver::{DeliverError, OnDurable};
+use crate::source::{LogLimit, SourceError};
+
+/// Connections open at once. Beyond, a new one is closed at once, and counted.
+const CONNECTIONS_MAX: usize = 256;
+/// Bytes of frames that wait for the store. Beyond, no more are read.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Bytes read from one connection before the next one's turn.
+const TURN_BYTES: usize = 8 << 20;
+/// A connection must have said who it is after so long.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+/// How often connections are looked at when nothing happens.
+const TICK: Duration = Duration::from_secs(1);
+
+const WAKER: Token = Token(0);
+const LISTENER: Token = Token(1);
+/// Connections follow.
+const FIRST: usize = 2;
+
+/// Keeps frames of collectors, each once.
+pub trait NodeStore: Send + Sync {
+    /// The store's node id.
+    fn id(&self) -> u32;
+    /// Takes a collector up; gives the numbers that are there, those before `first` included. An error is told to it.
+    fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
+    /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
+    /// Whether it takes lines at present.
+    fn refusal(&self) -> Option<DeliverError>;
+}
+
+/// Listens for collectors. Dropping it closes their connections, and returns when what was read is with the store.
+pub struct NodeListener {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    store: Arc<dyn NodeStore>,
+    accounting: Arc<Accounting>,
+    waker: Waker,
+    /// Frames became durable, or there is room again; the waker was told.
+    woken: AtomicBool,
+    stopped: AtomicBool,
+    ledger: Mutex<Ledger>,
+    waiting: Mutex<WaitingFrames>,
+    changed: Condvar,
+    collectors: Mutex<BTreeMap<u32, CollectorStatus>>,
+}
+
+#[derive(Default)]
+struct WaitingFrames {
+    frames: VecDeque<Frame>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl NodeListener {
+    /// Begins to listen.
+    pub fn start(
+        address: SocketAddr,
+        store: Arc<dyn NodeStore>,
+        accounting: Arc<Accounting>,
+    ) -> Result<NodeListener, SourceError> {
+        let failed = |error| SourceError::new("frames of collectors", "--node-listen", address, error);
+        let mut listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let poll = Poll::new().map_err(failed)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            store,
+            accounting,
+            waker,
+            woken: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            ledger: Mutex::default(),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            collectors: Mutex::default(),
+        });
+        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)
+        };
+        let (keeping, serving) = (Arc::clone(&shared), Arc::clone(&shared));
+        let keep = thread("nodes-keep", Box::new(move || keeping.keep_frames()))?;
+        let serve = thread(
+            "nodes",
+            Box::new(move || Server::new(serving, poll, listener).run()),
+        )?;
+        Ok(NodeListener { address, shared, threads: vec![serve, keep] })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The collectors that were here since the start, by id.
+    pub fn collectors(&self) -> Vec<CollectorStatus> {
+        lock(&self.shared.collectors).values().cloned().collect()
+    }
+}
+
+impl Drop for NodeListener {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Relaxed);
+        self.shared.wake();
+        let mut threads = std::mem::take(&mut self.threads).into_iter();
+        let joined = threads.next().is_none_or(|serve| serve.join().is_ok());
+        lock(&self.shared.waiting).closed = true;
+        self.shared.changed.notify_all();
+        let joined = threads.all(|keep| keep.join().is_ok()) && joined;
+        assert!(joined || std::thread::panicking(), "a thread for collectors panicked");
+    }
+}
+
+impl Shared {
+    fn wake(&self) {
+        if !self.woken.swap(true, Relaxed)
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "the thread for collectors could not be woken");
+        }
+    }
+
+    /// The thread that waits for the store.
+    fn keep_frames(self: Arc<Self>) {
+        let mut log_limit = LogLimit::default();
+        loop {
+            let mut waiting = lock(&self.waiting);
+            let frame = loop {
+                if let Some(frame) = waiting.frames.pop_front() {
+                    break frame;
+                }
+                if waiting.closed {
+                    return;
+                }
+                let waited = self.changed.wait(waiting);
+                waiting = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+            };
+            drop(waiting);
+            let bytes = frame.bytes().len();
+            if let Err(error) = self.keep(frame)
+                && let Some(held_back) = log_limit.pass()
+            {
+                // The collector has it still.
+                tracing::warn!(%error, held_back, "a frame of a collector was not kept; it is sent again");
+            }
+            let mut waiting = lock(&self.waiting);
+            let was_full = waiting.bytes >= WAITING_BYTES_MAX;
+            waiting.bytes -= bytes;
+            if was_full && waiting.bytes < WAITING_BYTES_MAX {
+                self.wake();
+            }
+        }
+    }
+
+    fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), DeliverError> {
+        let header = *frame.header();
+        let shared = Arc::clone(self);
+        let bytes = frame.bytes().len() as u64;
+        let on_durable = move |result: Result<(), DeliverError>| {
+            let counters = shared.accounting.source(SourceKind::Node);
+            let lines = u64::from(header.lines);
+            if result.is_err() {
+                // Only at the end; it is sent again to whoever is there then.
+                counters.dropped(DropReason::ShuttingDown, lines);
+                return;
+            }
+            counters.kept(lines);
+            if let Some(status) = lock(&shared.collectors).get_mut(&header.node) {
+                status.frames += 1;
+                status.lines += lines;
+                status.bytes += bytes;
+            }
+            lock(&shared.ledger).set_durable(header.node, header.sequence);
+            shared.wake();
+        };
+        self.store.keep(frame, Box::new(on_durable))
+    }
+
+    fn health(&self) -> StoreHealth {
+        match self.store.refusal() {
+            None => StoreHealth::Ok,
+            Some(DeliverError::DiskFull) => StoreHealth::DiskFull,
+            Some(_) => StoreHealth::Failing,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        lock(&self.waiting).bytes >= WAITING_BYTES_MAX
+    }
+}
+
+/// The thread of all connections.
+struct Server {
+    shared: Arc<Shared>,
+    poll: Poll,
+    listener: TcpListener,
+    connections: BTreeMap<usize, Connection>,
+    next_token: usize,
+    log_limit: LogLimit,
+}
+
+struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    session: Session,
+    out: VecDeque<u8>,
+    begun: Instant,
+    heard: Instant,
+    said: Instant,
+    /// The socket may have more to read.
+    readable: bool,
+}
+
+impl Server {
+    fn new(shared: Arc<Shared>, poll: Poll, listener: TcpListener) -> Server {
+        Server {
+            shared,
+            poll,
+            listener,
+            connections: BTreeMap::new(),
+            next_token: FIRST,
+            log_limit: LogLimit::default(),
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.shared.stopped.load(Relaxed) {
+            let more = !self.shared.is_full() && self.connections.values().any(|c| c.readable);
+            let wait = if more { Duration::ZERO } else { TICK };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    tracing::error!(%error, "waiting for collectors failed; none are served any more");
+                    return;
+                }
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    WAKER => {}
+                    Token(token) => {
+                        if let Some(connection) = self.connections.get_mut(&token) {
+                            connection.readable |= event.is_readable();
+                        }
+                    }
+                }
+            }
+            self.shared.woken.store(false, Relaxed);
+            self.serve();
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let (mut stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    if let Some(held_back) = self.log_limit.pass() {
+                        tracing::warn!(%error, held_back, "a collector's connection could not be accepted");
+                    }
+                    return;
+                }
+            };
+            let counters = self.shared.accounting.source(SourceKind::Node);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let token = self.next_token;
+            let full = self.connections.len() >= CONNECTIONS_MAX;
+            if full || self.poll.registry().register(&mut stream, Token(token), interest).is_err() {
+                counters.connections_refused.fetch_add(1, Relaxed);
+                continue;
+            }
+            let _ = stream.set_nodelay(true);
+            counters.connections_total.fetch_add(1, Relaxed);
+            counters.connections_open.fetch_add(1, Relaxed);
+            self.next_token += 1;
+            let now = Instant::now();
+            let connection = Connection {
+                stream,
+                peer,
+                session: Session::default(),
+                out: VecDeque::new(),
+                begun: now,
+                heard: now,
+                said: now,
+                readable: true,
+            };
+            self.connections.insert(token, connection);
+        }
+    }
+
+    /// Reads what came, tells what is durable, writes, and closes what is to be closed.
+    fn serve(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let health = shared.health();
+        let mut closed = Vec::new();
+        for (&token, connection) in &mut self.connections {
+            let served = connection
+                .read(&shared)
+                .and_then(|()| connection.tell(&shared, health))
+                .and_then(|()| connection.write());
+            if let Err(end) = served {
+                closed.push((token, end));
+            }
+        }
+        for (token, end) in closed {
+            let mut connection = self.connections.remove(&token).expect("it was there");
+            connection.end(&end);
+            shared.accounting.source(SourceKind::Node).connections_open.fetch_sub(1, Relaxed);
+            let node = connection.session.node();
+            if let Some(node) = node
+                && let Some(status) = lock(&shared.collectors).get_mut(&node)
+            {
+                status.connections -= 1;
+            }
+            let peer = connection.peer;
+            match (end, node) {
+                (End::Closed, Some(node)) => {
+                    tracing::info!("collector {node:08x} at {peer} closed its connection");
+                }
+                (End::Closed, None) => {}
+                (End::Refused { text, .. }, _) => {
+                    if let Some(held_back) = self.log_limit.pass() {
+                        tracing::warn!(held_back, "connection from {peer} closed: {text}");
+                    }
+                }
+                (End::Silent | End::Broken(_), _) => {
+                    tracing::warn!("connection from {peer} is lost");
+                }
+            }
+        }
+    }
+}
+
+/// Why a connection ends.
+enum End {
+    /// By the other side, in good order.
+    Closed,
+    /// Nothing was heard.
+    Silent,
+    /// By an error of the network.
+    Broken(#[expect(dead_code, reason = "for debugging")] std::io::Error),
+    /// What came was not taken.
+    Refused { text: String, is_http: bool },
+}
+
+fn refused(text: String) -> End {
+    End::Refused { text, is_http: false }
+}
+
+impl Connection {
+    fn read(&mut self, shared: &Arc<Shared>) -> Result<(), End> {
+        let mut turn = TURN_BYTES;
+        while self.readable && turn > 0 && !shared.is_full() {
+            let wanted = self.session.reader.wanted();
+            let buffer = self.session.reader.buffer();
+            let before = buffer.len();
+            let result = (&self.stream).take(wanted as u64).read_to_end(buffer);
+            let count = buffer.len() - before;
+            turn = turn.saturating_sub(count);
+            match result {
+                Ok(_) if count < wanted => return Err(End::Closed),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(error) => return Err(End::Broken(error)),
+            }
+            if count > 0 {
+                self.heard = Instant::now();
+                self.take(shared)?;
+            }
+        }
+        if shared.is_full() {
+            // Nobody listens to it at present.
+            self.heard = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, shared: &Arc<Shared>) -> Result<(), End> {
+        let is_http = self.session.node().is_none()
+            && wire::is_http_request(self.session.reader.buffer());
+        let brought = self.session.take();
+        match brought.map_err(|error| End::Refused { text: error.to_string(), is_http })? {
+            None | Some(Brought::Keepalive) => {}
+            Some(Brought::Hello) => self.out.extend(self.session.welcome(shared.store.id())),
+            Some(Brought::Start { identity, first }) => self.admit(identity, first, shared)?,
+            Some(Brought::Frame(frame)) => self.hand_over(*frame, shared),
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, identity: NodeIdentity, first: u64, shared: &Shared) -> Result<(), End> {
+        let node = identity.node;
+        let held = shared.store.admit(&identity, first).map_err(refused)?;
+        let mut ledger = lock(&shared.ledger);
+        ledger.add_held(node, &held);
+        self.out.extend(self.session.admitted(first, &ledger));
+        drop(ledger);
+        let mut collectors = lock(&shared.collectors);
+        let status = collectors.entry(node).or_insert_with(|| CollectorStatus {
+            node,
+            address: self.peer,
+            connections: 0,
+            frames: 0,
+            lines: 0,
+            bytes: 0,
+            duplicates: 0,
+            heard: self.heard,
+        });
+        status.address = self.peer;
+        status.connections += 1;
+        tracing::info!("collector {node:08x} at {} is connected", self.peer);
+        Ok(())
+    }
+
+    fn hand_over(&mut self, frame: Frame, shared: &Shared) {
+        let header = frame.header();
+        let is_new = lock(&shared.ledger).take(header.node, header.sequence);
+        if let Some(status) = lock(&shared.collectors).get_mut(&header.node) {
+            status.heard = self.heard;
+            status.duplicates += u64::from(!is_new);
+        }
+        if !is_new {
+            return;
+        }
+        let separators = u64::from(header.lines);
+        let bytes = u64::from(header.payload_bytes).saturating_sub(separators);
+        shared.accounting.source(SourceKind::Node).received(separators, bytes);
+        let mut waiting = lock(&shared.waiting);
+        waiting.bytes += frame.bytes().len();
+        waiting.frames.push_back(frame);
+        drop(waiting);
+        shared.changed.notify_one();
+    }
+
+    /// Tells what is durable, or that the store is there.
+    fn tell(&mut self, shared: &Shared, health: StoreHealth) -> Result<(), End> {
+        let now = Instant::now();
+        let greeted = self.session.node().is_some();
+        if (!greeted && now - self.begun > GREETING_MAX) || now - self.heard > SILENCE_MAX {
+            return Err(End::Silent);
+        }
+        let due = now - self.said >= KEEPALIVE;
+        if let Some(ack) = self.session.ack(&lock(&shared.ledger), health, due) {
+            self.out.extend(ack);
+            self.said = now;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), End> {
+        while !self.out.is_empty() {
+            let (bytes, _) = self.out.as_slices();
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(End::Closed),
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(End::Broken(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says why, if it is a refusal, as far as the socket takes it.
+    fn end(&mut self, end: &End) {
+        if let End::Refused { text, is_http } = end {
+            let message = match is_http {
+                true => format!(
+                    "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n{text}\n"
+                )
+                .into_bytes(),
+                false => ToCollector::Refusal { text: text.clone() }.encode(),
+            };
+            self.out.extend(message);
+            let _ = self.write();
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Delivery between processes: collectors that keep nothing but what waits, and stores that keep lines.
+//!
+//! ```text
+//! sources → Forwarder ┬ lane → TCP → NodeListener → NodeStore      one of several stores
+//!                     ├ lane → TCP → …
+//!                     └ spool: frames on disk while no store takes them
+//! ```
+//!
+//! - [`wire`]: the protocol (`docs/format/node-protocol.md`). [`sender`] and [`session`] are its two sides without input
+//!   and output, so that a test can cut, delay and repeat as it likes.
+//! - [`Forwarder`]: a [`Deliver`](crate::Deliver), the collector's side. [`spool`] and [`directory`] are what it keeps on
+//!   disk.
+//! - [`NodeListener`]: the store's side, over a [`NodeStore`].
+//!
+//! Each frame gets a number for the store it is sent to, and keeps it however often it is sent. The store keeps a number
+//! once, and says when it is durable. So: what a store acknowledged it has, once; what it did not acknowledge is sent to it
+//! again; what was never sent to it may go to another.
+//!
+//! Left out: encryption and proof of identity. The protocol is for a trusted network, or a tunnel.
+
+pub mod directory;
+pub mod sender;
+pub mod session;
+pub mod spool;
+pub mod wire;
+
+mod forward;
+mod lane;
+mod listen;
+mod queue;
+mod status;
+
+pub use forward::{ForwardConfig, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
+pub use listen::{NodeListener, NodeStore};
+pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
+pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};

@@ -1,0 +1,269 @@
+//! Where a frame goes that was just built: to a store with room, in turn; else it waits in memory.
+//!
+//! ```text
+//! deliver → lane of a store (its window: frames that wait and frames not acknowledged)
+//!         → waiting, taken by the first lane with room, or by the spool after some time
+//!         → nowhere: whoever brings it waits
+//! ```
+//!
+//! Invariant: bytes of a lane and of what waits stay within their limits, but for one frame each.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use record::Frame;
+
+use crate::deliver::OnDurable;
+
+/// A frame that no store has.
+pub(super) struct Waiting {
+    pub(super) frame: Frame,
+    pub(super) on_durable: OnDurable,
+    pub(super) since: Instant,
+}
+
+impl Waiting {
+    pub(super) fn bytes(&self) -> usize {
+        self.frame.bytes().len()
+    }
+}
+
+/// Frames on their way to one store.
+#[derive(Default)]
+struct Lane {
+    open: bool,
+    ready: VecDeque<Waiting>,
+    /// Bytes of `ready` and of what is sent and not acknowledged.
+    bytes: usize,
+}
+
+/// Frames on their way to all stores.
+pub(super) struct Queue {
+    lanes: Vec<Lane>,
+    /// The lane whose turn it is.
+    turn: usize,
+    waiting: VecDeque<Waiting>,
+    /// Of `waiting`, and of what the spool is writing.
+    waiting_bytes: usize,
+    window_bytes: usize,
+    waiting_bytes_max: usize,
+    /// Everything goes through the spool.
+    spool_always: bool,
+    /// Nobody waits for room any more.
+    pub(super) closing: bool,
+    /// Lanes and spool end.
+    pub(super) closed: bool,
+}
+
+/// What became of a frame.
+pub(super) enum Placed {
+    /// It is in this lane.
+    Lane(usize),
+    /// It waits.
+    Waiting,
+    /// There is no room.
+    Full(Waiting),
+}
+
+impl Queue {
+    pub(super) fn new(
+        lanes: usize,
+        window_bytes: usize,
+        waiting_bytes_max: usize,
+        spool_always: bool,
+    ) -> Self {
+        Queue {
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            turn: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            window_bytes,
+            waiting_bytes_max,
+            spool_always,
+            closing: false,
+            closed: false,
+        }
+    }
+
+    /// Finds a place for a frame.
+    pub(super) fn push(&mut self, waiting: Waiting) -> Placed {
+        if !self.spool_always
+            && let Some(lane) = self.lane_with_room(waiting.bytes())
+        {
+            self.turn = (lane + 1) % self.lanes.len();
+            self.lanes[lane].bytes += waiting.bytes();
+            self.lanes[lane].ready.push_back(waiting);
+            return Placed::Lane(lane);
+        }
+        let bytes = waiting.bytes();
+        if self.waiting_bytes > 0 && self.waiting_bytes + bytes > self.waiting_bytes_max {
+            return Placed::Full(waiting);
+        }
+        self.waiting_bytes += bytes;
+        self.waiting.push_back(waiting);
+        Placed::Waiting
+    }
+
+    fn lane_with_room(&self, bytes: usize) -> Option<usize> {
+        let count = self.lanes.len();
+        let turns = (0..count).map(|step| (self.turn + step) % count);
+        turns.into_iter().find(|&lane| self.lanes[lane].open && self.has_room(lane, bytes))
+    }
+
+    /// Whether a lane takes so many bytes more.
+    pub(super) fn has_room(&self, lane: usize, bytes: usize) -> bool {
+        let used = self.lanes[lane].bytes;
+        used == 0 || used + bytes <= self.window_bytes
+    }
+
+    /// The next frame for a lane: its own, or one that waits.
+    pub(super) fn take(&mut self, lane: usize) -> Option<Waiting> {
+        if let Some(ready) = self.lanes[lane].ready.pop_front() {
+            return Some(ready);
+        }
+        if self.spool_always {
+            return None;
+        }
+        let bytes = self.waiting.front()?.bytes();
+        if !self.has_room(lane, bytes) {
+            return None;
+        }
+        self.waiting_bytes -= bytes;
+        self.lanes[lane].bytes += bytes;
+        self.waiting.pop_front()
+    }
+
+    /// Takes a frame back from a lane that could not send it.
+    pub(super) fn give_back(&mut self, lane: usize, waiting: Waiting) {
+        self.lanes[lane].ready.push_front(waiting);
+    }
+
+    /// Counts bytes of frames from the spool that a lane sends.
+    pub(super) fn add(&mut self, lane: usize, bytes: usize) {
+        self.lanes[lane].bytes += bytes;
+    }
+
+    /// Gives back the room of frames that left a lane.
+    pub(super) fn release(&mut self, lane: usize, bytes: usize) {
+        self.lanes[lane].bytes -= bytes;
+    }
+
+    /// A lane is connected, or not any more: then its frames that were not sent wait again, before all others.
+    pub(super) fn set_open(&mut self, lane: usize, open: bool) {
+        self.lanes[lane].open = open;
+        if !open {
+            while let Some(ready) = self.lanes[lane].ready.pop_back() {
+                self.lanes[lane].bytes -= ready.bytes();
+                self.waiting_bytes += ready.bytes();
+                self.waiting.push_front(ready);
+            }
+        }
+    }
+
+    /// Whether any store is connected.
+    pub(super) fn any_open(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.open)
+    }
+
+    /// When the first frame that waits came.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting.front().map(|waiting| waiting.since)
+    }
+
+    /// Takes the first frames that wait, up to `bytes` and at least one, for the spool. Their room is given back by
+    /// [`spooled`](Self::spooled).
+    pub(super) fn take_for_spool(&mut self, bytes: usize) -> Vec<Waiting> {
+        let mut sum = 0;
+        let fits = |waiting: &&Waiting| {
+            sum += waiting.bytes();
+            sum <= bytes || sum == waiting.bytes()
+        };
+        let count = self.waiting.iter().take_while(fits).count();
+        self.waiting.drain(..count).collect()
+    }
+
+    /// Frames are in the spool, or given up.
+    pub(super) fn spooled(&mut self, bytes: usize) {
+        self.waiting_bytes -= bytes;
+    }
+
+    /// Frames could not be spooled: they wait on.
+    pub(super) fn put_back(&mut self, frames: Vec<Waiting>) {
+        for waiting in frames.into_iter().rev() {
+            self.waiting.push_front(waiting);
+        }
+    }
+
+    /// Bytes that wait for a store or the spool.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Bytes of a lane.
+    pub(super) fn lane_bytes(&self, lane: usize) -> usize {
+        self.lanes[lane].bytes
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting_bytes == 0 && self.lanes.iter().all(|lane| lane.bytes == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Format, FrameBuilder, Origin, Transport};
+
+    use super::*;
+
+    fn waiting(bytes: usize) -> Waiting {
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+        // Header, run and origin take 120 bytes.
+        builder.push_line(&origin, 1, &vec![b'x'; bytes - 121], false);
+        let frame = builder.finish(1, 1).unwrap();
+        assert_eq!(frame.bytes().len(), bytes);
+        Waiting { frame, on_durable: Box::new(|_| {}), since: Instant::now() }
+    }
+
+    fn push(queue: &mut Queue) -> Option<usize> {
+        match queue.push(waiting(200)) {
+            Placed::Lane(lane) => Some(lane),
+            Placed::Waiting => None,
+            Placed::Full(_) => panic!("full"),
+        }
+    }
+
+    #[test]
+    fn stores_take_turns_and_those_away_or_full_are_left_out() {
+        let mut queue = Queue::new(3, 600, 600, false);
+        assert_eq!(push(&mut queue), None, "all are away");
+        (0..3).for_each(|lane| queue.set_open(lane, true));
+        assert_eq!(queue.take(1).unwrap().bytes(), 200, "what waits goes to who has room");
+        assert_eq!((queue.waiting_bytes(), queue.lane_bytes(1)), (0, 200));
+        let lanes: Vec<_> = (0..5).filter_map(|_| push(&mut queue)).collect();
+        assert_eq!(lanes, [0, 1, 2, 0, 1]);
+        queue.set_open(0, false);
+        assert_eq!((queue.waiting_bytes(), queue.lane_bytes(0)), (400, 0), "not sent: they wait");
+        assert_eq!([push(&mut queue), push(&mut queue)], [Some(2), Some(2)]);
+        assert_eq!(push(&mut queue), None);
+        assert!(matches!(queue.push(waiting(200)), Placed::Full(_)), "600 bytes wait");
+        assert!(queue.take(2).is_some());
+        queue.release(2, 200);
+        assert_eq!(push(&mut queue), Some(2));
+    }
+
+    #[test]
+    fn what_the_spool_takes_counts_until_it_is_written() {
+        let mut queue = Queue::new(1, 600, 600, true);
+        queue.set_open(0, true);
+        (0..3).for_each(|_| assert_eq!(push(&mut queue), None, "always by the spool"));
+        assert!(queue.take(0).is_none());
+        let frames = queue.take_for_spool(500);
+        assert_eq!((frames.len(), queue.waiting_bytes()), (2, 600));
+        queue.put_back(frames);
+        assert_eq!(queue.take_for_spool(1).len(), 1, "at least one");
+        queue.spooled(200);
+        assert_eq!((queue.waiting_bytes(), queue.is_idle()), (400, false));
+    }
+}

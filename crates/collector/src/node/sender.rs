@@ -1,0 +1,162 @@
+//! The collector's side of one connection, without input and output: bytes in, what happened out.
+//!
+//! Invariants: an item is given back exactly once, when its frame is acknowledged, or by [`Sender::into_unacknowledged`]
+//! when the connection ended; items are acknowledged in the order in which they were sent.
+
+use std::collections::VecDeque;
+
+use super::wire::{CollectorReader, StoreHealth, ToCollector, WireError};
+
+/// What became of the connection by bytes that came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard<T> {
+    /// The store named itself: the start is to be sent.
+    Welcome {
+        /// Its node id.
+        store: u32,
+    },
+    /// Frames may be sent, and those through this number need not be.
+    Open {
+        /// The last that is there without a gap from the start's number on.
+        through: u64,
+    },
+    /// Frames are durable.
+    Acknowledged {
+        /// Theirs, in the order of sending.
+        items: Vec<T>,
+        /// Whether the store takes more.
+        health: StoreHealth,
+    },
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SenderError {
+    /// The bytes make no sense.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The store does not want it.
+    #[error("the store refuses: {0}")]
+    Refused(String),
+}
+
+/// How far the greeting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Hello,
+    Welcomed,
+    Open,
+}
+
+/// One connection to a store. `T` is what is to be kept of a frame until it is acknowledged.
+#[derive(Debug)]
+pub struct Sender<T> {
+    reader: CollectorReader,
+    state: State,
+    sent: VecDeque<T>,
+    acknowledged: u64,
+}
+
+impl<T> Default for Sender<T> {
+    fn default() -> Self {
+        let reader = CollectorReader::default();
+        Sender { reader, state: State::Hello, sent: VecDeque::new(), acknowledged: 0 }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Whether frames may be sent.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Notes that a frame is sent, or begun to be.
+    pub fn sent(&mut self, item: T) {
+        assert!(self.is_open(), "frames are sent when the store has said what it has");
+        self.sent.push_back(item);
+    }
+
+    /// The item sent last, if it is not acknowledged.
+    pub fn last(&self) -> Option<&T> {
+        self.sent.back()
+    }
+
+    /// How many wait for their acknowledgement.
+    pub fn unacknowledged(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Takes bytes from the store.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Heard<T>>, SenderError> {
+        self.reader.push(bytes);
+        let mut heard = Vec::new();
+        while let Some(message) = self.reader.take()? {
+            heard.push(match (message, self.state) {
+                (ToCollector::Refusal { text }, _) => return Err(SenderError::Refused(text)),
+                (ToCollector::Welcome { store }, State::Hello) => {
+                    self.state = State::Welcomed;
+                    Heard::Welcome { store }
+                }
+                (ToCollector::Held { through }, State::Welcomed) => {
+                    self.state = State::Open;
+                    Heard::Open { through }
+                }
+                (ToCollector::Ack { frames, health }, State::Open) => {
+                    let more = frames.checked_sub(self.acknowledged);
+                    let more = more.filter(|&more| more <= self.sent.len() as u64);
+                    let Some(more) = more else {
+                        return Err(WireError::Order("frames are acknowledged that were not sent").into());
+                    };
+                    self.acknowledged = frames;
+                    let items = self.sent.drain(..more as usize).collect();
+                    Heard::Acknowledged { items, health }
+                }
+                _ => return Err(WireError::Order("a message came out of turn").into()),
+            });
+        }
+        Ok(heard)
+    }
+
+    /// What was not acknowledged, in the order of sending, when the connection has ended.
+    pub fn into_unacknowledged(self) -> VecDeque<T> {
+        self.sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(frames: u64) -> Vec<u8> {
+        ToCollector::Ack { frames, health: StoreHealth::Ok }.encode()
+    }
+
+    #[test]
+    fn only_what_was_sent_is_acknowledged_once() {
+        let mut sender = Sender::default();
+        let greeting = [ToCollector::Welcome { store: 4 }, ToCollector::Held { through: 2 }];
+        let bytes: Vec<u8> = greeting.iter().flat_map(ToCollector::encode).collect();
+        let heard = sender.receive(&bytes).unwrap();
+        assert_eq!(heard, [Heard::Welcome { store: 4 }, Heard::Open { through: 2 }]);
+        (1..=3).for_each(|item| sender.sent(item));
+        let health = StoreHealth::Ok;
+        let heard = sender.receive(&[ack(2), ack(2)].concat()).unwrap();
+        let first = Heard::Acknowledged { items: vec![1, 2], health };
+        assert_eq!(heard, [first, Heard::Acknowledged { items: vec![], health }]);
+        assert!(sender.receive(&ack(4)).is_err(), "more than was sent");
+        assert!(sender.receive(&ack(1)).is_err(), "fewer than before");
+        assert_eq!(sender.into_unacknowledged(), [3]);
+    }
+
+    #[test]
+    fn messages_out_of_turn_end_it() {
+        let check = |message: ToCollector, expected: &str| {
+            let mut sender = Sender::<()>::default();
+            let error = sender.receive(&message.encode()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(ToCollector::Held { through: 1 }, "out of turn");
+        check(ToCollector::Ack { frames: 0, health: StoreHealth::Ok }, "out of turn");
+        check(ToCollector::Refusal { text: "no place".into() }, "the store refuses: no place");
+    }
+}

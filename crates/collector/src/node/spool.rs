@@ -1,0 +1,448 @@
+//! Frames that wait on the disk of a collector: files in the format of hot segments (`docs/format/hot-segment.md`).
+//!
+//! | name | holds |
+//! |---|---|
+//! | `<id>.hot` | frames that were sent to no store; their sequence is their place in the file |
+//! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them: their number there is `first` plus their sequence |
+//! | `<id>.part` | a file that was not finished; removed |
+//!
+//! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames go to no other store,
+//! because nobody could tell which of them the first one has.
+//!
+//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash; files together stay
+//! within the limit. Left out: frames in memory, and what becomes of frames when there is no room.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::{Access, Disk, DiskFile};
+use record::Frame;
+use segment::{
+    FrameEntry, HEADER_BYTES, HotWriter, Origin, SegmentError, SegmentHeader, index_bytes,
+    read_frame, read_segment, write_index,
+};
+
+/// A file is closed at this size: what is bound to a store at once.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// A file of frames that are bound to a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Names it in the spool.
+    pub id: u64,
+    /// Node id of the store.
+    pub store: u32,
+    /// Number of the frame whose sequence is 0.
+    pub first: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    bytes: u64,
+    lines: u64,
+}
+
+/// A closed file that is not bound.
+struct Free {
+    size: Size,
+    frames: u64,
+}
+
+/// The file being written.
+struct Active {
+    id: u64,
+    file: HotWriter,
+    entries: Vec<FrameEntry>,
+}
+
+/// Frames on disk.
+pub struct Spool {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    node: u32,
+    bytes_max: u64,
+    active: Option<Active>,
+    free: BTreeMap<u64, Free>,
+    bound: BTreeMap<u64, (Bound, Size)>,
+    id_next: u64,
+}
+
+/// The frames of a bound file, read one after another.
+pub struct BoundReader {
+    /// Which file.
+    pub bound: Bound,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    entries: VecDeque<FrameEntry>,
+}
+
+impl Spool {
+    /// Opens a directory that is there and locked, and brings it in order after a crash. The second value says what could
+    /// not be read.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        node: u32,
+        bytes_max: u64,
+    ) -> Result<(Spool, Vec<String>), SegmentError> {
+        let mut spool = Spool {
+            disk,
+            dir: dir.to_owned(),
+            node,
+            bytes_max,
+            active: None,
+            free: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            id_next: 1,
+        };
+        let mut warnings = Vec::new();
+        let names = spool.disk.list(dir).map_err(SegmentError::io(dir, "list"))?;
+        for name in names {
+            let Some(kind) = parse_name(&name) else { continue };
+            spool.id_next = spool.id_next.max(kind.id() + 1);
+            spool.adopt(&name, kind, &mut warnings)?;
+        }
+        Ok((spool, warnings))
+    }
+
+    fn adopt(
+        &mut self,
+        name: &str,
+        kind: Name,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), SegmentError> {
+        let path = self.dir.join(name);
+        let id = kind.id();
+        if matches!(kind, Name::Part(_)) {
+            return self.remove_file(&path);
+        }
+        let contents = read_segment(&*self.disk, &path, id, None)?;
+        if let Origin::Scan(scan) = &contents.origin {
+            warnings.extend(scan.damages.iter().map(ToString::to_string));
+        }
+        if contents.frames.is_empty() {
+            return self.remove_file(&path);
+        }
+        let mut bytes = contents.file_bytes;
+        if matches!(contents.origin, Origin::Scan(_)) {
+            let file = HotWriter::resume(&*self.disk, &path, id, contents.data_end)?;
+            bytes = file.roll(&contents.frames)?;
+        }
+        let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
+        let size = Size { bytes, lines };
+        match kind {
+            Name::Bound(bound) => drop(self.bound.insert(id, (bound, size))),
+            _ => {
+                let frames = contents.frames.iter().map(|entry| entry.sequence + 1).max();
+                let frames = frames.expect("it has frames");
+                self.free.insert(id, Free { size, frames });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes frames durable that were sent to no store. After an error none of them is here.
+    pub fn append(&mut self, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
+        let bytes: u64 = frames.iter().map(|frame| frame.bytes().len() as u64).sum();
+        if self.active.as_ref().is_some_and(|a| a.file.end() + bytes > FILE_BYTES) {
+            self.roll()?;
+        }
+        let mut active = match self.active.take() {
+            Some(active) => active,
+            None => {
+                let id = self.take_id();
+                let path = self.dir.join(format!("{id}.hot"));
+                let file = HotWriter::create(&*self.disk, &path, &self.header(id))?;
+                Active { id, file, entries: Vec::new() }
+            }
+        };
+        match write(&mut active, frames) {
+            Ok(()) => {
+                self.active = Some(active);
+                Ok(())
+            }
+            Err(error) => {
+                // Nothing of these frames may be found later: they go elsewhere.
+                let taken_back = active.file.rollback().is_ok();
+                if active.entries.is_empty() {
+                    let path = active.file.path().to_owned();
+                    drop(active);
+                    self.remove_file(&path)?;
+                    self.sync_dir()?;
+                } else if taken_back {
+                    self.active = Some(active);
+                } else {
+                    self.close_broken(active)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes a file whose last write failed behind what is durable.
+    fn close_broken(&mut self, active: Active) -> Result<(), SegmentError> {
+        let Active { id, file, entries } = active;
+        let (path, end) = (file.path().to_owned(), file.durable_end());
+        drop(file);
+        let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
+        let frames = entries.len() as u64;
+        self.free.insert(id, Free { size: Size { bytes: end, lines }, frames });
+        write_index(&*self.disk, &path, id, end, &entries).map(|_| ())
+    }
+
+    /// Makes frames durable that may have been sent to a store, with their numbers there, in order.
+    pub fn bind(
+        &mut self,
+        store: u32,
+        frames: &mut [(u64, &mut Frame)],
+    ) -> Result<(), SegmentError> {
+        let Some((first, _)) = frames.first() else { return Ok(()) };
+        let bound = Bound { id: self.take_id(), store, first: *first };
+        let part = self.dir.join(format!("{}.part", bound.id));
+        let result = self.write_bound(&bound, &part, frames);
+        if result.is_err() {
+            let _ = self.disk.remove(&part);
+        }
+        let size = result?;
+        self.bound.insert(bound.id, (bound, size));
+        Ok(())
+    }
+
+    fn write_bound(
+        &self,
+        bound: &Bound,
+        part: &Path,
+        frames: &mut [(u64, &mut Frame)],
+    ) -> Result<Size, SegmentError> {
+        let file = HotWriter::create(&*self.disk, part, &self.header(bound.id))?;
+        let mut active = Active { id: bound.id, file, entries: Vec::new() };
+        for (number, frame) in frames {
+            frame.set_sequence(*number - bound.first);
+            let offset = active.file.append(frame.bytes())?;
+            active.entries.push(FrameEntry::new(offset, frame.header()));
+        }
+        active.file.commit()?;
+        let bytes = active.file.roll(&active.entries)?;
+        self.rename(part, &self.path(bound))?;
+        let lines = active.entries.iter().map(|entry| u64::from(entry.lines)).sum();
+        Ok(Size { bytes, lines })
+    }
+
+    /// Numbers that the oldest file which is not bound needs; none when there is no such file.
+    pub fn free_frames(&self) -> Option<u64> {
+        let closed = self.free.values().next().map(|free| free.frames);
+        closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64))
+    }
+
+    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on.
+    pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
+        if self.free.is_empty() {
+            self.roll()?;
+        }
+        let Some((&id, _)) = self.free.first_key_value() else { return Ok(None) };
+        let bound = Bound { id, store, first };
+        self.rename(&self.dir.join(format!("{id}.hot")), &self.path(&bound))?;
+        let free = self.free.remove(&id).expect("it is there");
+        self.bound.insert(id, (bound.clone(), free.size));
+        Ok(Some(bound))
+    }
+
+    /// Files bound to a store, the oldest numbers first.
+    pub fn bound_to(&self, store: u32) -> Vec<Bound> {
+        let mine = self.bound.values().map(|(bound, _)| bound).filter(|b| b.store == store);
+        let mut files: Vec<Bound> = mine.cloned().collect();
+        files.sort_by_key(|bound| bound.first);
+        files
+    }
+
+    /// Stores that files are bound to, with the bytes of these.
+    pub fn bytes_by_store(&self) -> BTreeMap<u32, u64> {
+        let mut stores = BTreeMap::new();
+        for (bound, size) in self.bound.values() {
+            *stores.entry(bound.store).or_default() += size.bytes;
+        }
+        stores
+    }
+
+    /// Lets the frames bound to a store go to any: that store will not come back. Frames that it has might be kept twice.
+    pub fn unbind(&mut self, store: u32) -> Result<(), SegmentError> {
+        for bound in self.bound_to(store) {
+            self.rename(&self.path(&bound), &self.dir.join(format!("{}.hot", bound.id)))?;
+            let (_, size) = self.bound.remove(&bound.id).expect("it is bound");
+            let path = self.dir.join(format!("{}.hot", bound.id));
+            let contents = read_segment(&*self.disk, &path, bound.id, None)?;
+            let frames = contents.frames.iter().map(|entry| entry.sequence + 1).max();
+            self.free.insert(bound.id, Free { size, frames: frames.unwrap_or(0) });
+        }
+        Ok(())
+    }
+
+    /// The frames of a bound file.
+    pub fn read(&self, bound: &Bound) -> Result<BoundReader, SegmentError> {
+        let path = self.path(bound);
+        let entries = read_segment(&*self.disk, &path, bound.id, None)?.frames.into();
+        let file = self.disk.open(&path, Access::Read).map_err(SegmentError::io(&path, "open"))?;
+        Ok(BoundReader { bound: bound.clone(), path, file, entries })
+    }
+
+    /// Removes a bound file: all its frames are acknowledged. A crash may bring it back; its store knows its numbers.
+    pub fn remove(&mut self, id: u64) -> Result<(), SegmentError> {
+        let Some((bound, _)) = self.bound.get(&id) else { return Ok(()) };
+        self.remove_file(&self.path(bound))?;
+        self.bound.remove(&id);
+        Ok(())
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        let active = self.active.as_ref().map_or(0, |active| active.file.allocated_bytes());
+        active + self.sizes().map(|size| size.bytes).sum::<u64>()
+    }
+
+    /// Lines in all files.
+    pub fn lines(&self) -> u64 {
+        let active = self.active.iter().flat_map(|active| &active.entries);
+        active.map(|e| u64::from(e.lines)).sum::<u64>()
+            + self.sizes().map(|size| size.lines).sum::<u64>()
+    }
+
+    fn sizes(&self) -> impl Iterator<Item = Size> + '_ {
+        let free = self.free.values().map(|free| free.size);
+        free.chain(self.bound.values().map(|(_, size)| *size))
+    }
+
+    /// Whether frames of so many bytes are within the limit.
+    pub fn has_room(&self, frames: usize, bytes: u64) -> bool {
+        let more = bytes + HEADER_BYTES as u64 + index_bytes(frames);
+        self.bytes() + more <= self.bytes_max
+    }
+
+    /// Closes the file being written.
+    pub fn roll(&mut self) -> Result<(), SegmentError> {
+        let Some(active) = self.active.take() else { return Ok(()) };
+        let Active { id, file, entries } = active;
+        let path = file.path().to_owned();
+        if entries.is_empty() {
+            drop(file);
+            return self.remove_file(&path);
+        }
+        let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
+        let data_end = file.durable_end();
+        // Without its index it is read by a scan.
+        let bytes = file.roll(&entries).unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            data_end
+        });
+        let frames = entries.len() as u64;
+        self.free.insert(id, Free { size: Size { bytes, lines }, frames });
+        Ok(())
+    }
+
+    fn header(&self, id: u64) -> SegmentHeader {
+        SegmentHeader {
+            node: self.node,
+            segment: id,
+            created_ns: 0,
+            sequence_next: 0,
+            held: Vec::new(),
+        }
+    }
+
+    fn take_id(&mut self) -> u64 {
+        self.id_next += 1;
+        self.id_next - 1
+    }
+
+    fn path(&self, bound: &Bound) -> PathBuf {
+        self.dir.join(format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), SegmentError> {
+        self.disk.rename(from, to).map_err(SegmentError::io(from, "rename"))?;
+        self.sync_dir()
+    }
+
+    fn sync_dir(&self) -> Result<(), SegmentError> {
+        self.disk.sync_dir(&self.dir).map_err(SegmentError::io(&self.dir, "sync"))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), SegmentError> {
+        match self.disk.remove(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(SegmentError::io(path, "delete")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Appends frames and makes them durable; entries are added only then.
+fn write(active: &mut Active, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
+    let mut entries = Vec::with_capacity(frames.len());
+    for frame in frames {
+        frame.set_sequence((active.entries.len() + entries.len()) as u64);
+        let offset = active.file.append(frame.bytes())?;
+        entries.push(FrameEntry::new(offset, frame.header()));
+    }
+    active.file.commit()?;
+    active.entries.extend(entries);
+    Ok(())
+}
+
+impl BoundReader {
+    /// Leaves out the frames whose numbers are through this one.
+    pub fn skip_through(&mut self, through: u64) {
+        self.entries.retain(|entry| self.bound.first + entry.sequence > through);
+    }
+
+    /// Frames that are left.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The next frame, with its number in its header; an error for one that is damaged, with its lines, and the next call
+    /// gives the one behind it.
+    pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {
+        let entry = self.entries.pop_front()?;
+        let number = self.bound.first + entry.sequence;
+        let read = read_frame(&*self.file, &self.path, &entry);
+        Some(match read {
+            Ok(mut frame) => {
+                frame.set_sequence(number);
+                Ok(frame)
+            }
+            Err(error) => Err((error, u64::from(entry.lines))),
+        })
+    }
+}
+
+/// A name of ours.
+#[derive(Debug, PartialEq, Eq)]
+enum Name {
+    Free(u64),
+    Bound(Bound),
+    Part(u64),
+}
+
+impl Name {
+    fn id(&self) -> u64 {
+        match self {
+            Name::Free(id) | Name::Part(id) => *id,
+            Name::Bound(bound) => bound.id,
+        }
+    }
+}
+
+fn parse_name(name: &str) -> Option<Name> {
+    if let Some(id) = name.strip_suffix(".part") {
+        return Some(Name::Part(id.parse().ok()?));
+    }
+    let name = name.strip_suffix(".hot")?;
+    let Some((id, rest)) = name.split_once('-') else {
+        return Some(Name::Free(name.parse().ok()?));
+    };
+    let (store, first) = rest.split_once('-')?;
+    let store = u32::from_str_radix(store, 16).ok()?;
+    Some(Name::Bound(Bound { id: id.parse().ok()?, store, first: first.parse().ok()? }))
+}

@@ -1,0 +1,450 @@
+//! The messages between a collector and a store, byte by byte (`docs/format/node-protocol.md` draws them).
+//!
+//! ```text
+//! collector                        store
+//!   hello: who it is         →
+//!                            ←     welcome: which store it is
+//!   start: its least number  →
+//!                            ←     held: what is there already
+//!   frame, frame, …          →
+//!                            ←     ack: so many of them are durable
+//! ```
+//!
+//! Either side may end it at any time; a store says why by a refusal. All numbers are little-endian, all checksums CRC32C.
+
+use record::frame::{FRAME_MAGIC, FrameHeader, HEADER_BYTES};
+use record::{Frame, FrameError};
+
+/// Version of the protocol.
+pub const NODE_PROTOCOL_VERSION: u16 = 1;
+/// Bytes of hello and welcome.
+pub const GREETING_BYTES: usize = 64;
+/// Bytes of start, held, ack and keepalive.
+pub const NOTE_BYTES: usize = 24;
+/// The longest text of a refusal; what is longer is cut.
+const REFUSAL_TEXT_MAX: usize = 1000;
+const REFUSAL_BYTES: usize = 12;
+
+const HELLO: [u8; 4] = *b"LGNH";
+const WELCOME: [u8; 4] = *b"LGNW";
+const START: [u8; 4] = *b"LGNS";
+const HELD: [u8; 4] = *b"LGNT";
+const ACK: [u8; 4] = *b"LGNA";
+const KEEPALIVE: [u8; 4] = *b"LGNK";
+const REFUSAL: [u8; 4] = *b"LGNR";
+
+/// Who a collector is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Its id, in each of its frames; not 0.
+    pub node: u32,
+    /// Drawn together with the id: tells two collectors with the same id apart.
+    pub key: u64,
+    /// How often it was started.
+    pub starts: u64,
+    /// Drawn at each start: tells a collector from a copy of its directory.
+    pub run: u64,
+}
+
+/// Whether a store takes lines at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum StoreHealth {
+    /// It does.
+    Ok = 0,
+    /// Its disk is full; frames wait.
+    DiskFull = 1,
+    /// It cannot write for another reason; frames wait.
+    Failing = 2,
+}
+
+/// What a collector says.
+#[derive(Debug, PartialEq)]
+pub enum ToStore {
+    /// Who it is; the first message.
+    Hello(NodeIdentity),
+    /// The least number it may still send to this store; the second message.
+    Start {
+        /// That number.
+        first: u64,
+    },
+    /// A frame; its header says node and number.
+    Frame(Box<Frame>),
+    /// That it is there.
+    Keepalive,
+}
+
+/// What a store says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToCollector {
+    /// Which store it is.
+    Welcome {
+        /// Its node id.
+        store: u32,
+    },
+    /// What is there already: all numbers from the one of the start through this one; that one minus 1 if none.
+    Held {
+        /// The last.
+        through: u64,
+    },
+    /// So many frames of this connection, from its beginning, are durable.
+    Ack {
+        /// How many.
+        frames: u64,
+        /// Whether it takes more.
+        health: StoreHealth,
+    },
+    /// It ends the connection.
+    Refusal {
+        /// Why.
+        text: String,
+    },
+}
+
+/// Why bytes are not of this protocol.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum WireError {
+    /// The first bytes are those of another protocol.
+    #[error("{0}")]
+    WrongSpeaker(&'static str),
+    /// Another version.
+    #[error(
+        "the other side speaks version {0} of the node protocol, this program version {NODE_PROTOCOL_VERSION}; \
+         bring both to the same release"
+    )]
+    Version(u16),
+    /// Bytes changed on the way.
+    #[error("a message of the node protocol arrived damaged (checksum)")]
+    Checksum,
+    /// A frame that is none.
+    #[error("a frame arrived damaged: {0}")]
+    Frame(#[from] FrameError),
+    /// A message out of turn, or one that nobody sends.
+    #[error("the other side does not keep to the node protocol: {0}")]
+    Order(&'static str),
+}
+
+fn greeting(magic: [u8; 4], node: u32, numbers: [u64; 3]) -> [u8; GREETING_BYTES] {
+    let mut out = [0; GREETING_BYTES];
+    out[0..4].copy_from_slice(&magic);
+    out[4..6].copy_from_slice(&NODE_PROTOCOL_VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&node.to_le_bytes());
+    for (field, number) in out[16..40].chunks_exact_mut(8).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&out[..60]);
+    out[60..64].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Node and numbers of a greeting.
+fn read_greeting(bytes: &[u8]) -> Result<(u32, [u64; 3]), WireError> {
+    // The version first: another one may place its checksum elsewhere.
+    let version = u16::from_le_bytes(array(bytes, 4));
+    if version != NODE_PROTOCOL_VERSION {
+        return Err(WireError::Version(version));
+    }
+    if crc32c::crc32c(&bytes[..60]).to_le_bytes() != bytes[60..64] {
+        return Err(WireError::Checksum);
+    }
+    let number = |at| u64::from_le_bytes(array(bytes, at));
+    Ok((u32::from_le_bytes(array(bytes, 8)), [number(16), number(24), number(32)]))
+}
+
+fn note(magic: [u8; 4], first: u64, second: u64) -> [u8; NOTE_BYTES] {
+    let mut out = [0; NOTE_BYTES];
+    out[0..4].copy_from_slice(&magic);
+    out[8..16].copy_from_slice(&first.to_le_bytes());
+    out[16..24].copy_from_slice(&second.to_le_bytes());
+    let crc = crc32c::crc32c(&out[8..]);
+    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn read_note(bytes: &[u8]) -> Result<(u64, u64), WireError> {
+    if crc32c::crc32c(&bytes[8..NOTE_BYTES]).to_le_bytes() != bytes[4..8] {
+        return Err(WireError::Checksum);
+    }
+    Ok((u64::from_le_bytes(array(bytes, 8)), u64::from_le_bytes(array(bytes, 16))))
+}
+
+/// A hello.
+pub fn hello(identity: &NodeIdentity) -> [u8; GREETING_BYTES] {
+    greeting(HELLO, identity.node, [identity.key, identity.starts, identity.run])
+}
+
+/// A start.
+pub fn start(first: u64) -> [u8; NOTE_BYTES] {
+    note(START, first, 0)
+}
+
+/// A keepalive.
+pub fn keepalive() -> [u8; NOTE_BYTES] {
+    note(KEEPALIVE, 0, 0)
+}
+
+impl ToCollector {
+    /// As it is sent.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            ToCollector::Welcome { store } => greeting(WELCOME, *store, [0; 3]).to_vec(),
+            ToCollector::Held { through } => note(HELD, *through, 0).to_vec(),
+            ToCollector::Ack { frames, health } => note(ACK, *frames, *health as u64).to_vec(),
+            ToCollector::Refusal { text } => {
+                let end = text.floor_char_boundary(REFUSAL_TEXT_MAX);
+                let text = &text.as_bytes()[..end];
+                let mut out = REFUSAL.to_vec();
+                out.extend_from_slice(&crc32c::crc32c(text).to_le_bytes());
+                out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                out.extend_from_slice(text);
+                out
+            }
+        }
+    }
+}
+
+/// Takes the stream from a collector apart. Bytes are read straight to where a frame stays: ask for
+/// [`buffer`](Self::buffer) and [`wanted`](Self::wanted), append at most so many, call [`take`](Self::take).
+#[derive(Debug, Default)]
+pub struct StoreReader {
+    buffer: Vec<u8>,
+    /// Bytes of the message, as far as is known; 0 before its first.
+    target: usize,
+}
+
+impl StoreReader {
+    /// Where bytes are to be appended.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// How many bytes may be appended now; above zero.
+    pub fn wanted(&self) -> usize {
+        self.target.max(NOTE_BYTES) - self.buffer.len()
+    }
+
+    /// The message, if it is complete now.
+    pub fn take(&mut self) -> Result<Option<ToStore>, WireError> {
+        if self.target == 0 {
+            let Some(magic) = self.buffer.first_chunk() else { return Ok(None) };
+            self.target = match *magic {
+                HELLO | FRAME_MAGIC => GREETING_BYTES,
+                START | KEEPALIVE => NOTE_BYTES,
+                _ => return Err(WireError::WrongSpeaker(guess_client(&self.buffer))),
+            };
+        }
+        if self.buffer.len() < self.target {
+            return Ok(None);
+        }
+        if self.buffer.starts_with(&FRAME_MAGIC) && self.target == HEADER_BYTES {
+            self.target = FrameHeader::decode(&self.buffer)?.frame_bytes();
+            if self.buffer.len() < self.target {
+                self.buffer.reserve_exact(self.target - self.buffer.len());
+                return Ok(None);
+            }
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        self.target = 0;
+        let message = match array(&bytes, 0) {
+            HELLO => {
+                let (node, [key, starts, run]) = read_greeting(&bytes)?;
+                ToStore::Hello(NodeIdentity { node, key, starts, run })
+            }
+            START => ToStore::Start { first: read_note(&bytes)?.0 },
+            KEEPALIVE => {
+                read_note(&bytes)?;
+                ToStore::Keepalive
+            }
+            _ => ToStore::Frame(Box::new(Frame::decode(bytes)?)),
+        };
+        Ok(Some(message))
+    }
+}
+
+/// Takes the stream from a store apart.
+#[derive(Debug, Default)]
+pub struct CollectorReader {
+    buffer: Vec<u8>,
+}
+
+impl CollectorReader {
+    /// Adds bytes that came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message, if it is complete.
+    pub fn take(&mut self) -> Result<Option<ToCollector>, WireError> {
+        let Some(magic) = self.buffer.first_chunk::<4>().copied() else { return Ok(None) };
+        let bytes = match magic {
+            WELCOME => GREETING_BYTES,
+            HELD | ACK => NOTE_BYTES,
+            REFUSAL if self.buffer.len() < REFUSAL_BYTES => return Ok(None),
+            REFUSAL => {
+                let text = u32::from_le_bytes(array(&self.buffer, 8)) as usize;
+                if text > REFUSAL_TEXT_MAX {
+                    return Err(WireError::Order("a refusal is too long"));
+                }
+                REFUSAL_BYTES + text
+            }
+            _ => return Err(WireError::WrongSpeaker(guess_server(&self.buffer))),
+        };
+        if self.buffer.len() < bytes {
+            return Ok(None);
+        }
+        let message: Vec<u8> = self.buffer.drain(..bytes).collect();
+        let message = match magic {
+            WELCOME => ToCollector::Welcome { store: read_greeting(&message)?.0 },
+            HELD => ToCollector::Held { through: read_note(&message)?.0 },
+            ACK => {
+                let (frames, health) = read_note(&message)?;
+                let health = match health {
+                    0 => StoreHealth::Ok,
+                    1 => StoreHealth::DiskFull,
+                    _ => StoreHealth::Failing,
+                };
+                ToCollector::Ack { frames, health }
+            }
+            _ => {
+                let text = &message[REFUSAL_BYTES..];
+                if crc32c::crc32c(text).to_le_bytes() != message[4..8] {
+                    return Err(WireError::Checksum);
+                }
+                ToCollector::Refusal { text: String::from_utf8_lossy(text).into_owned() }
+            }
+        };
+        Ok(Some(message))
+    }
+}
+
+/// Whether these are the first bytes of an HTTP request.
+pub fn is_http_request(bytes: &[u8]) -> bool {
+    const METHODS: [&[u8]; 7] = [b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PRI "];
+    METHODS.iter().any(|method| bytes.starts_with(method))
+}
+
+fn guess_client(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0x16, 3, ..] => {
+            "a client speaks TLS to node_listen, which takes frames of `loginson collect` without TLS"
+        }
+        bytes if is_http_request(bytes) => {
+            "a client speaks HTTP to node_listen, which takes frames of `loginson collect`; HTTP is at http_listen"
+        }
+        [b'<' | b'0'..=b'9' | b'{', ..] => {
+            "a client sends log lines to node_listen, which takes frames of `loginson collect`; syslog is at syslog_tcp_listen"
+        }
+        _ => "a client of another protocol connected to node_listen, which takes frames of `loginson collect`",
+    }
+}
+
+fn guess_server(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [b'H', b'T', b'T', b'P', ..] => {
+            "an HTTP server answers there; name the address of node_listen (port 9515), not that of http_listen"
+        }
+        _ => "what answers there is no store of Loginson; name the address of its node_listen (port 9515)",
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("the length is N")
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Format, FrameBuilder, Origin, Transport};
+
+    use super::*;
+
+    fn frame(number: u64) -> Frame {
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
+        builder.push_lines(&origin, 1, b"one\ntwo\n");
+        builder.finish(7, number).unwrap()
+    }
+
+    fn read_all(mut bytes: &[u8], step: usize) -> Result<Vec<ToStore>, WireError> {
+        let mut reader = StoreReader::default();
+        let mut messages = Vec::new();
+        while !bytes.is_empty() {
+            let part = reader.wanted().min(step).min(bytes.len());
+            reader.buffer().extend_from_slice(&bytes[..part]);
+            bytes = &bytes[part..];
+            messages.extend(reader.take()?);
+        }
+        Ok(messages)
+    }
+
+    #[test]
+    fn messages_come_back_however_they_are_cut() {
+        let identity = NodeIdentity { node: 7, key: u64::MAX, starts: 3, run: 9 };
+        let mut bytes = hello(&identity).to_vec();
+        bytes.extend_from_slice(&start(5));
+        bytes.extend_from_slice(frame(5).bytes());
+        bytes.extend_from_slice(&keepalive());
+        bytes.extend_from_slice(frame(6).bytes());
+        let expected = [
+            ToStore::Hello(identity),
+            ToStore::Start { first: 5 },
+            ToStore::Frame(Box::new(frame(5))),
+            ToStore::Keepalive,
+            ToStore::Frame(Box::new(frame(6))),
+        ];
+        for step in [1, 3, 24, 1000] {
+            assert_eq!(read_all(&bytes, step).unwrap(), expected, "{step}");
+        }
+        let replies = [
+            ToCollector::Welcome { store: 3 },
+            ToCollector::Held { through: 4 },
+            ToCollector::Ack { frames: 9, health: StoreHealth::DiskFull },
+            ToCollector::Refusal { text: "ü".repeat(500) },
+        ];
+        let bytes: Vec<u8> = replies.iter().flat_map(ToCollector::encode).collect();
+        for step in [1, 7, 10_000] {
+            let mut reader = CollectorReader::default();
+            let mut found = Vec::new();
+            for part in bytes.chunks(step) {
+                reader.push(part);
+                while let Some(message) = reader.take().unwrap() {
+                    found.push(message);
+                }
+            }
+            assert_eq!(found, replies);
+        }
+        let long = ToCollector::Refusal { text: "ü".repeat(501) }.encode();
+        assert_eq!(long.len(), REFUSAL_BYTES + REFUSAL_TEXT_MAX);
+    }
+
+    #[test]
+    fn each_changed_byte_is_noticed() {
+        let identity = NodeIdentity { node: 7, key: 1, starts: 3, run: 9 };
+        for message in [&hello(&identity)[..], &start(5), frame(5).bytes()] {
+            let expected = || read_all(message, 1 << 20).unwrap();
+            for at in 0..message.len() {
+                let mut changed = message.to_vec();
+                changed[at] ^= 0x20;
+                // Padding of a greeting has a checksum too; a longer frame is not complete.
+                assert_ne!(read_all(&changed, 1 << 20).ok(), Some(expected()), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_speakers_and_versions_are_named() {
+        let check = |bytes: &[u8], expected: &str| {
+            let error = read_all(bytes, 1 << 20).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(b"GET / HTTP/1.1\r\n\r\n", "http_listen");
+        check(b"<13>Oct 11 22:14:15 host app: hello\n", "syslog_tcp_listen");
+        check(b"\x16\x03\x01\x02\x00\x01", "TLS");
+        check(b"SSH-2.0-OpenSSH_9", "another protocol");
+        let mut other = hello(&NodeIdentity { node: 1, key: 1, starts: 1, run: 1 });
+        other[4] = 9;
+        check(&other, "version 9");
+        let mut reader = CollectorReader::default();
+        reader.push(b"HTTP/1.1 400 Bad Request\r\n");
+        assert!(reader.take().unwrap_err().to_string().contains("node_listen (port 9515)"));
+    }
+}

@@ -1,0 +1,126 @@
+//! A set of numbers that come nearly in order, kept as ranges: which frames of another node are there.
+
+use std::collections::BTreeMap;
+
+/// A set of numbers. Memory grows with the number of gaps, not of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// First to last, both inclusive; neither overlapping nor adjacent.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Numbers {
+    /// An empty set.
+    pub fn new() -> Self {
+        Numbers::default()
+    }
+
+    /// Adds a number.
+    pub fn insert(&mut self, number: u64) {
+        self.insert_range(number, number);
+    }
+
+    /// Adds the numbers from `first` to `last`, both inclusive; nothing when `last` is smaller.
+    pub fn insert_range(&mut self, first: u64, last: u64) {
+        if last < first {
+            return;
+        }
+        let (mut first, mut last) = (first, last);
+        // Ranges that overlap or touch become part of this one; seen from the greatest down.
+        while let Some((&start, &end)) = self.ranges.range(..=last.saturating_add(1)).next_back()
+            && end >= first.saturating_sub(1)
+        {
+            self.ranges.remove(&start);
+            (first, last) = (first.min(start), last.max(end));
+        }
+        self.ranges.insert(first, last);
+    }
+
+    /// Whether a number is in it.
+    pub fn contains(&self, number: u64) -> bool {
+        self.ranges.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
+    }
+
+    /// The last of the numbers that are there without a gap from `first` on; `None` when `first` is not there.
+    pub fn through(&self, first: u64) -> Option<u64> {
+        let (_, &last) = self.ranges.range(..=first).next_back()?;
+        (first <= last).then_some(last)
+    }
+
+    /// The greatest number.
+    pub fn greatest(&self) -> Option<u64> {
+        self.ranges.values().next_back().copied()
+    }
+
+    /// Ranges from first to last, both inclusive, in order.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().map(|(&first, &last)| (first, last))
+    }
+
+    /// The number with these low 32 bits that is nearest to the greatest one here: exact as long as numbers jump by less
+    /// than 2³¹.
+    pub fn nearest(&self, low: u32) -> u64 {
+        let base = self.greatest().unwrap_or(0);
+        let distance = i64::from(low.wrapping_sub(base as u32) as i32);
+        base.checked_add_signed(distance).unwrap_or(u64::from(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn as_a_set_does() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..200 {
+            let mut numbers = Numbers::new();
+            let mut naive = BTreeSet::new();
+            for _ in 0..40 {
+                let first = random.u64(0..60);
+                let last = (first + random.u64(0..6)).saturating_sub(random.u64(0..3));
+                numbers.insert_range(first, last);
+                naive.extend(first..=last);
+                for number in 0..70 {
+                    assert_eq!(numbers.contains(number), naive.contains(&number));
+                    let through = (number..).take_while(|n| naive.contains(n)).last();
+                    assert_eq!(numbers.through(number), through);
+                }
+                assert_eq!(numbers.greatest(), naive.last().copied());
+                let ranges: Vec<_> = numbers.ranges().collect();
+                assert!(ranges.windows(2).all(|w| w[0].1 + 1 < w[1].0), "{ranges:?}");
+                assert_eq!(ranges.iter().map(|r| r.1 - r.0 + 1).sum::<u64>(), naive.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range() {
+        let mut numbers = Numbers::new();
+        numbers.insert(u64::MAX);
+        numbers.insert(0);
+        numbers.insert_range(0, u64::MAX - 2);
+        assert!(!numbers.contains(u64::MAX - 1));
+        numbers.insert(u64::MAX - 1);
+        assert_eq!(numbers.ranges().collect::<Vec<_>>(), [(0, u64::MAX)]);
+    }
+
+    #[test]
+    fn low_bits_name_the_nearest_number() {
+        for (base, number) in [
+            (0, 5),
+            (0, (1 << 31) - 1),
+            (7 << 32, (7 << 32) - 1),
+            ((7 << 32) - 1, 7 << 32),
+            ((7 << 32) - 1, (7 << 32) + 5),
+            (5, 3),
+            (u64::MAX, u64::MAX),
+        ] {
+            let mut numbers = Numbers::new();
+            numbers.insert(base);
+            assert_eq!(numbers.nearest(number as u32), number, "{base}");
+        }
+    }
+}
