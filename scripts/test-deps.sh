@@ -20,6 +20,7 @@ need journalctl systemd
 [ -x /lib/systemd/systemd-journal-remote ] || packages+=(systemd-journal-remote)
 need zstd zstd
 need gzip gzip
+need ip iproute2
 need sqlite3 sqlite3
 if [ -z "${CHROMIUM:-}" ]; then need chromium chromium; fi
 if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then packages+=(python3-venv); fi

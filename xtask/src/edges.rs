@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("platform", &[]),
     ("segment", &["record", "platform"]),
     ("store", &["record", "platform", "segment"]),
-    ("collector", &["record", "platform"]),
+    ("collector", &["record", "platform", "segment"]),
     ("query", &["record"]),
     ("summary", &["record"]),
     ("server", &["record", "platform", "segment", "store", "collector", "query", "summary"]),

@@ -31,19 +31,22 @@ pub enum SourceKind {
     File,
     /// The journal of systemd.
     Journald,
+    /// Frames of collectors on other machines.
+    Node,
     /// Rows made by Loginson itself.
     Internal,
 }
 
 impl SourceKind {
     /// All of them, in the order of display.
-    pub const ALL: [SourceKind; 7] = [
+    pub const ALL: [SourceKind; 9] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
+        SourceKind::Node,
         SourceKind::Internal,
     ];
 
@@ -56,6 +59,7 @@ impl SourceKind {
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
+            SourceKind::Node => "node",
             SourceKind::Internal => "internal",
         }
     }
@@ -69,6 +73,7 @@ impl SourceKind {
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",
+            SourceKind::Node => "collectors",
             SourceKind::Internal => "Loginson itself",
         }
     }

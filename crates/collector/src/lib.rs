@@ -4,6 +4,7 @@
 //! - [`intake`]: lines that come in calls: HTTP requests and Loginson's own rows.
 //! - [`body`]: whole lines out of the body of a request.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not know the store.
+//! - [`node`]: stores in other processes, and collectors there.
 //! - [`accounting`]: what came, what was kept, what was not and why.
 //!
 //! Invariants: what cannot be delivered is pushed back to its sender where the protocol can do that; every line
@@ -15,6 +16,7 @@ pub mod deliver;
 pub mod file;
 pub mod intake;
 pub mod journald;
+pub mod node;
 pub mod stream;
 pub mod tcp;
 pub mod ticket;

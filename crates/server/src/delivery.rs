@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use collector::node::{NodeIdentity, NodeStore};
 use collector::{Deliver, DeliverError, OnDurable, Patience};
-use record::Frame;
+use record::{Frame, Numbers};
 use store::{AppendError, Store};
 
 /// Hands frames to a store.
@@ -36,6 +37,29 @@ impl Deliver for Delivery {
             Patience::Unlimited => self.store.append_patiently(frame, on_durable),
         };
         appended.map_err(translate)
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        self.store.refusal().map(translate)
+    }
+}
+
+impl NodeStore for Delivery {
+    fn id(&self) -> u32 {
+        self.store.node()
+    }
+
+    fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String> {
+        let &NodeIdentity { node, key, starts, run } = identity;
+        let identity = store::NodeIdentity { node, key, starts, run };
+        self.store.admit(&identity, first).map_err(|refusal| refusal.to_string())?;
+        Ok(self.store.held(node))
+    }
+
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+        let on_durable: store::OnDurable =
+            Box::new(move |result| on_durable(result.map_err(translate)));
+        self.store.append_forwarded(frame, on_durable).map_err(translate)
     }
 
     fn refusal(&self) -> Option<DeliverError> {

@@ -6,6 +6,7 @@
 mod at_rest;
 mod backup;
 mod cli;
+mod collect;
 mod config;
 mod delivery;
 mod export;

@@ -61,11 +61,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
-    tokio::spawn(async move {
-        let name = signals.next().await;
-        tracing::warn!("{name} again: ending at once; what was acknowledged is safe");
-        std::process::exit(130);
-    });
+    end_at_second_signal(signals, "what was acknowledged is safe");
     app.stop();
     stop.send_replace(true);
     serving.await.context("serving HTTP failed")?;
@@ -86,7 +82,17 @@ async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>) {
     }
 }
 
-async fn bind(config: &Config) -> Result<TcpListener> {
+/// Whoever does not want to wait for an orderly end asks twice.
+pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        tracing::warn!("{name} again: ending at once; {consequence}");
+        std::process::exit(130);
+    });
+}
+
+/// Takes the address of HTTP.
+pub async fn bind(config: &Config) -> Result<TcpListener> {
     let address = config.http_listen;
     TcpListener::bind(address).await.with_context(|| {
         format!(
@@ -97,20 +103,22 @@ async fn bind(config: &Config) -> Result<TcpListener> {
 }
 
 /// Names the addresses in a file, which is there as a whole or not at all.
-fn write_ready_file(file: &Path, addresses: &serde_json::Value) -> Result<()> {
+pub fn write_ready_file(file: &Path, addresses: &serde_json::Value) -> Result<()> {
     let part = file.with_added_extension("part");
     std::fs::write(&part, format!("{addresses}\n"))
         .and_then(|()| std::fs::rename(&part, file))
         .with_context(|| format!("cannot write {}, the file of --ready-file", file.display()))
 }
 
-struct Signals {
+/// Signals that end the process.
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self> {
+    /// Listens for them from now on.
+    pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
@@ -119,7 +127,7 @@ impl Signals {
     }
 
     /// Waits for a signal to end, and names it.
-    async fn next(&mut self) -> &'static str {
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",

@@ -27,8 +27,9 @@ pub struct Surroundings {
     pub accounting: Arc<Accounting>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where its frames are kept, for those that look what became of their lines.
-    pub store: Arc<Store>,
+    /// Where its frames are kept, for those that look what became of their lines; none in a collector, which then follows no
+    /// files.
+    pub store: Option<Arc<Store>>,
 }
 
 /// Where a source listens; none when it is off.
@@ -47,7 +48,7 @@ pub struct Sources {
 impl Sources {
     /// Starts those that are configured. When one cannot start, those before it are stopped again.
     pub fn start(config: &Config, with: &Surroundings) -> Result<Sources> {
-        let store = &with.store;
+        let store = with.store.as_ref();
         let with =
             || (Arc::clone(&with.deliver), Arc::clone(&with.accounting), Arc::clone(&with.clock));
         let mut sources = Sources::default();
@@ -74,7 +75,7 @@ impl Sources {
                 clock,
             )?);
         }
-        if !config.files.is_empty() {
+        if let Some(store) = store.filter(|_| !config.files.is_empty()) {
             let (deliver, accounting, clock) = with();
             let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
             let files = FileConfig::new(config.files.clone(), config.data_dir.clone());

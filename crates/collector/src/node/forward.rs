@@ -12,6 +12,7 @@
 //!
 //! Locks are taken in the order spool, directory; the queue's alone.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -94,6 +95,8 @@ pub(super) struct Shared {
     pub(super) spool: Mutex<Spool>,
     pub(super) directory: Mutex<Directory>,
     pub(super) lanes: Vec<LaneShared>,
+    /// Stores that are connected, and by which lane.
+    pub(super) claimed: Mutex<BTreeMap<u32, usize>>,
     pub(super) lines_damaged: AtomicU64,
     spool_full: AtomicBool,
 }
@@ -144,7 +147,10 @@ impl Forwarder {
             spool.unbind(store)?;
         }
         let (bytes, lines) = (spool.bytes(), spool.lines());
-        tracing::info!("collector {node:08x}; {lines} lines ({bytes} bytes) wait in {}", dir.display());
+        tracing::info!(
+            "collector {node:08x}; {lines} lines ({bytes} bytes) wait in {}",
+            dir.display()
+        );
 
         let lanes = config.stores.iter().map(|address| LaneShared::new(address.clone()));
         let lanes = lanes.collect::<std::io::Result<Vec<_>>>()?;
@@ -156,6 +162,7 @@ impl Forwarder {
             spool: Mutex::new(spool),
             directory: Mutex::new(directory),
             lanes,
+            claimed: Mutex::default(),
             lines_damaged: AtomicU64::new(0),
             spool_full: AtomicBool::new(false),
             config,

@@ -221,7 +221,8 @@ impl Lane {
         for address in addresses {
             match std::net::TcpStream::connect_timeout(&address, CONNECT_MAX) {
                 Ok(stream) => {
-                    let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
+                    let ready =
+                        stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
                     ready.map_err(|error| error.to_string())?;
                     return Ok(TcpStream::from_std(stream));
                 }
@@ -256,6 +257,9 @@ impl Lane {
         };
         *was_open = connection.sender.is_open();
         self.shared.queue().set_open(self.place, false);
+        if connection.store != 0 {
+            lock(&self.shared.claimed).remove(&connection.store);
+        }
         // Frames of files are read again; those from memory stay here.
         let (store, resend) = (connection.store, connection.resend);
         for item in connection.sender.into_unacknowledged().into_iter().chain(resend) {
@@ -297,7 +301,9 @@ impl Lane {
                 }
             }
             Err(error) => {
-                tracing::warn!("{bytes} bytes sent to a store that is away stay in memory: {error}");
+                tracing::warn!(
+                    "{bytes} bytes sent to a store that is away stay in memory: {error}"
+                );
                 for (item, number) in items.iter_mut().zip(numbers) {
                     item.frame.set_sequence(number);
                 }
@@ -350,7 +356,9 @@ impl Connection {
             }
             let quiet = KEEPALIVE.saturating_sub(now - self.said).max(Duration::from_millis(10));
             match lane.poll.poll(&mut events, Some(quiet)) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.to_string()),
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(error.to_string());
+                }
                 _ => {}
             }
             if events.iter().any(|event| event.token() == STREAM && event.is_readable()) {
@@ -405,13 +413,13 @@ impl Connection {
             None => {
                 self.file_turn = !self.file_turn;
                 match self.file_turn {
-                    true => match self.from_file(lane)? {
+                    true => match self.next_in_file(lane)? {
                         Some(item) => Some(item),
-                        None => self.from_memory(lane)?,
+                        None => self.next_in_memory(lane)?,
                     },
-                    false => match self.from_memory(lane)? {
+                    false => match self.next_in_memory(lane)? {
                         Some(item) => Some(item),
-                        None => self.from_file(lane)?,
+                        None => self.next_in_file(lane)?,
                     },
                 }
             }
@@ -425,7 +433,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn from_memory(&self, lane: &Lane) -> Result<Option<Item>, String> {
+    fn next_in_memory(&self, lane: &Lane) -> Result<Option<Item>, String> {
         // The number first: without one a frame must stay where it is.
         let mut directory = lock(&lane.shared.directory);
         let Some(waiting) = lane.shared.queue().take(lane.place) else { return Ok(None) };
@@ -436,16 +444,15 @@ impl Connection {
                 Ok(Some(Item { frame, from: From::Memory(waiting.on_durable) }))
             }
             Err(error) => {
-                lane.shared.queue().give_back(
-                    lane.place,
-                    super::queue::Waiting { frame, ..waiting },
-                );
+                lane.shared
+                    .queue()
+                    .give_back(lane.place, super::queue::Waiting { frame, ..waiting });
                 Err(error.to_string())
             }
         }
     }
 
-    fn from_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
+    fn next_in_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
         let shared = &lane.shared;
         loop {
             if !shared.queue().has_room(lane.place, record::frame::PAYLOAD_BYTES_TARGET) {
@@ -545,12 +552,10 @@ impl Connection {
                 ));
             }
         }
-        for (place, other) in lane.shared.lanes.iter().enumerate() {
-            let state = lock(&other.state);
-            let same = state.store == Some(store) && matches!(state.link, Link::Connected);
-            if place != lane.place && same {
-                return Err(format!("it is the store that {} leads to as well; name it once", other.address));
-            }
+        let other = *lock(&lane.shared.claimed).entry(store).or_insert(lane.place);
+        if other != lane.place {
+            let address = &lane.shared.lanes[other].address;
+            return Err(format!("it is the store that {address} leads to as well; name it once"));
         }
         self.store = store;
         lock(&lane.out().state).store = Some(store);

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -32,8 +32,12 @@ const CONNECTIONS_MAX: usize = 256;
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes read from one connection before the next one's turn.
 const TURN_BYTES: usize = 8 << 20;
+/// Bytes that are read and forgotten of a connection that is refused.
+const UNREAD_MAX: u64 = 1 << 20;
 /// A connection must have said who it is after so long.
 const GREETING_MAX: Duration = Duration::from_secs(10);
+/// How often it is asked whether there is room on the disk again.
+const RETRY: Duration = Duration::from_millis(100);
 /// How often connections are looked at when nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -88,7 +92,8 @@ impl NodeListener {
         store: Arc<dyn NodeStore>,
         accounting: Arc<Accounting>,
     ) -> Result<NodeListener, SourceError> {
-        let failed = |error| SourceError::new("frames of collectors", "--node-listen", address, error);
+        let failed =
+            |error| SourceError::new("frames of collectors", "--node-listen", address, error);
         let mut listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let poll = Poll::new().map_err(failed)?;
@@ -110,10 +115,7 @@ impl NodeListener {
         };
         let (keeping, serving) = (Arc::clone(&shared), Arc::clone(&shared));
         let keep = thread("nodes-keep", Box::new(move || keeping.keep_frames()))?;
-        let serve = thread(
-            "nodes",
-            Box::new(move || Server::new(serving, poll, listener).run()),
-        )?;
+        let serve = thread("nodes", Box::new(move || Server::new(serving, poll, listener).run()))?;
         Ok(NodeListener { address, shared, threads: vec![serve, keep] })
     }
 
@@ -153,19 +155,7 @@ impl Shared {
     /// The thread that waits for the store.
     fn keep_frames(self: Arc<Self>) {
         let mut log_limit = LogLimit::default();
-        loop {
-            let mut waiting = lock(&self.waiting);
-            let frame = loop {
-                if let Some(frame) = waiting.frames.pop_front() {
-                    break frame;
-                }
-                if waiting.closed {
-                    return;
-                }
-                let waited = self.changed.wait(waiting);
-                waiting = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
-            };
-            drop(waiting);
+        while let Some(frame) = self.next_to_keep() {
             let bytes = frame.bytes().len();
             if let Err(error) = self.keep(frame)
                 && let Some(held_back) = log_limit.pass()
@@ -182,19 +172,43 @@ impl Shared {
         }
     }
 
+    /// Waits for a frame, and until the disk has room for it. None at the end: frames that wait then are not acknowledged, and
+    /// sent again to whoever is here next.
+    fn next_to_keep(&self) -> Option<Frame> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            let disk_full = self.store.refusal() == Some(DeliverError::DiskFull);
+            if waiting.closed && (disk_full || waiting.frames.is_empty()) {
+                let counters = self.accounting.source(SourceKind::Node);
+                for frame in waiting.frames.drain(..) {
+                    let lines = u64::from(frame.header().lines);
+                    counters.dropped(DropReason::ShuttingDown, lines);
+                    counters.dropped_bytes(DropReason::ShuttingDown, frame.line_bytes());
+                }
+                return None;
+            }
+            if !disk_full && let Some(frame) = waiting.frames.pop_front() {
+                return Some(frame);
+            }
+            let waited = self.changed.wait_timeout(waiting, if disk_full { RETRY } else { TICK });
+            waiting = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
     fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), DeliverError> {
         let header = *frame.header();
         let shared = Arc::clone(self);
-        let bytes = frame.bytes().len() as u64;
+        let (bytes, line_bytes) = (frame.bytes().len() as u64, frame.line_bytes());
         let on_durable = move |result: Result<(), DeliverError>| {
             let counters = shared.accounting.source(SourceKind::Node);
             let lines = u64::from(header.lines);
             if result.is_err() {
                 // Only at the end; it is sent again to whoever is there then.
                 counters.dropped(DropReason::ShuttingDown, lines);
+                counters.dropped_bytes(DropReason::ShuttingDown, line_bytes);
                 return;
             }
-            counters.kept(lines);
+            counters.kept(lines, line_bytes);
             if let Some(status) = lock(&shared.collectors).get_mut(&header.node) {
                 status.frames += 1;
                 status.lines += lines;
@@ -408,8 +422,8 @@ impl Connection {
     }
 
     fn take(&mut self, shared: &Arc<Shared>) -> Result<(), End> {
-        let is_http = self.session.node().is_none()
-            && wire::is_http_request(self.session.reader.buffer());
+        let is_http =
+            self.session.node().is_none() && wire::is_http_request(self.session.reader.buffer());
         let brought = self.session.take();
         match brought.map_err(|error| End::Refused { text: error.to_string(), is_http })? {
             None | Some(Brought::Keepalive) => {}
@@ -454,9 +468,8 @@ impl Connection {
         if !is_new {
             return;
         }
-        let separators = u64::from(header.lines);
-        let bytes = u64::from(header.payload_bytes).saturating_sub(separators);
-        shared.accounting.source(SourceKind::Node).received(separators, bytes);
+        let counters = shared.accounting.source(SourceKind::Node);
+        counters.received(u64::from(header.lines), frame.line_bytes());
         let mut waiting = lock(&shared.waiting);
         waiting.bytes += frame.bytes().len();
         waiting.frames.push_back(frame);
@@ -505,6 +518,9 @@ impl Connection {
             };
             self.out.extend(message);
             let _ = self.write();
+            // Closing with bytes unread would take the answer back from the other side.
+            let _ = self.stream.shutdown(Shutdown::Write);
+            let _ = std::io::copy(&mut (&self.stream).take(UNREAD_MAX), &mut std::io::sink());
         }
     }
 }

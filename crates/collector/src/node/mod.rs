@@ -28,6 +28,8 @@ mod forward;
 mod lane;
 mod listen;
 mod queue;
+#[cfg(test)]
+mod simulation;
 mod status;
 
 pub use forward::{ForwardConfig, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};

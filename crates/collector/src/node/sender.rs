@@ -105,7 +105,9 @@ impl<T> Sender<T> {
                     let more = frames.checked_sub(self.acknowledged);
                     let more = more.filter(|&more| more <= self.sent.len() as u64);
                     let Some(more) = more else {
-                        return Err(WireError::Order("frames are acknowledged that were not sent").into());
+                        return Err(
+                            WireError::Order("frames are acknowledged that were not sent").into()
+                        );
                     };
                     self.acknowledged = frames;
                     let items = self.sent.drain(..more as usize).collect();

@@ -229,9 +229,8 @@ mod tests {
             }
         }
         ledger.set_durable(7, 2);
-        let ack = |session: &mut Session, ledger: &Ledger| {
-            session.ack(ledger, StoreHealth::Ok, false)
-        };
+        let ack =
+            |session: &mut Session, ledger: &Ledger| session.ack(ledger, StoreHealth::Ok, false);
         assert_eq!(ack(&mut both[1], &ledger), None, "the first is not durable");
         ledger.set_durable(7, 1);
         let expected = ToCollector::Ack { frames: 2, health: StoreHealth::Ok }.encode();

@@ -396,11 +396,6 @@ impl BoundReader {
         self.entries.retain(|entry| self.bound.first + entry.sequence > through);
     }
 
-    /// Frames that are left.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// The next frame, with its number in its header; an error for one that is damaged, with its lines, and the next call
     /// gives the one behind it.
     pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {

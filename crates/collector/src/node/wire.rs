@@ -334,7 +334,9 @@ fn guess_client(bytes: &[u8]) -> &'static str {
         [b'<' | b'0'..=b'9' | b'{', ..] => {
             "a client sends log lines to node_listen, which takes frames of `loginson collect`; syslog is at syslog_tcp_listen"
         }
-        _ => "a client of another protocol connected to node_listen, which takes frames of `loginson collect`",
+        _ => {
+            "a client of another protocol connected to node_listen, which takes frames of `loginson collect`"
+        }
     }
 }
 
@@ -343,7 +345,9 @@ fn guess_server(bytes: &[u8]) -> &'static str {
         [b'H', b'T', b'T', b'P', ..] => {
             "an HTTP server answers there; name the address of node_listen (port 9515), not that of http_listen"
         }
-        _ => "what answers there is no store of Loginson; name the address of its node_listen (port 9515)",
+        _ => {
+            "what answers there is no store of Loginson; name the address of its node_listen (port 9515)"
+        }
     }
 }
 

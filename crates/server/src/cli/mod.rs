@@ -2,6 +2,7 @@
 
 mod backup;
 mod client;
+mod collect;
 mod delete;
 mod export;
 mod generate;
@@ -51,7 +52,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Collect, store, summarise and answer queries (the default)
+    #[command(visible_alias = "store")]
     Serve(serve::ServeArgs),
+    /// Collect without a store, and deliver to stores on other machines
+    Collect(collect::CollectArgs),
     /// Ask a running server; rows on standard output
     Query(query::QueryArgs),
     /// Follow lines as they arrive
@@ -111,6 +115,7 @@ pub fn run() -> Result<()> {
     match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Collect(args)) => collect::run(args),
         Some(Command::Query(args)) => query::run(args),
         Some(Command::Tail(args)) => tail::run(args),
         Some(Command::Delete(args)) => delete::run(args),

@@ -50,6 +50,9 @@ pub struct ServeArgs {
     /// Follow these files, besides those of the configuration: paths and patterns, for example '/var/log/*.log'
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     follow: Vec<String>,
+    /// Address where `loginson collect` delivers, or off [default: off]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_NODE_LISTEN")]
+    node_listen: Option<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
@@ -77,6 +80,7 @@ pub fn run(args: ServeArgs) -> Result<()> {
     if !args.follow.is_empty() {
         raw.files.push(RawFiles::new(args.follow));
     }
+    raw.node_listen = args.node_listen.unwrap_or(raw.node_listen);
     let config = Config::try_from(raw)?;
     log::start();
     server::run(config, args.ready_file)

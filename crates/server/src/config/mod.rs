@@ -4,6 +4,7 @@
 //! is described in `docs/configuration.md`.
 
 mod files;
+mod collect;
 mod nearest;
 mod placement;
 mod raw;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::udp::UDP_SOCKETS_MAX;
+use collector::node::ForwardConfig;
 use collector::{FileRule, JournalConfig, TcpConfig};
 use query::QueueLimits;
 use record::TypeRule;
@@ -44,6 +46,10 @@ pub struct Config {
     pub syslog_tcp_listen: Option<SocketAddr>,
     /// Syslog over TLS; none when off.
     pub syslog_tls: Option<SyslogTls>,
+    /// Address where collectors deliver; none when off.
+    pub node_listen: Option<SocketAddr>,
+    /// Where a collector delivers to.
+    pub collect: ForwardConfig,
     /// How frames are kept, and for how long.
     pub store: StoreConfig,
     /// Limits of requests that bring lines.
@@ -167,6 +173,8 @@ impl TryFrom<RawConfig> for Config {
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
+            node_listen: parse_listen("node_listen", &raw.node_listen)?,
+            collect: ForwardConfig::try_from(&raw.collect)?,
             store,
             insert,
             query,

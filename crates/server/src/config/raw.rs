@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use record::TypeRule;
 use serde::{Deserialize, Serialize};
 
+use super::collect::RawCollect;
 use super::nearest::nearest;
 use super::placement::RawPlacement;
 
@@ -23,6 +24,7 @@ pub struct RawConfig {
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
     pub tls: RawTls,
+    pub node_listen: String,
     pub retention: RawRetention,
     pub store: RawStore,
     pub insert: RawInsert,
@@ -31,6 +33,7 @@ pub struct RawConfig {
     pub syslog: RawSyslog,
     pub journald: RawJournald,
     pub placement: RawPlacement,
+    pub collect: RawCollect,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
@@ -204,6 +207,7 @@ impl Default for RawConfig {
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),
             tls: RawTls::default(),
+            node_listen: "off".into(),
             retention: RawRetention::default(),
             store: RawStore::default(),
             insert: RawInsert::default(),
@@ -212,6 +216,7 @@ impl Default for RawConfig {
             syslog: RawSyslog::default(),
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
+            collect: RawCollect::default(),
             types: Vec::new(),
             files: Vec::new(),
         }

@@ -12,11 +12,14 @@ use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use collector::{DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
+use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use query::State;
 use store::{StoreState, StoreStats};
 
 use super::App;
+
+/// The type of the answer.
+pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
@@ -24,26 +27,12 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 async fn metrics(extract::State(app): extract::State<Arc<App>>) -> Response {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(&app)).into_response()
+    ([(CONTENT_TYPE, CONTENT)], text(&app)).into_response()
 }
 
 fn text(app: &App) -> String {
     let mut out = Text::default();
-    let started_s = app.started_ns as f64 / 1e9;
-    out.one(
-        "loginson_info",
-        "gauge",
-        "Version of the program, as a label.",
-        &[("version", env!("CARGO_PKG_VERSION"))],
-        1,
-    );
-    out.one(
-        "process_start_time_seconds",
-        "gauge",
-        "Start of the process, Unix time.",
-        &[],
-        started_s,
-    );
+    process(app.started_ns, &mut out);
     out.one(
         "loginson_ready",
         "gauge",
@@ -51,7 +40,7 @@ fn text(app: &App) -> String {
         &[],
         u8::from(super::status::is_ready(app)),
     );
-    ingest(app, &mut out);
+    ingest(&app.accounting, &mut out);
     queries(app, &mut out);
     if let Some(pipeline) = app.pipeline_seen() {
         let lag = pipeline.parse_lag_lines();
@@ -124,9 +113,29 @@ fn files(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     }
 }
 
-fn ingest(app: &App, out: &mut Text) {
+/// What is known of any process.
+pub fn process(started_ns: i64, out: &mut Text) {
+    let started_s = started_ns as f64 / 1e9;
+    out.one(
+        "loginson_info",
+        "gauge",
+        "Version of the program, as a label.",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1,
+    );
+    out.one(
+        "process_start_time_seconds",
+        "gauge",
+        "Start of the process, Unix time.",
+        &[],
+        started_s,
+    );
+}
+
+/// What came, by source.
+pub fn ingest(accounting: &Accounting, out: &mut Text) {
     // One look at each source, so that the sums of one answer agree.
-    let sources = SourceKind::ALL.map(|kind| (kind.name(), app.accounting.source(kind).counts()));
+    let sources = SourceKind::ALL.map(|kind| (kind.name(), accounting.source(kind).counts()));
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&SourceCounts) -> u64| {
         out.head(name, kind, help);
         for (source, counts) in &sources {
@@ -419,16 +428,22 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
 
 /// Text in the exposition format.
 #[derive(Default)]
-struct Text(String);
+pub struct Text(String);
 
 impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
+    /// All of it.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+
+    /// Name, kind and meaning of the samples that follow.
+    pub fn head(&mut self, name: &str, kind: &str, help: &str) {
         writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}")
             .expect("writing to a string");
     }
 
     /// A sample; label values are names of ours and need no escaping.
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (i, (label, text)) in labels.iter().enumerate() {
             let before = if i == 0 { '{' } else { ',' };
@@ -440,7 +455,8 @@ impl Text {
         writeln!(self.0, " {value}").expect("writing to a string");
     }
 
-    fn one(
+    /// A metric of one sample.
+    pub fn one(
         &mut self,
         name: &str,
         kind: &str,

@@ -6,6 +6,7 @@
 mod ask;
 mod backups;
 mod body;
+pub mod collecting;
 mod context;
 mod deletions;
 mod error;
@@ -15,6 +16,7 @@ mod guard;
 mod insert;
 mod listen;
 mod metrics;
+mod nodes;
 mod page;
 mod params;
 mod queries;
@@ -164,6 +166,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(deletions::routes())
         .merge(summary::routes())
         .merge(metrics::routes())
+        .merge(nodes::routes())
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guard::check))

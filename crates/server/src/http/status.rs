@@ -75,7 +75,8 @@ async fn status(State(app): State<Arc<App>>) -> Response {
     (StatusCode::OK, Json(body)).into_response()
 }
 
-fn ingest(accounting: &Accounting) -> Vec<Value> {
+/// What came, by source.
+pub fn ingest(accounting: &Accounting) -> Vec<Value> {
     let sources = SourceKind::ALL.into_iter().map(|kind| {
         let counts = accounting.source(kind).counts();
         let by_reason = |value: fn(DropCounts) -> u64| -> Map<String, Value> {

@@ -1,0 +1,124 @@
+//! The ends of a benchmark of delivery between processes: a store that acknowledges every frame and keeps none, and a
+//! collector with one receiving and one sending thread in front of it.
+//!
+//! ```text
+//! node_limit null 127.0.0.1:9515                     acknowledges frames until killed; prints what came, each time that
+//!                                                    the last collector goes
+//! node_limit collect 127.0.0.1:6000 127.0.0.1:9515   takes lines by TCP (tcp_limit send 127.0.0.1:6000 FILE N), delivers
+//!                                                    them, prints what was acknowledged when the sender has ended
+//! ```
+//!
+//! Frames are checked by the null store as by any: both checksums, and that newlines stand where they must.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use collector::node::{ForwardConfig, Forwarder, NodeIdentity, NodeListener, NodeStore};
+use collector::{Accounting, Deliver, DeliverError, OnDurable, SourceKind, TcpConfig, TcpSource};
+use platform::{RealClock, RealDisk};
+use record::{Frame, Numbers};
+
+/// How often it is looked whether everything has come.
+const LOOK: Duration = Duration::from_millis(20);
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
+        ["null", address] => null(address),
+        ["collect", listen, store] => collect(listen, store),
+        _ => {
+            eprintln!("usage: node_limit null ADDRESS | node_limit collect ADDRESS STORE");
+            std::process::exit(2);
+        }
+    }
+}
+
+struct Null;
+
+impl NodeStore for Null {
+    fn id(&self) -> u32 {
+        1
+    }
+
+    fn admit(&self, _identity: &NodeIdentity, first: u64) -> Result<Numbers, String> {
+        let mut numbers = Numbers::new();
+        numbers.insert_range(1, first - 1);
+        Ok(numbers)
+    }
+
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+        drop(frame);
+        on_durable(Ok(()));
+        Ok(())
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        None
+    }
+}
+
+fn null(address: &str) {
+    let accounting = Arc::new(Accounting::default());
+    let address = address.parse().expect("an address");
+    let listener = NodeListener::start(address, Arc::new(Null), Arc::clone(&accounting));
+    let _listener = listener.expect("it listens");
+    let counts = || accounting.source(SourceKind::Node).counts();
+    loop {
+        let before = counts();
+        let started = wait(|| counts().lines_kept > before.lines_kept);
+        wait(|| counts().connections_open == 0);
+        let now = counts();
+        let (lines, bytes) =
+            (now.lines_kept - before.lines_kept, now.bytes_kept - before.bytes_kept);
+        report("node_null", lines, bytes, started);
+    }
+}
+
+fn collect(listen: &str, store: &str) {
+    let spool = std::env::temp_dir().join(format!("node_limit-{}", std::process::id()));
+    let config = ForwardConfig {
+        stores: vec![store.to_owned()],
+        spool_dir: spool.clone(),
+        spool_bytes_max: 10 << 30,
+        window_bytes: 32 << 20,
+        spool_always: false,
+        lost_stores: Vec::new(),
+    };
+    let forwarder = Arc::new(Forwarder::start(config, Arc::new(RealDisk)).expect("it starts"));
+    let accounting = Arc::new(Accounting::default());
+    let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
+    let clock = Arc::new(RealClock::new());
+    let listen = listen.parse().expect("an address");
+    let source =
+        TcpSource::start(listen, TcpConfig::default(), deliver, Arc::clone(&accounting), clock);
+    let source = source.expect("it listens");
+    let counts = || accounting.source(SourceKind::SyslogTcp).counts();
+    let started = wait(|| counts().lines_received > 0);
+    wait(|| {
+        let counts = counts();
+        counts.connections_open == 0 && counts.lines_kept == counts.lines_received
+    });
+    report("node_collect", counts().lines_kept, counts().bytes_kept, started);
+    println!("spooled lines={}", forwarder.status().spool.lines);
+    forwarder.begin_stop();
+    drop(source);
+    forwarder.stop();
+    let _ = std::fs::remove_dir_all(spool);
+}
+
+/// Waits until it holds; tells when that was.
+fn wait(holds: impl Fn() -> bool) -> Instant {
+    while !holds() {
+        std::thread::sleep(LOOK);
+    }
+    Instant::now()
+}
+
+fn report(who: &str, lines: u64, bytes: u64, started: Instant) {
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "{who} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}",
+        lines as f64 / seconds,
+        bytes as f64 * 8.0 / seconds / 1e9
+    );
+}

@@ -1,0 +1,99 @@
+//! `loginson collect`: sources without a store; lines go to stores elsewhere.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::config::{Config, RawConfig};
+use crate::{collect, log};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson serve --node-listen 0.0.0.0:9515                     on store1: take lines of collectors
+  loginson collect --store store1:9515 --store store2:9515      on another machine: in turn to both
+  loginson collect --store store1:9515 --syslog-tcp-listen 0.0.0.0:5514 --spool-dir /var/spool/loginson
+  loginson collect --store store1:9515 --spool always           lose nothing, even when this process is killed
+
+What waits, and for whom, is told by http://127.0.0.1:9514/api/v1/nodes and /metrics. docs/guide.md, \"Several
+machines\", tells what happens when a store is away.")]
+pub struct CollectArgs {
+    /// Address of a store, its node_listen; several: each frame goes to one of them, in turn
+    #[arg(
+        long = "store",
+        value_name = "HOST:PORT",
+        env = "LOGINSON_STORES",
+        value_delimiter = ','
+    )]
+    stores: Vec<String>,
+    /// Directory of frames that no store takes at present [default: ./loginson-spool]
+    #[arg(long, value_name = "DIR", env = "LOGINSON_SPOOL_DIR")]
+    spool_dir: Option<PathBuf>,
+    /// Size of that directory at which senders are pushed back [default: 10GiB]
+    #[arg(long, value_name = "SIZE", env = "LOGINSON_SPOOL_BYTES_MAX")]
+    spool_bytes_max: Option<String>,
+    /// Whether every frame is written there first [default: overflow]
+    #[arg(long, value_name = "WHEN", env = "LOGINSON_SPOOL")]
+    spool: Option<Spool>,
+    /// A store, by the id in /api/v1/nodes, that will not come back: what was sent to it goes to the others
+    #[arg(long, value_name = "ID", value_parser = node_id)]
+    lost_store: Vec<u32>,
+    /// Address of health, metrics and the state of the stores [default: 127.0.0.1:9514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
+    http_listen: Option<String>,
+    /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
+    syslog_udp_listen: Option<String>,
+    /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
+    syslog_tcp_listen: Option<String>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
+    config: Option<PathBuf>,
+    /// Write the addresses to this file, as JSON, once lines are taken: for scripts that let port 0 choose
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Spool {
+    /// Only what no store takes; lines in memory are lost when this process is killed
+    Overflow,
+    /// Every frame
+    Always,
+}
+
+/// Reads the id of a node as it is shown.
+fn node_id(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 16).map_err(|_| "a store's id is up to 8 hexadecimal digits".into())
+}
+
+/// Collects until it is told to stop.
+pub fn run(args: CollectArgs) -> Result<()> {
+    let mut raw = match &args.config {
+        Some(path) => RawConfig::read(path)?,
+        None => RawConfig::default(),
+    };
+    if !args.stores.is_empty() {
+        raw.collect.stores = args.stores;
+    }
+    raw.collect.spool_dir = args.spool_dir.unwrap_or(raw.collect.spool_dir);
+    raw.collect.spool_bytes_max = args.spool_bytes_max.unwrap_or(raw.collect.spool_bytes_max);
+    if let Some(spool) = args.spool {
+        raw.collect.spool = match spool {
+            Spool::Overflow => "overflow".into(),
+            Spool::Always => "always".into(),
+        };
+    }
+    raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
+    raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
+    raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    let mut config = Config::try_from(raw)?;
+    config.collect.lost_stores = args.lost_store;
+    ensure!(
+        !config.collect.stores.is_empty(),
+        "name a store to deliver to, for example --store store1.example:9515 (its node_listen)"
+    );
+    log::start();
+    collect::run(config, args.ready_file)
+}

@@ -1,0 +1,198 @@
+//! The HTTP side of `loginson collect`: `/health`, `/ready`, `/metrics`, `/api/v1/nodes`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use collector::Accounting;
+use collector::node::{ForwardStatus, Forwarder, Link, StoreHealth, StoreStatus};
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::metrics::{self, Text};
+use super::{guard, status, wrong_method};
+
+/// What a collector shows of itself.
+pub struct Collecting {
+    forwarder: Arc<Forwarder>,
+    accounting: Arc<Accounting>,
+    addresses: Value,
+    started_ns: i64,
+}
+
+impl Collecting {
+    /// Of a collector that starts now.
+    pub fn new(
+        forwarder: Arc<Forwarder>,
+        accounting: Arc<Accounting>,
+        addresses: Value,
+    ) -> Collecting {
+        Collecting { forwarder, accounting, addresses, started_ns: super::now_ns() }
+    }
+}
+
+/// All routes of a collector.
+pub fn router(seen: Arc<Collecting>, address: SocketAddr) -> Router {
+    let guard = guard::Guard { loopback: address.ip().is_loopback() };
+    Router::new()
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .route("/metrics", get(text))
+        .route("/api/v1/nodes", get(nodes))
+        .fallback(|| async { ApiError::not_found("a collector has /api/v1/nodes, /metrics, /health and /ready; lines are asked for at a store") })
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .with_state(seen)
+}
+
+/// 200 while lines find room: at a store or in the spool.
+async fn ready(State(seen): State<Arc<Collecting>>) -> Response {
+    let status = seen.forwarder.status();
+    let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
+    match status.spool.full && !status.stores.iter().any(connected) {
+        false => "ready\n".into_response(),
+        true => ApiError::unavailable("no store is connected, and the spool has no room")
+            .into_response(),
+    }
+}
+
+async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
+    let status = seen.forwarder.status();
+    Json(json!({
+        "node": id(status.node),
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_ns": seen.started_ns,
+        "listeners": seen.addresses,
+        "ingest": status::ingest(&seen.accounting),
+        "waiting_bytes": status.waiting_bytes,
+        "spool": {
+            "bytes": status.spool.bytes,
+            "bytes_max": status.spool.bytes_max,
+            "lines": status.spool.lines,
+            "lines_damaged": status.spool.lines_damaged,
+            "full": status.spool.full,
+        },
+        "stores": status.stores.iter().map(store).collect::<Vec<_>>(),
+        "bound_elsewhere": status.bound_elsewhere.iter().map(|(store, bytes)| json!({
+            "store": id(*store), "bytes": bytes,
+        })).collect::<Vec<_>>(),
+    }))
+    .into_response()
+}
+
+fn store(store: &StoreStatus) -> Value {
+    let (state, error) = match &store.link {
+        Link::Connected => (health(store.health), None),
+        Link::Away { error } => ("away", Some(error)),
+        Link::Connecting => ("connecting", None),
+    };
+    json!({
+        "address": store.address,
+        "store": store.store.map(id),
+        "state": state,
+        "for_s": store.since.elapsed().as_secs(),
+        "error": error,
+        "connects": store.connects,
+        "frames_acknowledged": store.frames_acknowledged,
+        "lines_acknowledged": store.lines_acknowledged,
+        "bytes_sent": store.bytes_sent,
+        "bytes_in_memory": store.bytes_in_memory,
+        "bytes_spooled": store.bytes_spooled,
+    })
+}
+
+fn health(health: StoreHealth) -> &'static str {
+    match health {
+        StoreHealth::Ok => "connected",
+        StoreHealth::DiskFull => "disk_full",
+        StoreHealth::Failing => "failing",
+    }
+}
+
+/// A node's id as it is shown everywhere.
+pub fn id(node: u32) -> String {
+    format!("{node:08x}")
+}
+
+async fn text(State(seen): State<Arc<Collecting>>) -> Response {
+    let mut out = Text::default();
+    metrics::process(seen.started_ns, &mut out);
+    metrics::ingest(&seen.accounting, &mut out);
+    forwarding(&seen.forwarder.status(), &mut out);
+    ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
+}
+
+fn forwarding(status: &ForwardStatus, out: &mut Text) {
+    let spool = &status.spool;
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        out.one(name, kind, help, &[], value);
+    };
+    one("loginson_spool_bytes", "gauge", "Bytes of frames that wait on disk.", spool.bytes);
+    one("loginson_spool_bytes_max", "gauge", "Limit of those bytes.", spool.bytes_max);
+    one("loginson_spool_lines", "gauge", "Lines that wait on disk.", spool.lines);
+    one(
+        "loginson_spool_lines_damaged_total",
+        "counter",
+        "Lines that waited on disk and could not be read back.",
+        spool.lines_damaged,
+    );
+    one(
+        "loginson_spool_full",
+        "gauge",
+        "1 when the last frames to wait on disk found no room.",
+        spool.full.into(),
+    );
+    one(
+        "loginson_forward_waiting_bytes",
+        "gauge",
+        "Bytes in memory that wait for a store with room, or for the disk.",
+        status.waiting_bytes,
+    );
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {
+        out.head(name, kind, help);
+        for store in &status.stores {
+            out.sample(name, &[("store", store.address.as_str())], value(store));
+        }
+    };
+    each("loginson_store_connected", "gauge", "1 while the store is connected.", |store| {
+        matches!(store.link, Link::Connected).into()
+    });
+    each(
+        "loginson_store_state_seconds",
+        "gauge",
+        "Time since the store was connected, or was lost.",
+        |store| store.since.elapsed().as_secs(),
+    );
+    each("loginson_store_connects_total", "counter", "Connections to the store.", |s| s.connects);
+    each(
+        "loginson_store_frames_total",
+        "counter",
+        "Frames that the store has acknowledged.",
+        |s| s.frames_acknowledged,
+    );
+    each("loginson_store_lines_total", "counter", "Lines that the store has acknowledged.", |s| {
+        s.lines_acknowledged
+    });
+    each(
+        "loginson_store_sent_bytes_total",
+        "counter",
+        "Bytes sent to the store, those sent again included.",
+        |store| store.bytes_sent,
+    );
+    each(
+        "loginson_store_memory_bytes",
+        "gauge",
+        "Bytes in memory for the store, sent and not acknowledged or about to be sent.",
+        |store| store.bytes_in_memory,
+    );
+    each(
+        "loginson_store_spooled_bytes",
+        "gauge",
+        "Bytes on disk that were sent to the store, or are about to be.",
+        |store| store.bytes_spooled,
+    );
+}

@@ -1,0 +1,441 @@
+//! Collectors and stores as processes of their own: what happens when one is killed, the network is cut, a disk is full.
+//!
+//! Every line has a number of its own; at the end each that was sent is at the stores once.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Server, loginson, request_to};
+use serde_json::Value;
+
+/// Lines that the sender of a test writes at once.
+const BATCH: u64 = 200;
+
+/// A running `loginson collect`. Killed when dropped.
+struct Collector {
+    child: Child,
+    http: String,
+    syslog: SocketAddr,
+}
+
+impl Collector {
+    fn start(spool: &Path, stores: &[&str], arguments: &[&str]) -> Collector {
+        Collector::launch(loginson(&["collect"]), spool, stores, arguments)
+    }
+
+    fn launch(
+        mut command: Command,
+        spool: &Path,
+        stores: &[&str],
+        arguments: &[&str],
+    ) -> Collector {
+        let ready = tempfile::tempdir().unwrap();
+        let file = ready.path().join("ready");
+        for listen in ["--http-listen", "--syslog-tcp-listen", "--syslog-udp-listen"] {
+            command.args([listen, "127.0.0.1:0"]);
+        }
+        command.args(stores.iter().map(|store| format!("--store={store}")));
+        command.arg("--spool-dir").arg(spool).arg("--ready-file").arg(&file).args(arguments);
+        let mut child = command.stdin(Stdio::null()).spawn().expect("the binary starts");
+        let started = Instant::now();
+        while !file.exists() {
+            assert!(started.elapsed() < PATIENCE, "the collector starts");
+            assert_eq!(child.try_wait().unwrap(), None, "the collector ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let addresses: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let http = addresses["http"].as_str().unwrap().to_owned();
+        let syslog = addresses["syslog_tcp"].as_str().unwrap().parse().unwrap();
+        Collector { child, http, syslog }
+    }
+
+    fn nodes(&self) -> Value {
+        request_to(&self.http, "GET", "/api/v1/nodes", &[], b"").expect("it answers").json()
+    }
+
+    /// Lines that came, and that are safe.
+    fn lines(&self) -> (u64, u64) {
+        let nodes = self.nodes();
+        let mut sources = nodes["ingest"].as_array().unwrap().iter();
+        let source = sources.find(|source| source["source"] == "syslog_tcp").unwrap();
+        (source["lines_received"].as_u64().unwrap(), source["lines_kept"].as_u64().unwrap())
+    }
+
+    fn wait_for(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) {
+        let started = Instant::now();
+        loop {
+            let nodes = self.nodes();
+            if holds(&nodes) {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "waited too long for: {what}: {nodes}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the stores have everything.
+    fn wait_delivered(&self, lines: u64) {
+        self.wait_for("everything to be delivered", |nodes| {
+            let busy = nodes["stores"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|store| store["bytes_in_memory"] != 0 || store["bytes_spooled"] != 0);
+            self.lines().1 >= lines
+                && !busy
+                && nodes["spool"]["lines"] == 0
+                && nodes["waiting_bytes"] == 0
+        });
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it was started here");
+    }
+
+    fn terminate(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn state(nodes: &Value, store: usize) -> &str {
+    nodes["stores"][store]["state"].as_str().unwrap()
+}
+
+/// A store over a directory, at a port that stays when it is started again.
+struct Store {
+    dir: PathBuf,
+    address: String,
+    server: Server,
+}
+
+impl Store {
+    fn start(dir: &Path) -> Store {
+        let server = Server::start_in(dir, &["--node-listen", "127.0.0.1:0"], "");
+        let address = server.status()["listeners"]["node"].as_str().unwrap().to_owned();
+        Store { dir: dir.to_owned(), address, server }
+    }
+
+    fn start_again(&mut self, config: &str) {
+        let address = self.address.clone();
+        self.server = Server::start_in(&self.dir, &["--node-listen", &address], config);
+    }
+}
+
+/// How often each number is there.
+fn found(stores: &[&Server]) -> BTreeMap<u64, u64> {
+    let mut found = BTreeMap::new();
+    for store in stores {
+        for line in store.raw("app_name:=numbers") {
+            let line = String::from_utf8(line).unwrap();
+            let number = line.rsplit_once(' ').unwrap().1.parse().unwrap();
+            *found.entry(number).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn assert_each_once(stores: &[&Server], sent: u64) {
+    let found = found(stores);
+    let twice = found.iter().filter(|(_, times)| **times > 1).count();
+    let missing = (0..sent).filter(|number| !found.contains_key(number)).count();
+    assert_eq!((twice, missing, found.len() as u64), (0, 0, sent), "twice, missing, there");
+}
+
+/// Sends numbered lines until told to end.
+struct Sender {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+    sent: Arc<AtomicU64>,
+}
+
+fn send_batch(stream: &mut TcpStream, first: u64) {
+    let mut text = String::new();
+    for number in first..first + BATCH {
+        let padding = "x".repeat((number % 190) as usize);
+        text.push_str(&format!("<14>Oct 11 22:14:15 host numbers: {padding} {number}\n"));
+    }
+    stream.write_all(text.as_bytes()).expect("the collector listens");
+}
+
+impl Sender {
+    fn start(collector: &Collector) -> Sender {
+        let mut stream = TcpStream::connect(collector.syslog).unwrap();
+        let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (until, count) = (Arc::clone(&over), Arc::clone(&sent));
+        let thread = std::thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                send_batch(&mut stream, count.load(Ordering::Relaxed));
+                count.fetch_add(BATCH, Ordering::Relaxed);
+                // A load, not a flood: the test should end with a few hundred thousand lines.
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Sender { over, thread, sent }
+    }
+
+    fn wait_for_more(&self, lines: u64) {
+        let until = self.sent.load(Ordering::Relaxed) + lines;
+        while self.sent.load(Ordering::Relaxed) < until {
+            assert!(!self.thread.is_finished(), "the sender failed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_store_is_killed_and_restarted_under_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::start(&dir.path().join("store"));
+    let collector = Collector::start(&dir.path().join("spool"), &[&store.address], &[]);
+    let sender = Sender::start(&collector);
+    for _ in 0..3 {
+        sender.wait_for_more(5_000);
+        store.server.kill();
+        collector.wait_for("the loss of the store", |nodes| state(nodes, 0) == "away");
+        sender.wait_for_more(5_000);
+        store.start_again("");
+        collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    }
+    let sent = sender.end();
+    collector.wait_delivered(sent);
+    assert_each_once(&[&store.server], sent);
+    let seen = store.server.get("/api/v1/nodes").json();
+    assert_eq!(seen["collectors"][0]["node"], collector.nodes()["node"]);
+    let metrics = store.server.get("/metrics").text();
+    assert!(metrics.contains("loginson_lines_kept_total{source=\"node\"}"), "{metrics}");
+}
+
+#[test]
+fn of_two_stores_one_dies_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Store::start(&dir.path().join("first"));
+    let mut second = Store::start(&dir.path().join("second"));
+    let addresses = [first.address.as_str(), second.address.as_str()];
+    let collector = Collector::start(&dir.path().join("spool"), &addresses, &[]);
+    collector
+        .wait_for("both stores", |nodes| (0..2).all(|store| state(nodes, store) == "connected"));
+    let sender = Sender::start(&collector);
+    sender.wait_for_more(20_000);
+    second.server.kill();
+    sender.wait_for_more(20_000);
+    collector.wait_for("the loss of one", |nodes| {
+        state(nodes, 0) == "connected" && state(nodes, 1) == "away"
+    });
+    second.start_again("");
+    collector.wait_for("both stores again", |nodes| state(nodes, 1) == "connected");
+    sender.wait_for_more(40_000);
+    let sent = sender.end();
+    collector.wait_delivered(sent);
+    assert_each_once(&[&first.server, &second.server], sent);
+    for store in [&first, &second] {
+        let share = store.server.count("app_name:=numbers");
+        assert!(share > sent / 20, "{share} of {sent} lines are at {}", store.address);
+    }
+}
+
+#[test]
+fn a_collector_is_stopped_and_killed_while_the_store_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::start(&dir.path().join("store"));
+    let spool = dir.path().join("spool");
+    let always = ["--spool", "always"];
+    let mut next = 0;
+    let send = |collector: &Collector, next: &mut u64| {
+        let mut stream = TcpStream::connect(collector.syslog).unwrap();
+        for _ in 0..20 {
+            send_batch(&mut stream, *next);
+            *next += BATCH;
+        }
+    };
+    // Stopped in good order: nothing is lost, wherever it was.
+    let mut collector = Collector::start(&spool, &[&store.address], &[]);
+    collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    send(&collector, &mut next);
+    collector.wait_for("lines", |_| collector.lines().0 >= next);
+    store.server.kill();
+    let before = next;
+    send(&collector, &mut next);
+    collector.wait_for("lines", |_| collector.lines().0 >= 2 * before);
+    collector.terminate();
+    // Killed, with everything in the spool first.
+    let mut collector = Collector::start(&spool, &[&store.address], &always);
+    let waiting = collector.nodes()["spool"]["lines"].as_u64().unwrap();
+    assert!(waiting >= before, "{waiting} lines wait on disk");
+    let before = next;
+    send(&collector, &mut next);
+    collector.wait_for("lines on disk", |_| collector.lines().1 >= next - before);
+    collector.kill();
+    store.start_again("");
+    let mut collector = Collector::start(&spool, &[&store.address], &always);
+    let before = next;
+    send(&collector, &mut next);
+    collector.wait_for("lines on disk", |_| collector.lines().1 >= next - before);
+    collector.kill();
+    let collector = Collector::start(&spool, &[&store.address], &[]);
+    collector.wait_delivered(0);
+    assert_each_once(&[&store.server], next);
+}
+
+#[test]
+fn the_disk_of_the_store_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::start(&dir.path().join("store"));
+    store.server.kill();
+    let full = "[store]\ndisk_free_bytes_min = '1000TiB'\n";
+    store.start_again(full);
+    let collector = Collector::start(&dir.path().join("spool"), &[&store.address], &[]);
+    let sender = Sender::start(&collector);
+    collector.wait_for("the store to say that it is full", |nodes| state(nodes, 0) == "disk_full");
+    sender.wait_for_more(5_000);
+    store.server.terminate();
+    store.start_again("");
+    let sent = sender.end();
+    collector.wait_delivered(sent);
+    assert_each_once(&[&store.server], sent);
+}
+
+/// Does something when it is dropped, whatever the test came to.
+struct AtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// A store in a network of its own, whose cable is pulled.
+#[test]
+fn the_network_is_cut_and_comes_back() {
+    let name = format!("lgn{}", std::process::id());
+    let ip = |arguments: &str| {
+        Command::new("ip").args(arguments.split(' ')).stderr(Stdio::null()).status().ok()
+    };
+    let done = |arguments: &str| ip(arguments).is_some_and(|status| status.success());
+    if !done(&format!("netns add {name}")) {
+        eprintln!("skipped: network namespaces need root and iproute2 (scripts/test-deps.sh)");
+        return;
+    }
+    let _namespace = AtEnd(|| {
+        done(&format!("netns del {name}"));
+    });
+    // Two addresses of the range for benchmarks of networks (RFC 2544), for this process alone.
+    let id = std::process::id();
+    let network = format!("198.{}.{}", 18 + (id >> 14) % 2, (id >> 6) % 256);
+    let [here, there] = [1, 2].map(|host| format!("{network}.{}", (id % 64) * 4 + host));
+    let (outside, inside) = (format!("{name}a"), format!("{name}b"));
+    for step in [
+        format!("link add {outside} type veth peer name {inside} netns {name}"),
+        format!("addr add {here}/30 dev {outside}"),
+        format!("link set {outside} up"),
+        format!("-n {name} addr add {there}/30 dev {inside}"),
+        format!("-n {name} link set {inside} up"),
+        format!("-n {name} link set lo up"),
+    ] {
+        assert!(done(&step), "ip {step}");
+    }
+    let (http, node) = (format!("{there}:9514"), format!("{there}:9515"));
+    let dir = tempfile::tempdir().unwrap();
+    // The store is in the namespace, and the collector where the test can reach it.
+    let program = loginson(&[]).get_program().to_owned();
+    let mut store = Command::new("ip");
+    store.args(["netns", "exec", &name]).arg(program);
+    store.args(["serve", "--http-listen", &http, "--node-listen", &node]);
+    store.args(["--syslog-udp-listen", "off", "--syslog-tcp-listen", "off", "--data-dir"]);
+    let store = store.arg(dir.path().join("store")).stdin(Stdio::null()).spawn().unwrap();
+    let store = std::cell::RefCell::new(store);
+    let _store = AtEnd(|| {
+        let _ = store.borrow_mut().kill();
+        let _ = store.borrow_mut().wait();
+    });
+    let collector = Collector::start(&dir.path().join("spool"), &[&node], &[]);
+    collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    let sender = Sender::start(&collector);
+    for cut in [Duration::from_secs(2), Duration::from_secs(60)] {
+        sender.wait_for_more(5_000);
+        assert!(done(&format!("link set {outside} down")));
+        let started = Instant::now();
+        // A short cut is healed by TCP; a long one ends the connection.
+        while started.elapsed() < cut && state(&collector.nodes(), 0) == "connected" {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(done(&format!("link set {outside} up")));
+        collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    }
+    assert!(collector.nodes()["stores"][0]["connects"].as_u64() >= Some(2));
+    let sent = sender.end();
+    collector.wait_delivered(sent);
+    let query = "/select/logsql/query?query=app_name:=numbers&format=raw";
+    let answer = request_to(&http, "GET", query, &[], b"").unwrap();
+    let text = String::from_utf8(answer.body).unwrap();
+    let mut numbers: Vec<u64> =
+        text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(0..sent), "each of {sent} once, {} found", numbers.len());
+}
+
+#[test]
+fn wrong_speakers_are_told_where_to_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::start(&dir.path().join("store"));
+    let answer = request_to(&store.address, "GET", "/", &[], b"").unwrap();
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("http_listen"), "{}", answer.text());
+    let collector = Collector::start(&dir.path().join("spool"), &[&store.server.http], &[]);
+    collector.wait_for("an error", |nodes| {
+        let error = nodes["stores"][0]["error"].as_str().unwrap_or_default();
+        error.contains("not that of http_listen")
+    });
+}
+
+#[test]
+fn a_copied_spool_directory_and_a_store_named_twice_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::start(&dir.path().join("store"));
+    let (spool, copy) = (dir.path().join("spool"), dir.path().join("copy"));
+    let mut first = Collector::start(&spool, &[&store.address], &[]);
+    first.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    first.terminate();
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(spool.join("node.json"), copy.join("node.json")).unwrap();
+    let again = Collector::start(&spool, &[&store.address], &[]);
+    again.wait_for("the store", |nodes| state(nodes, 0) == "connected");
+    let copied = Collector::start(&copy, &[&store.address], &[]);
+    copied.wait_for("a refusal", |nodes| {
+        nodes["stores"][0]["error"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("this directory is a copy")
+    });
+    drop(again);
+    let localhost = store.address.replace("127.0.0.1", "localhost");
+    let twice = Collector::start(&spool, &[&store.address, &localhost], &[]);
+    twice.wait_for("a complaint", |nodes| {
+        let error = |store: usize| nodes["stores"][store]["error"].as_str().unwrap_or_default();
+        error(0).contains("name it once") || error(1).contains("name it once")
+    });
+}
