@@ -39,7 +39,7 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All of them, in the order of display.
-    pub const ALL: [SourceKind; 9] = [
+    pub const ALL: [SourceKind; 8] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,

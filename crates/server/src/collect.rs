@@ -1,14 +1,16 @@
 //! The life of a collector process: sources, delivery to stores elsewhere, and a small HTTP side.
 //!
-//! Left out: everything that needs a store here, which is queries, the page, and lines by HTTP.
+//! Left out: everything that needs a store here, which is queries, the page, lines by HTTP, and files
+//! that are followed.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use collector::node::Forwarder;
 use collector::{Accounting, Deliver};
 use platform::{RealClock, RealDisk};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -27,16 +29,34 @@ pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 }
 
 async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    // How far a file was read is found out again from the lines in the store, which is not here.
+    ensure!(
+        config.files.is_empty(),
+        "`loginson collect` does not follow files; take [[files]] out of its configuration, and follow them where the store is"
+    );
     let mut signals = Signals::new()?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind(&config).await?;
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
     let forwarder = Arc::new(Forwarder::start(config.collect.clone(), Arc::new(RealDisk))?);
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock = Arc::new(RealClock::new());
-    let with = Surroundings { deliver, accounting: Arc::clone(&accounting), clock };
+    let with = Surroundings { deliver, accounting: Arc::clone(&accounting), clock, store: None };
     let sources = Sources::start(&config, &with)?;
     let addresses = addresses(address, &sources.listeners());
+    // Certificates are read anew whenever the signal comes; without any it does nothing.
+    let credentials = sources.credentials();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            if let Some(credentials) = credentials.clone() {
+                let reloaded = tokio::task::spawn_blocking(move || _ = credentials.reload());
+                if let Err(error) = reloaded.await {
+                    tracing::error!("SIGHUP: {error}");
+                }
+            }
+        }
+    });
     let sources = Mutex::new(sources);
 
     let (stop, stopping) = watch::channel(false);

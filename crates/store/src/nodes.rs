@@ -17,12 +17,12 @@ use record::frame::FRAME_FORWARDED;
 use record::{Frame, Numbers};
 use segment::{FrameEntry, HELD_MAX, Held};
 
+use crate::books::Books;
 use crate::error::{AppendError, StoreError};
 use crate::queue::OnDurable;
 use crate::segments::AnySegment;
 use crate::shared::{Shared, lock, read};
 use crate::store::Store;
-use crate::books::Books;
 
 /// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and one more for each gap
 /// in its numbers. Beyond, a node that was not seen for [`FORGET_NODE_NS`] is forgotten; else a new one is refused.

@@ -4,7 +4,7 @@
 //! reading the lines into it. So the memory of a full frame goes back to its builder's pool when the last reader
 //! drops the frame, with whatever is in it, and the next frame overwrites it.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
 /// Buffers that a pool keeps for later, as many as a burst of frames has in flight. Beyond, memory is freed. A pool
@@ -72,6 +72,12 @@ impl Deref for Memory {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.memory[..self.bytes]
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.bytes]
     }
 }
 

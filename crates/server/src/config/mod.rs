@@ -3,8 +3,8 @@
 //! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
 //! is described in `docs/configuration.md`.
 
-mod files;
 mod collect;
+mod files;
 mod nearest;
 mod placement;
 mod raw;
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use collector::udp::UDP_SOCKETS_MAX;
 use collector::node::ForwardConfig;
+use collector::udp::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig};
 use query::QueueLimits;
 use record::TypeRule;

@@ -202,7 +202,7 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     );
     let name = "loginson_udp_socket_drops_total";
     out.head(name, "counter", "Datagrams that the kernel dropped, by socket.");
-    for (socket, drops) in app.accounting.udp_sockets.counts().enumerate() {
+    for (socket, drops) in accounting.udp_sockets.counts().enumerate() {
         out.sample(name, &[("socket", &socket.to_string())], drops);
     }
 }
