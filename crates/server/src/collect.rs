@@ -1,6 +1,6 @@
 //! The life of a collector process: sources, delivery to stores elsewhere, and a small HTTP side.
 //!
-//! Left out: everything that needs a store here, which is queries, the page, lines by HTTP, and files
+//! Left out: everything that needs a store here, which is queries, the page, lines by HTTP, files and the journal
 //! that are followed.
 
 use std::path::PathBuf;
@@ -31,8 +31,9 @@ pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     // How far a file was read is found out again from the lines in the store, which is not here.
     ensure!(
-        config.files.is_empty(),
-        "`loginson collect` does not follow files; take [[files]] out of its configuration, and follow them where the store is"
+        config.files.is_empty() && config.journald.is_none(),
+        "`loginson collect` follows no files and no journal; take [[files]] and [journald] out of its configuration, and \
+         follow them where the store is"
     );
     let mut signals = Signals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;

@@ -27,8 +27,8 @@ pub struct Surroundings {
     pub accounting: Arc<Accounting>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where its frames are kept, for those that look what became of their lines; none in a collector, which then follows no
-    /// files.
+    /// Where its frames are kept, for those that look what became of their lines; none in a collector, which then follows
+    /// no files and no journal.
     pub store: Option<Arc<Store>>,
 }
 
@@ -83,7 +83,7 @@ impl Sources {
             let files = FileSource::start(files, deliver, accounting, clock, disk, recall)?;
             sources.files = Some(files);
         }
-        if let Some(journal) = &config.journald {
+        if let (Some(journal), Some(store)) = (&config.journald, store) {
             let (deliver, accounting, clock) = with();
             let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
             let (journal, recall) = (journal.clone(), Box::new(recall));
