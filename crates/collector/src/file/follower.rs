@@ -416,6 +416,8 @@ impl Follower {
                 "lines that were read before the crash cannot be looked up, some may come twice: {error}"
             );
         }
+        // The positions are behind those lines now: were they recalled again from here, they would not be found there.
+        self.with.ledger.count_up_to(self.with.deliver.next_sequence().1);
         if skipped > 0 {
             tracing::info!("{skipped} lines of files are durable since the last checkpoint");
         }

@@ -70,6 +70,13 @@ impl Ledger {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
+    /// Counts everything up to a frame in the positions of the files. Only before the first frame is on its way.
+    pub fn count_up_to(&self, sequence: u64) {
+        let mut state = self.lock();
+        assert!(state.flights.is_empty(), "positions are counted up to the frames on their way");
+        state.sequence = sequence;
+    }
+
     /// Takes note of a frame that is about to go; returns its number here.
     fn take_off(&self, positions: Positions) -> u64 {
         let mut state = self.lock();
