@@ -44,7 +44,7 @@ pub(crate) enum Look {
     Same,
     /// It is longer.
     Grown,
-    /// It is shorter than what was read of it, or begins otherwise: it was truncated or written anew.
+    /// It is shorter than what was read of it, begins otherwise, or was made later: it was truncated or written anew.
     Anew,
     /// It is not there any more under its name.
     Elsewhere,
@@ -170,7 +170,9 @@ impl Follow {
         if (size, changed) == (self.size, self.changed) {
             return Ok(Look::Same);
         }
-        if size < self.position {
+        // While it was closed, another file may have been given its name and its inode.
+        let is_other = self.file.is_none() && born_ns(&metadata) != self.born_ns;
+        if is_other || size < self.position {
             return Ok(Look::Anew);
         }
         self.open()?;
@@ -194,6 +196,7 @@ impl Follow {
         let file = self.file.as_ref().expect("just opened");
         let metadata = file.metadata()?;
         let unread = self.size - self.position;
+        self.born_ns = born_ns(&metadata);
         self.fingerprint = Fingerprint::of(&start(file)?);
         self.changed = changed(&metadata);
         self.size = metadata.len();
@@ -304,4 +307,32 @@ fn origin(id: u64, settings: &FileRule, path: &Path) -> Origin {
         ..Hints::default()
     };
     Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Auto, None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_the_inode_of_one_that_was_closed_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "same\n").unwrap();
+        let file = File::open(&path).unwrap();
+        let metadata = file.metadata().unwrap();
+        let rule = FileRule::new(Vec::new());
+        let mut follow = Follow::new(1, (0, &rule), path.clone(), (file, &metadata), b"same\n", 5);
+        assert_eq!(follow.look(0).unwrap(), Look::Same);
+        // The file was made at another time than the one that was followed, and begins as that one did.
+        follow.born_ns -= 1;
+        follow.file = None;
+        fs::write(&path, "same\nmore\n").unwrap();
+        assert_eq!(follow.look(0).unwrap(), Look::Anew);
+        assert_eq!(follow.begin_anew(2, &rule, 0).unwrap(), 0);
+        assert_eq!((follow.position, follow.size), (0, 10));
+        // It is known as what it is now.
+        assert_eq!(follow.entry(0).born_ns, born_ns(&metadata));
+        follow.file = None;
+        assert_eq!(follow.look(0).unwrap(), Look::Same);
+    }
 }
