@@ -302,23 +302,30 @@ impl Follower {
             return Ok(());
         }
         let start = start(&file)?;
+        let born_ns = born_ns(&metadata);
         let known = |entry: &Entry| {
-            entry.born_ns == born_ns(&metadata)
+            entry.born_ns == born_ns
                 && entry.fingerprint.fits(&start)
                 && entry.position <= metadata.len()
                 && only.is_none_or(|only| only == entry)
         };
-        let entries = self.remembered.entry(metadata.ino()).or_default();
-        let entry = entries.iter().position(known).map(|at| entries.remove(at));
-        // What was in this file before it was truncated.
-        entries.retain(|old| old.born_ns == 0 || old.born_ns != born_ns(&metadata));
-        if entries.is_empty() {
-            self.remembered.remove(&metadata.ino());
-        }
-        let has_other_start =
-            |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns(&metadata);
+        let remembered = self.remembered.get(&metadata.ino()).map_or(&[][..], Vec::as_slice);
+        // An inode is given again when its file is gone, and what is known of an empty file fits everything: where
+        // the time does not tell files apart, it is the one that had the inode last.
+        let entry = remembered.iter().filter(|entry| known(entry)).max_by_key(|entry| entry.id);
+        let entry = entry.cloned();
+        let has_other_start = |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns;
         if entry.is_none() && !only.is_none_or(has_other_start) {
             return Ok(());
+        }
+        // Only now that it is followed: it goes on there, and what was in it before it was truncated is gone.
+        if let Some(remembered) = self.remembered.get_mut(&metadata.ino()) {
+            remembered.retain(|old| {
+                Some(old) != entry.as_ref() && (old.born_ns == 0 || old.born_ns != born_ns)
+            });
+            if remembered.is_empty() {
+                self.remembered.remove(&metadata.ino());
+            }
         }
         let settings = &self.config.rules[rule];
         let is_known = |pattern: &super::Pattern| self.patterns_known.contains(pattern.text());
@@ -369,7 +376,9 @@ impl Follower {
                 by_directory.entry(directory.to_owned()).or_default().push(entry.clone());
             }
         }
-        for (directory, entries) in by_directory {
+        for (directory, mut entries) in by_directory {
+            // Of several that had the same inode, the last one has it.
+            entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.id));
             let names = names_of(&directory, entries.iter().map(|entry| entry.inode));
             for entry in entries {
                 let Some(path) = names.get(&entry.inode) else { continue };

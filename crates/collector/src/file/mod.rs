@@ -16,7 +16,9 @@
 //!
 //! Limits: a file whose bytes are overwritten in place is not noticed beyond its first KiB. What stood in a file and
 //! was not read when it was truncated is lost (`copytruncate` of logrotate; the bytes are counted), as is what is
-//! written between logrotate's copy and its truncation. Left out: compressed files, which `loginson import` reads.
+//! written between logrotate's copy and its truncation. Where the file system does not keep when a file was made, one
+//! that has a name now that no pattern means, and that was truncated while this process did not run, is not known again.
+//! Left out: compressed files, which `loginson import` reads.
 
 mod board;
 mod checkpoint;
