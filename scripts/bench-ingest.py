@@ -129,6 +129,15 @@ def finish(process):
     return report([line for line in lines if "=" in line][-1])
 
 
+def wait_listening(port):
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+
+
 def cpu_s(pid):
     """CPU seconds of a process so far, all its threads, user and system."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -305,14 +314,14 @@ def part_collector(directory):
         run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
         return finish(listening)["lines_per_s"]
 
-    def null_node():
-        store = start(example("node_limit"), "store", "127.0.0.1:26517")
-        listening = start(example("node_limit"), "collect", "127.0.0.1:26516", "127.0.0.1:26517")
+    def null_store():
+        store = start(example("tcp_limit"), "sink", "127.0.0.1:26517")
+        listening = start(example("collect_null"), "127.0.0.1:26516", "--to", "127.0.0.1:26517")
         run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
-        finish(listening)
-        return finish(store)["lines_per_s"]
+        finish(store)
+        return finish(listening)["lines_per_s"]
 
-    limit, inside, over_tcp = pairs(tcp_sink(inputs), null_deliver, null_node)
+    limit, inside, over_tcp = pairs(tcp_sink(inputs), null_deliver, null_store)
     frames = [run(example("frames_speed"), inputs.file) for _ in range(PAIRS)]
     built = statistics.median(frame["lines_per_s"] for frame in frames)
     copied = statistics.median(frame["limit_lines_per_s"] for frame in frames)
@@ -326,6 +335,7 @@ def part_collector(directory):
 def part_udp(directory):
     """Datagrams of mixed sizes of 50 sources, as fast as the sender can."""
     datagrams = 5_000_000
+    sockets = max(1, min(4, os.cpu_count() // 2))
     lost = []
 
     def sending(address):
@@ -334,9 +344,9 @@ def part_udp(directory):
         )
 
     def sink():
-        listening = start(example("udp_limit"), "sink", "127.0.0.1:26514", "1")
-        sending("127.0.0.1:26514")
-        return finish(listening)["lines_per_s"]
+        listening = start(example("udp_limit"), "sink", "127.0.0.1:26514", sockets)
+        sent = sending("127.0.0.1:26514")
+        return finish(listening)["lines"] / sent["seconds"]
 
     def ours():
         with Server(directory) as server:
@@ -413,9 +423,11 @@ def part_http(directory):
     path = "/insert/jsonline"
 
     def sink():
-        listening = start(example("http_limit"), "sink", "127.0.0.1:26518")
+        listening = subprocess.Popen([example("http_limit"), "sink", "127.0.0.1:26518"], stdout=subprocess.DEVNULL)
+        wait_listening(26518)
         sent = run(example("http_limit"), "send", "127.0.0.1:26518", path, inputs.file, times)
         listening.kill()
+        listening.wait()
         return sent["lines_per_s"]
 
     def ours(*options):
@@ -451,12 +463,7 @@ def rsyslog(inputs, directory):
     def case():
         out.unlink(missing_ok=True)
         process = subprocess.Popen([rsyslogd, "-n", "-f", settings, "-i", directory / "rsyslog.pid"])
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", 26515)).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+        wait_listening(26515)
         times = max(1, inputs.times // 4)
         run(example("tcp_limit"), "send", "127.0.0.1:26515", inputs.file, times)
         size, since = -1, time.monotonic()
@@ -601,11 +608,10 @@ def part_steady(directory):
         server.wait_kept("syslog_tcp", int(sent["lines"]))
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(samples, samples[1:])]
     mean, deviation = statistics.mean(rates), statistics.pstdev(rates)
-    stall, longest, since = 0.0, 0.0, samples[0][0]
+    longest, since = 0.0, samples[0][0]
     for a, b in zip(samples, samples[1:]):
         since = b[0] if b[1] > a[1] else since
         longest = max(longest, b[0] - since)
-    del stall
     row = [f"{0.8 * maximum / 1e6:.2f} M lines/s offered for {LONG_S} s", f"{mean / 1e6:.2f} M lines/s"]
     row += [f"{100 * deviation / mean:.1f} %", f"{longest * 1000:.0f} ms", "5 %, no stall of 1 s"]
     return ["at 80% of the maximum", "made durable", "standard deviation of 100 ms", "longest stall", "asked"], [row]
