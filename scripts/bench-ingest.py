@@ -184,7 +184,7 @@ class Server:
         if self.connection is None:
             self.connection = socket.create_connection(self.http)
             self.answer = self.connection.makefile("rb")
-        self.connection.sendall(f"GET {path} HTTP/1.1\r\nHost: loginson\r\n\r\n".encode())
+        self.connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         status = self.answer.readline()
         headers = {}
         while (line := self.answer.readline()) not in (b"\r\n", b""):

@@ -20,6 +20,8 @@ use record::{Frame, Numbers};
 
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);
+/// When nothing more is acknowledged for so long, everything was: frames are closed after 50 ms.
+const SETTLED: Duration = Duration::from_millis(300);
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -70,7 +72,7 @@ fn null(address: &str) {
         let now = counts();
         let (lines, bytes) =
             (now.lines_kept - before.lines_kept, now.bytes_kept - before.bytes_kept);
-        report("node_null", lines, bytes, started);
+        report("node_null", lines, bytes, started.elapsed());
     }
 }
 
@@ -94,11 +96,18 @@ fn collect(listen: &str, store: &str) {
     let source = source.expect("it listens");
     let counts = || accounting.source(SourceKind::SyslogTcp).counts();
     let started = wait(|| counts().lines_received > 0);
+    // The last lines are counted when their frame is closed by its age.
+    let mut last = (0, Instant::now());
     wait(|| {
         let counts = counts();
-        counts.connections_open == 0 && counts.lines_kept == counts.lines_received
+        if counts.lines_kept > last.0 {
+            last = (counts.lines_kept, Instant::now());
+        }
+        counts.connections_open == 0
+            && counts.lines_kept == counts.lines_received
+            && last.1.elapsed() > SETTLED
     });
-    report("node_collect", counts().lines_kept, counts().bytes_kept, started);
+    report("node_collect", counts().lines_kept, counts().bytes_kept, last.1 - started);
     println!("spooled lines={}", forwarder.status().spool.lines);
     forwarder.begin_stop();
     drop(source);
@@ -107,15 +116,15 @@ fn collect(listen: &str, store: &str) {
 }
 
 /// Waits until it holds; tells when that was.
-fn wait(holds: impl Fn() -> bool) -> Instant {
+fn wait(mut holds: impl FnMut() -> bool) -> Instant {
     while !holds() {
         std::thread::sleep(LOOK);
     }
     Instant::now()
 }
 
-fn report(who: &str, lines: u64, bytes: u64, started: Instant) {
-    let seconds = started.elapsed().as_secs_f64();
+fn report(who: &str, lines: u64, bytes: u64, time: Duration) {
+    let seconds = time.as_secs_f64();
     println!(
         "{who} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}",
         lines as f64 / seconds,
