@@ -139,7 +139,15 @@ fn round(seed: u64) {
     let ended = AtomicBool::default();
     let mut random = fastrand::Rng::with_seed(seed);
     let stop_early = random.bool();
+    /// Ends the watcher also when a check fails.
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
     std::thread::scope(|scope| {
+        let end = End(&ended);
         let watcher = scope.spawn(|| {
             let mut looks = 0u64;
             while !ended.load(SeqCst) {
@@ -155,9 +163,10 @@ fn round(seed: u64) {
         let senders = [0, 1, 2, 3].map(|which| {
             let mut random = random.fork();
             let (http, internal) = (&http, &internal);
+            // Before anything is stopped.
+            let mut stream = TcpStream::connect(tcp_address).unwrap();
             scope.spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-                let mut stream = TcpStream::connect(tcp_address).unwrap();
                 for _ in 0..60 {
                     let lines = some_lines(&mut random);
                     match which {
@@ -199,7 +208,7 @@ fn round(seed: u64) {
             assert_eq!(missing, (0, 0), "{} at rest: {counts:?}", kind.name());
         }
         assert!(sources.iter().all(|counts| counts.connections_open == 0));
-        ended.store(true, SeqCst);
+        drop(end);
         assert!(watcher.join().unwrap() > 0);
     });
 }
