@@ -547,13 +547,13 @@ def part_query(directory):
                 )
                 stop = threading.Event()
 
+                answers, errors = [], []
+
                 def ask():
                     while not stop.is_set():
-                        subprocess.run(
-                            [BIN, "query", "--server", f"http://{server.address['http']}", query],
-                            stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL,
-                        )
+                        command = [BIN, "query", "--server", f"http://{server.address['http']}", query]
+                        done = subprocess.run(command, capture_output=True, text=True)
+                        (answers if done.returncode == 0 else errors).append(done.stdout + done.stderr)
 
                 asking = threading.Thread(target=ask)
                 if query:
@@ -563,6 +563,8 @@ def part_query(directory):
                 stop.set()
                 if query:
                     asking.join()
+                    if errors or not answers:
+                        sys.exit(f"{len(answers)} answers; {errors[:1]}")
                 return sent["lines_per_s"]
 
         case.name = query or "no query"
