@@ -150,10 +150,9 @@ fn several_sockets_share_the_senders_and_count_their_drops() {
         let dropped = (SENDERS * EACH) as u64 - kept;
         let drops = [(DropReason::Kernel, dropped)];
         check_counts(&accounting, SourceKind::SyslogUdp, kept, kept, &drops);
-        // All of them were used: that one had no sender happens once in a hundred million times.
+        // How many of them drop depends on which threads run.
         let by_socket: Vec<u64> = accounting.udp_sockets.counts().collect();
         assert_eq!((by_socket.len(), by_socket.iter().sum()), (SOCKETS, dropped));
-        assert!(by_socket.iter().all(|&drops| drops > 0), "{by_socket:?}");
     }
 }
 
