@@ -4,23 +4,24 @@
 //! on fields and written back so. Writing a filter and reading it again gives the same tree.
 
 mod parse;
-mod parse_time;
 mod select;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod time;
+mod value;
 mod word;
 
 use std::fmt;
 
 pub(crate) use parse::parse_filter;
-pub(crate) use parse_time::parse_duration_argument;
 pub(crate) use select::Selector;
+pub(crate) use time::parse_duration_argument;
+pub use value::{Comparison, Number, Pattern, Test};
 pub(crate) use word::PhraseFinder;
 
-use crate::cursor::{quote, quote_name};
-use crate::number::parse_number;
+use crate::cursor::quote_name;
 use crate::source::TimeRange;
-use crate::time::format_time;
 
 /// The field that a filter without field name looks at.
 pub const MSG: &str = "_msg";
@@ -45,144 +46,6 @@ pub enum Filter {
         /// What its value must be like.
         test: Test,
     },
-}
-
-/// What the value of a field must be like.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Test {
-    /// Contains this word or phrase at word boundaries; the empty phrase matches empty values only.
-    Phrase(String),
-    /// Contains a word or phrase that begins with this; the empty prefix matches values that are not empty.
-    Prefix(String),
-    /// Equals this.
-    Exact(String),
-    /// Begins with this.
-    ExactPrefix(String),
-    /// Contains this anywhere.
-    Substring(String),
-    /// Matches this regular expression anywhere.
-    Regex(Pattern),
-    /// As `Phrase`, in any case of letters.
-    AnyCasePhrase(String),
-    /// As `Prefix`, in any case of letters.
-    AnyCasePrefix(String),
-    /// Equals one of these.
-    In(Vec<String>),
-    /// Contains these words or phrases one after the other.
-    Sequence(Vec<String>),
-    /// Compares like this; as numbers when `value` is one, else as text.
-    Compare {
-        /// How.
-        comparison: Comparison,
-        /// With what, as written.
-        value: String,
-    },
-    /// Is a number between these.
-    Range {
-        /// Lower end, as written.
-        low: Number,
-        /// Whether the lower end is inside.
-        low_inside: bool,
-        /// Upper end, as written.
-        high: Number,
-        /// Whether the upper end is inside.
-        high_inside: bool,
-    },
-    /// Has this many characters; both ends inside.
-    Length {
-        /// Fewest.
-        min: u64,
-        /// Most.
-        max: u64,
-    },
-}
-
-/// A number with the text it was written as.
-#[derive(Clone, Debug)]
-pub struct Number {
-    /// As written.
-    pub text: String,
-    /// Its value; durations in nanoseconds, sizes in bytes.
-    pub value: f64,
-}
-
-impl Number {
-    /// Reads a number as it is written in queries and field values.
-    pub fn parse(text: &str) -> Option<Number> {
-        Some(Number { text: text.to_owned(), value: parse_number(text.as_bytes())? })
-    }
-}
-
-impl PartialEq for Number {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-/// How two values are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-}
-
-impl Comparison {
-    fn sign(self) -> &'static str {
-        match self {
-            Comparison::Less => "<",
-            Comparison::LessOrEqual => "<=",
-            Comparison::Greater => ">",
-            Comparison::GreaterOrEqual => ">=",
-        }
-    }
-
-    fn holds(self, ordering: std::cmp::Ordering) -> bool {
-        match self {
-            Comparison::Less => ordering.is_lt(),
-            Comparison::LessOrEqual => ordering.is_le(),
-            Comparison::Greater => ordering.is_gt(),
-            Comparison::GreaterOrEqual => ordering.is_ge(),
-        }
-    }
-}
-
-/// A compiled regular expression; equal when its text is.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    text: String,
-    regex: regex::bytes::Regex,
-}
-
-/// Memory of one compiled regular expression; a bigger one is refused.
-const REGEX_BYTES_MAX: usize = 4 << 20;
-
-impl Pattern {
-    /// Compiles `text`. The error says what is wrong in one line.
-    pub fn new(text: &str) -> Result<Pattern, String> {
-        let regex = regex::bytes::RegexBuilder::new(text)
-            .size_limit(REGEX_BYTES_MAX)
-            .dfa_size_limit(REGEX_BYTES_MAX)
-            .build()
-            .map_err(|e| match e {
-                regex::Error::CompiledTooBig(_) => {
-                    format!("the regular expression is larger than {REGEX_BYTES_MAX} bytes when compiled")
-                }
-                other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
-            })?;
-        Ok(Pattern { text: text.to_owned(), regex })
-    }
-}
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
 }
 
 impl Filter {
@@ -266,7 +129,7 @@ impl fmt::Display for Filter {
                 Filter::And(_) | Filter::Or(_) => write!(f, "!({filter})"),
                 _ => write!(f, "!{filter}"),
             },
-            Filter::Time(range) => write_time_filter(*range, f),
+            Filter::Time(range) => time::write(*range, f),
             Filter::Field { name, test } => {
                 let star_for_any = matches!(test, Test::Prefix(prefix) if prefix.is_empty());
                 if name != MSG || star_for_any {
@@ -276,46 +139,4 @@ impl fmt::Display for Filter {
             }
         }
     }
-}
-
-fn write_time_filter(range: TimeRange, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let TimeRange { start_ns, end_ns } = range;
-    match (start_ns == i64::MIN, end_ns == i64::MAX) {
-        (true, _) if end_ns == i64::MAX => write!(f, "_time:<={}", format_time(i64::MAX)),
-        (true, _) => write!(f, "_time:<{}", format_time(end_ns)),
-        (false, true) => write!(f, "_time:>={}", format_time(start_ns)),
-        (false, false) => write!(f, "_time:[{},{})", format_time(start_ns), format_time(end_ns)),
-    }
-}
-
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Test::Phrase(text) => f.write_str(&quote(text)),
-            Test::Prefix(text) if text.is_empty() => f.write_str("*"),
-            Test::Prefix(text) => write!(f, "{}*", quote(text)),
-            Test::Exact(text) => write!(f, "={}", quote(text)),
-            Test::ExactPrefix(text) => write!(f, "={}*", quote(text)),
-            Test::Substring(text) => write!(f, "*{}*", quote(text)),
-            Test::Regex(pattern) => write!(f, "~{}", quote(&pattern.text)),
-            Test::AnyCasePhrase(text) => write!(f, "i({})", quote(text)),
-            Test::AnyCasePrefix(text) => write!(f, "i({}*)", quote(text)),
-            Test::In(values) => write!(f, "in({})", quoted_list(values)),
-            Test::Sequence(phrases) => write!(f, "seq({})", quoted_list(phrases)),
-            Test::Compare { comparison, value } => {
-                write!(f, "{}{}", comparison.sign(), quote(value))
-            }
-            Test::Range { low, low_inside, high, high_inside } => {
-                let open = if *low_inside { '[' } else { '(' };
-                let close = if *high_inside { ']' } else { ')' };
-                write!(f, "range{open}{}, {}{close}", quote(&low.text), quote(&high.text))
-            }
-            Test::Length { min, max: u64::MAX } => write!(f, "len_range({min}, inf)"),
-            Test::Length { min, max } => write!(f, "len_range({min}, {max})"),
-        }
-    }
-}
-
-fn quoted_list(values: &[String]) -> String {
-    values.iter().map(|v| quote(v)).collect::<Vec<_>>().join(", ")
 }

@@ -5,7 +5,7 @@
 //! then says whether the unit can be left out. Left out here: case, regular expressions, numbers, and fields that
 //! are computed; a filter on those may select lines of any unit.
 
-use crate::filter::{Filter, Test};
+use crate::filter::Filter;
 use crate::source::{ScanUnit, SourceError};
 
 /// A text that a value must hold.
@@ -48,7 +48,7 @@ impl<'f> Needs<'f> {
 fn collect(filter: &Filter, out: &mut Vec<Phrase>) {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|f| collect(f, out)),
-        Filter::Field { name, test } if is_stored(name) => out.extend(phrases_of(test)),
+        Filter::Field { name, test } if is_stored(name) => out.extend(test.needed().phrases),
         Filter::Field { .. } | Filter::All | Filter::Not(_) | Filter::Time(_) => {}
     }
 }
@@ -60,8 +60,12 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
         Filter::And(filters) => filters.iter().fold(true, |all, f| may_select(f, held) & all),
         Filter::Or(filters) => filters.iter().fold(false, |any, f| may_select(f, held) | any),
         Filter::Field { name, test } if is_stored(name) => {
-            let count = phrases_of(test).len();
-            held.take(count).fold(true, |all, one| all & one)
+            let needed = test.needed();
+            let held = held.take(needed.phrases.len());
+            match needed.any {
+                true => held.fold(false, |any, one| any | one),
+                false => held.fold(true, |all, one| all & one),
+            }
         }
         Filter::Field { .. } | Filter::All | Filter::Not(_) | Filter::Time(_) => true,
     }
@@ -69,32 +73,6 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
 
 pub(crate) fn is_stored(name: &str) -> bool {
     !matches!(name, "_time" | "_received" | "_raw" | "_id" | "_stream")
-}
-
-/// All of these must be in a value that passes the test.
-fn phrases_of(test: &Test) -> Vec<Phrase> {
-    let phrase = |text: &String, whole_start, whole_end| match text.is_empty() {
-        true => Vec::new(),
-        false => vec![Phrase { text: text.clone(), whole_start, whole_end }],
-    };
-    match test {
-        Test::Phrase(text) | Test::Exact(text) => phrase(text, true, true),
-        Test::Prefix(text) | Test::ExactPrefix(text) => phrase(text, true, false),
-        Test::Substring(text) => phrase(text, false, false),
-        Test::In(values) => match &values[..] {
-            [value] => phrase(value, true, true),
-            _ => Vec::new(),
-        },
-        Test::Sequence(phrases) => {
-            phrases.iter().flat_map(|text| phrase(text, true, true)).collect()
-        }
-        Test::Regex(_)
-        | Test::AnyCasePhrase(_)
-        | Test::AnyCasePrefix(_)
-        | Test::Compare { .. }
-        | Test::Range { .. }
-        | Test::Length { .. } => Vec::new(),
-    }
 }
 
 #[cfg(test)]
@@ -148,7 +126,9 @@ mod tests {
         check("x or level:>5", true);
         check("app_name:=x", false);
         check("app_name:in(x)", false);
-        check("app_name:in(x,y)", true);
+        check("app_name:in(x,y)", false);
+        check("app_name:in(x,a)", true);
+        check("app_name:in(x,\"\")", true);
         check("app_name:\"\"", true);
         check("_stream:x", true);
         check("_raw:x", true);

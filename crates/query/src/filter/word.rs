@@ -24,12 +24,6 @@ impl PhraseFinder {
         }
     }
 
-    /// Whether `value` contains the phrase.
-    #[inline]
-    pub fn matches(&self, value: &[u8]) -> bool {
-        self.find_from(value, 0).is_some()
-    }
-
     /// Whether an occurrence at `start` is a match: no word goes on beyond it.
     #[inline]
     pub fn accepts(&self, value: &[u8], start: usize) -> bool {
@@ -52,29 +46,9 @@ impl PhraseFinder {
     }
 }
 
-/// Whether `value` contains what `regex` finds, at word boundaries as for a phrase. `regex` matches one text
-/// in any case of letters.
-pub(super) fn matches_any_case(
-    regex: &regex::bytes::Regex,
-    starts_with_word: bool,
-    ends_with_word: bool,
-    value: &[u8],
-) -> bool {
-    let mut from = 0;
-    while let Some(found) = regex.find_at(value, from) {
-        let goes_on = starts_with_word && word_before(value, found.start())
-            || ends_with_word && word_behind(value, found.end());
-        if !goes_on {
-            return true;
-        }
-        from = found.start() + 1;
-    }
-    false
-}
-
 /// Whether the character before `at` belongs to a word.
 #[inline]
-fn word_before(value: &[u8], at: usize) -> bool {
+pub(super) fn word_before(value: &[u8], at: usize) -> bool {
     let Some(&last) = value[..at].last() else { return false };
     if last < 0x80 {
         return is_word_char(last as char);
@@ -89,7 +63,7 @@ fn word_before(value: &[u8], at: usize) -> bool {
 
 /// Whether the character at `at` belongs to a word.
 #[inline]
-fn word_behind(value: &[u8], at: usize) -> bool {
+pub(super) fn word_behind(value: &[u8], at: usize) -> bool {
     let Some(&first) = value.get(at) else { return false };
     if first < 0x80 {
         return is_word_char(first as char);
@@ -111,7 +85,7 @@ mod tests {
     #[test]
     fn phrases_match_at_word_boundaries() {
         let check = |phrase: &str, prefix: bool, value: &str, expected: bool| {
-            let found = PhraseFinder::new(phrase, prefix).matches(value.as_bytes());
+            let found = PhraseFinder::new(phrase, prefix).find_from(value.as_bytes(), 0).is_some();
             assert_eq!(found, expected, "{phrase:?} in {value:?}");
         };
         check("error", false, "an error: x", true);
@@ -130,8 +104,8 @@ mod tests {
     #[test]
     fn broken_utf8_is_no_word() {
         let finder = PhraseFinder::new("a", false);
-        assert!(finder.matches(b"\xffa\xff"));
-        assert!(finder.matches(b"\x80\x80\x80\x80a\xe2\x82"));
-        assert!(!finder.matches("\u{e9}a".as_bytes()));
+        assert!(finder.find_from(b"\xffa\xff", 0).is_some());
+        assert!(finder.find_from(b"\x80\x80\x80\x80a\xe2\x82", 0).is_some());
+        assert!(finder.find_from("\u{e9}a".as_bytes(), 0).is_none());
     }
 }

@@ -1,10 +1,16 @@
-//! Reads what stands behind `_time:`.
+//! `_time:…`: times of events. A duration up to now, a year, month, day, hour, minute or second as a whole, an
+//! interval, a comparison; each may be moved back by an `offset`.
+//!
+//! Read relative to the time of the question, and written as the instants that came of it. A time without a zone is
+//! UTC. What stands outside of OR and NOT decides which parts of the store are read.
+
+use std::fmt;
 
 use super::Filter;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::source::TimeRange;
-use crate::time::{Instants, parse_duration, parse_time};
+use crate::time::{Instants, format_time, parse_duration, parse_time};
 
 const TIME: &str = "a time such as 2026-01-31T12:00Z";
 const DURATION: &str = "a duration such as 5m";
@@ -108,4 +114,98 @@ pub(crate) fn parse_duration_argument(cursor: &mut Cursor<'_>) -> Result<i64, Pa
 
 fn not_a_time(cursor: &Cursor<'_>, position: usize, expected: &[&str]) -> ParseError {
     cursor.error_at(position, expected, "not a time")
+}
+
+/// Writes a filter on the time.
+pub(super) fn write(range: TimeRange, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let TimeRange { start_ns, end_ns } = range;
+    match (start_ns == i64::MIN, end_ns == i64::MAX) {
+        (true, _) if end_ns == i64::MAX => write!(f, "_time:<={}", format_time(i64::MAX)),
+        (true, _) => write!(f, "_time:<{}", format_time(end_ns)),
+        (false, true) => write!(f, "_time:>={}", format_time(start_ns)),
+        (false, false) => write!(f, "_time:[{},{})", format_time(start_ns), format_time(end_ns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Query;
+    use crate::source::TimeRange;
+    use crate::time::{SECOND_NS, format_time};
+
+    /// 2026-01-31T12:00:00Z.
+    const NOW: i64 = 1_769_860_800 * SECOND_NS;
+
+    fn check(filter: &str, start: &str, end: &str) {
+        let query = Query::parse(filter, NOW).unwrap_or_else(|e| panic!("{e}"));
+        let TimeRange { start_ns, end_ns } = query.filter().time_range();
+        let shown = |ns: i64| match ns {
+            i64::MIN | i64::MAX => "-".to_owned(),
+            ns => format_time(ns),
+        };
+        assert_eq!((shown(start_ns).as_str(), shown(end_ns).as_str()), (start, end), "{filter}");
+    }
+
+    #[test]
+    fn every_form_of_time() {
+        check("_time:5m", "2026-01-31T11:55:00.000000001Z", "2026-01-31T12:00:00.000000001Z");
+        check(
+            "_time:1h offset 5m",
+            "2026-01-31T10:55:00.000000001Z",
+            "2026-01-31T11:55:00.000000001Z",
+        );
+        check("_time:offset 1h", "-", "2026-01-31T11:00:00.000000001Z");
+        check("_time:2026-01-31", "2026-01-31T00:00:00Z", "2026-02-01T00:00:00Z");
+        check("_time:2026-01-31T12Z", "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z");
+        check("_time:2023-04-25+05:30", "2023-04-24T18:30:00Z", "2023-04-25T18:30:00Z");
+        check("_time:[2026-01-01Z, 2026-01-30Z]", "2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z");
+        check("_time:[2026-01-01,2026-01-30)", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z");
+        check(
+            "_time:(2026-01-01, 2026-01-30)",
+            "2026-01-01T00:00:00.000000001Z",
+            "2026-01-30T00:00:00Z",
+        );
+        check(
+            "_time:[2023-02-01Z, 2023-03-01Z) offset 1w",
+            "2023-01-25T00:00:00Z",
+            "2023-02-22T00:00:00Z",
+        );
+        check("_time:>2026-01-01", "2026-01-01T00:00:00.000000001Z", "-");
+        check("_time:>=2026-01-01", "2026-01-01T00:00:00Z", "-");
+        check("_time:<2026-01-01", "-", "2026-01-01T00:00:00Z");
+        check("_time:<=2026-01-01", "-", "2026-01-02T00:00:00Z");
+        check("_time:>1h", "-", "2026-01-31T11:00:00Z");
+        check("_time:[now-2h, now]", "2026-01-31T10:00:00Z", "2026-01-31T12:00:00.000000001Z");
+        check("_time:*", "-", "-");
+    }
+
+    #[test]
+    fn times_in_logic() {
+        check(
+            "a _time:[2026-01-01,2026-02-01) (_time:>=2026-01-15 b)",
+            "2026-01-15T00:00:00Z",
+            "2026-02-01T00:00:00Z",
+        );
+        check(
+            "_time:2026-01-01 or _time:2026-01-03",
+            "2026-01-01T00:00:00Z",
+            "2026-01-04T00:00:00Z",
+        );
+        check("_time:2026-01-01 or a", "-", "-");
+        check("!_time:2026-01-01", "-", "-");
+    }
+
+    #[test]
+    fn a_time_inside_or_selects_rows() {
+        let records: Vec<_> = [NOW - 1, NOW, NOW + SECOND_NS]
+            .iter()
+            .map(|&t| crate::testing::record(t, &[("_msg", &format!("m{t}"))]))
+            .collect();
+        let found = crate::testing::rows_of(
+            "_time:2026-01-31T12:00:00Z or _time:<2026-01-31T12Z",
+            &records,
+        );
+        assert_eq!(found, [format!("_msg=m{}", NOW - 1), format!("_msg=m{NOW}")]);
+        assert_eq!(crate::testing::rows_of("!_time:2026-01-31T12:00:00Z", &records).len(), 2);
+    }
 }

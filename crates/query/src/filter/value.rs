@@ -1,0 +1,332 @@
+//! Tests of the value of one field: one kind a file, with how it is read, matched and what it needs.
+//!
+//! [`Test`] says what is asked; [`Matcher`] is made of it once a query. The kind is looked at once a block, so that
+//! the loops over rows only look at bytes. A new kind is a file, a variant of both, and a line in [`function`] if it
+//! is written as one.
+
+mod any_case;
+mod compare;
+mod contains;
+mod exact;
+mod exact_prefix;
+mod in_list;
+mod length;
+mod phrase;
+mod prefix;
+mod presence;
+mod range;
+mod regex;
+mod sequence;
+mod substring;
+
+use std::fmt;
+
+use super::Filter;
+use super::word::PhraseFinder;
+use crate::bitmap::Bitmap;
+use crate::cursor::{Cursor, quote};
+use crate::error::ParseError;
+use crate::needs::Phrase;
+
+pub use self::compare::Comparison;
+pub(super) use self::compare::parse_sign as parse_comparison;
+pub(super) use self::exact::parse_sign as parse_exact;
+pub use self::range::Number;
+pub use self::regex::Pattern;
+pub(super) use self::regex::{parse_pattern, parse_sign as parse_regex};
+pub(super) use self::substring::parse as parse_substring;
+
+/// What the value of a field must be like.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test {
+    /// Contains this word or phrase at word boundaries; the empty phrase matches empty values only.
+    Phrase(String),
+    /// Contains a word or phrase that begins with this; the empty prefix matches values that are not empty.
+    Prefix(String),
+    /// Equals this.
+    Exact(String),
+    /// Begins with this.
+    ExactPrefix(String),
+    /// Contains this anywhere.
+    Substring(String),
+    /// Matches this regular expression anywhere.
+    Regex(Pattern),
+    /// As `Phrase`, in any case of letters.
+    AnyCasePhrase(String),
+    /// As `Prefix`, in any case of letters.
+    AnyCasePrefix(String),
+    /// Equals one of these.
+    In(Vec<String>),
+    /// Contains these words or phrases one after the other.
+    Sequence(Vec<String>),
+    /// Compares like this; as numbers when `value` is one, else as text.
+    Compare {
+        /// How.
+        comparison: Comparison,
+        /// With what, as written.
+        value: String,
+    },
+    /// Is a number between these.
+    Range {
+        /// Lower end, as written.
+        low: Number,
+        /// Whether the lower end is inside.
+        low_inside: bool,
+        /// Upper end, as written.
+        high: Number,
+        /// Whether the upper end is inside.
+        high_inside: bool,
+    },
+    /// Has this many characters; both ends inside.
+    Length {
+        /// Fewest.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+}
+
+/// Reads the arguments of a filter that is written as a function: cursor, field and name of the function.
+pub(super) type ParseFunction = fn(&mut Cursor<'_>, &str, &str) -> Result<Filter, ParseError>;
+
+/// What reads the filter `name(…)`, if there is one.
+pub(super) fn function(name: &str) -> Option<ParseFunction> {
+    Some(match name {
+        "contains_all" | "contains_any" => contains::parse,
+        "exact" => exact::parse,
+        "i" => any_case::parse,
+        "in" => in_list::parse,
+        "len_range" => length::parse,
+        "range" => range::parse,
+        "re" => regex::parse,
+        "seq" => sequence::parse,
+        _ => return None,
+    })
+}
+
+/// Reads `(a, "b", c)`. None when there is a `*` among them, which stands for any value.
+pub(super) fn parse_values(
+    cursor: &mut Cursor<'_>,
+    function: &str,
+) -> Result<Option<Vec<String>>, ParseError> {
+    cursor.expect('(', &format!("{function}(…)"))?;
+    let (mut values, mut star) = (Vec::new(), false);
+    while !cursor.eat(')') {
+        if cursor.eat('*') {
+            star = true;
+        } else {
+            values.push(cursor.expect_string(true, "a value or \")\"")?.text);
+        }
+        if !cursor.eat(',') {
+            if matches!(cursor.peek(), Some(c) if c != ')') {
+                let message = format!(
+                    "{function}(…) takes a list of values; queries inside it are not supported"
+                );
+                return Err(cursor.error(&["\",\"", "\")\""], message));
+            }
+            cursor.expect(')', &format!("{function}(…)"))?;
+            break;
+        }
+    }
+    Ok((!star).then_some(values))
+}
+
+/// Phrases that a value must hold to pass a test; what it must be like beside that is not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needed {
+    /// The phrases; without any, nothing is needed.
+    pub phrases: Vec<Phrase>,
+    /// Whether one of them is enough; otherwise all are needed.
+    pub any: bool,
+}
+
+impl Needed {
+    /// The text, if it is not empty; `whole_start`, `whole_end`: no word goes on beyond that end.
+    fn one(text: &str, whole_start: bool, whole_end: bool) -> Needed {
+        let phrase = Phrase { text: text.to_owned(), whole_start, whole_end };
+        let phrases = if text.is_empty() { Vec::new() } else { vec![phrase] };
+        Needed { phrases, any: false }
+    }
+
+    fn all_of(parts: impl Iterator<Item = Needed>) -> Needed {
+        Needed { phrases: parts.flat_map(|part| part.phrases).collect(), any: false }
+    }
+
+    /// One of some parts that each need one phrase.
+    fn any_of(parts: impl Iterator<Item = Needed>) -> Needed {
+        Needed { any: true, ..Needed::all_of(parts) }
+    }
+}
+
+impl Test {
+    /// What a value must hold to pass. Left out: case, regular expressions, numbers.
+    pub(crate) fn needed(&self) -> Needed {
+        match self {
+            Test::Phrase(text) => phrase::needed(text),
+            Test::Prefix(text) => prefix::needed(text),
+            Test::Exact(text) => exact::needed(text),
+            Test::ExactPrefix(text) => exact_prefix::needed(text),
+            Test::Substring(text) => substring::needed(text),
+            Test::In(values) => in_list::needed(values),
+            Test::Sequence(phrases) => sequence::needed(phrases),
+            Test::Regex(_)
+            | Test::AnyCasePhrase(_)
+            | Test::AnyCasePrefix(_)
+            | Test::Compare { .. }
+            | Test::Range { .. }
+            | Test::Length { .. } => Needed::default(),
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Test::Phrase(text) => f.write_str(&quote(text)),
+            Test::Prefix(text) if text.is_empty() => f.write_str("*"),
+            Test::Prefix(text) => write!(f, "{}*", quote(text)),
+            Test::Exact(text) => write!(f, "={}", quote(text)),
+            Test::ExactPrefix(text) => write!(f, "={}*", quote(text)),
+            Test::Substring(text) => write!(f, "*{}*", quote(text)),
+            Test::Regex(pattern) => write!(f, "~{}", quote(pattern.text())),
+            Test::AnyCasePhrase(text) => write!(f, "i({})", quote(text)),
+            Test::AnyCasePrefix(text) => write!(f, "i({}*)", quote(text)),
+            Test::In(values) => write!(f, "in({})", quoted_list(values)),
+            Test::Sequence(phrases) => write!(f, "seq({})", quoted_list(phrases)),
+            Test::Compare { comparison, value } => {
+                write!(f, "{}{}", comparison.sign(), quote(value))
+            }
+            Test::Range { low, low_inside, high, high_inside } => {
+                let open = if *low_inside { '[' } else { '(' };
+                let close = if *high_inside { ']' } else { ')' };
+                write!(f, "range{open}{}, {}{close}", quote(&low.text), quote(&high.text))
+            }
+            Test::Length { min, max: u64::MAX } => write!(f, "len_range({min}, inf)"),
+            Test::Length { min, max } => write!(f, "len_range({min}, {max})"),
+        }
+    }
+}
+
+fn quoted_list(values: &[String]) -> String {
+    values.iter().map(|v| quote(v)).collect::<Vec<_>>().join(", ")
+}
+
+/// A test made ready to run.
+pub(super) trait Matches {
+    /// Rough time a row, in units of looking a field up.
+    fn cost(&self) -> u32;
+
+    /// Whether a value passes.
+    fn matches(&self, value: &[u8]) -> bool;
+}
+
+/// A test of any kind made ready to run.
+pub(super) enum Matcher {
+    Any(presence::Any),
+    Empty(presence::Empty),
+    NotEmpty(presence::NotEmpty),
+    Phrase(PhraseFinder),
+    Exact(exact::Matcher),
+    ExactPrefix(exact_prefix::Matcher),
+    Substring(substring::Matcher),
+    Regex(regex::Matcher),
+    AnyCase(any_case::Matcher),
+    In(in_list::Matcher),
+    Sequence(sequence::Matcher),
+    Number(range::NumberRange),
+    Text(compare::Matcher),
+    Length(length::Matcher),
+}
+
+/// Does the same with the matcher of each kind, so that what it does is compiled for each.
+macro_rules! of_each_kind {
+    ($matcher:expr, $kind:ident => $does:expr) => {
+        match $matcher {
+            Matcher::Any($kind) => $does,
+            Matcher::Empty($kind) => $does,
+            Matcher::NotEmpty($kind) => $does,
+            Matcher::Phrase($kind) => $does,
+            Matcher::Exact($kind) => $does,
+            Matcher::ExactPrefix($kind) => $does,
+            Matcher::Substring($kind) => $does,
+            Matcher::Regex($kind) => $does,
+            Matcher::AnyCase($kind) => $does,
+            Matcher::In($kind) => $does,
+            Matcher::Sequence($kind) => $does,
+            Matcher::Number($kind) => $does,
+            Matcher::Text($kind) => $does,
+            Matcher::Length($kind) => $does,
+        }
+    };
+}
+
+impl Matcher {
+    pub fn new(test: &Test) -> Matcher {
+        match test {
+            Test::Phrase(text) | Test::Exact(text) | Test::AnyCasePhrase(text)
+                if text.is_empty() =>
+            {
+                Matcher::Empty(presence::Empty)
+            }
+            Test::Prefix(text) | Test::AnyCasePrefix(text) if text.is_empty() => {
+                Matcher::NotEmpty(presence::NotEmpty)
+            }
+            Test::ExactPrefix(text) | Test::Substring(text) if text.is_empty() => {
+                Matcher::Any(presence::Any)
+            }
+            Test::Phrase(text) => Matcher::Phrase(PhraseFinder::new(text, false)),
+            Test::Prefix(text) => Matcher::Phrase(PhraseFinder::new(text, true)),
+            Test::Exact(text) => Matcher::Exact(exact::Matcher(text.clone().into_bytes())),
+            Test::ExactPrefix(text) => {
+                Matcher::ExactPrefix(exact_prefix::Matcher(text.clone().into_bytes()))
+            }
+            Test::Substring(text) => Matcher::Substring(substring::Matcher::new(text)),
+            Test::Regex(pattern) => Matcher::Regex(regex::Matcher::new(pattern)),
+            Test::AnyCasePhrase(text) => Matcher::AnyCase(any_case::Matcher::new(text, false)),
+            Test::AnyCasePrefix(text) => Matcher::AnyCase(any_case::Matcher::new(text, true)),
+            Test::In(values) => Matcher::In(in_list::Matcher::new(values)),
+            Test::Sequence(phrases) => Matcher::Sequence(sequence::Matcher::new(phrases)),
+            Test::Compare { comparison, value } => match compare::numbers(*comparison, value) {
+                Some(range) => Matcher::Number(range),
+                None => Matcher::Text(compare::Matcher {
+                    comparison: *comparison,
+                    value: value.clone().into_bytes(),
+                }),
+            },
+            Test::Range { low, low_inside, high, high_inside } => {
+                Matcher::Number(range::NumberRange {
+                    low: low.value,
+                    low_inside: *low_inside,
+                    high: high.value,
+                    high_inside: *high_inside,
+                })
+            }
+            Test::Length { min, max } => Matcher::Length(length::Matcher { min: *min, max: *max }),
+        }
+    }
+
+    /// Rough time a row, in units of looking a field up.
+    pub fn cost(&self) -> u32 {
+        of_each_kind!(self, kind => kind.cost())
+    }
+
+    /// Whether a value passes; for few values, as the kind is looked at each time.
+    pub fn matches(&self, value: &[u8]) -> bool {
+        of_each_kind!(self, kind => kind.matches(value))
+    }
+
+    /// Keeps the rows whose value passes; `with_value` gives the value of a row to a test.
+    #[inline]
+    pub fn retain(
+        &self,
+        bits: &mut Bitmap,
+        mut with_value: impl FnMut(usize, &mut dyn FnMut(&[u8]) -> bool) -> bool,
+    ) {
+        if matches!(self, Matcher::Any(_)) {
+            return;
+        }
+        let mut keep =
+            |test: &mut dyn FnMut(&[u8]) -> bool| bits.retain(|row| with_value(row, test));
+        of_each_kind!(self, kind => keep(&mut |value| kind.matches(value)));
+    }
+}

@@ -1,0 +1,120 @@
+//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written value is one, else
+//! as text, byte by byte.
+//!
+//! A value that is not wholly a number passes no comparison with a number, an empty value passes none at all.
+
+use std::cmp::Ordering;
+
+use super::range::NumberRange;
+use super::{Matches, Test};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::Filter;
+use crate::number::parse_number;
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+        }
+    }
+
+    pub(in crate::filter) fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessOrEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+}
+
+/// Reads `<x`, `<=x`, `>x`, `>=x`.
+pub(in crate::filter) fn parse_sign(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+) -> Result<Filter, ParseError> {
+    let less = cursor.eat('<');
+    if !less {
+        cursor.expect('>', "the comparison")?;
+    }
+    let comparison = match (less, cursor.eat_adjacent('=')) {
+        (true, false) => Comparison::Less,
+        (true, true) => Comparison::LessOrEqual,
+        (false, false) => Comparison::Greater,
+        (false, true) => Comparison::GreaterOrEqual,
+    };
+    let value = cursor.expect_string(true, "a number or text to compare with")?.text;
+    Ok(Filter::field(name, Test::Compare { comparison, value }))
+}
+
+/// The numbers that pass a comparison; none when `value` is text.
+pub(super) fn numbers(comparison: Comparison, value: &str) -> Option<NumberRange> {
+    let number = parse_number(value.as_bytes())?;
+    let inside = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
+    Some(match comparison {
+        Comparison::Less | Comparison::LessOrEqual => NumberRange {
+            low: f64::NEG_INFINITY,
+            low_inside: true,
+            high: number,
+            high_inside: inside,
+        },
+        Comparison::Greater | Comparison::GreaterOrEqual => {
+            NumberRange { low: number, low_inside: inside, high: f64::INFINITY, high_inside: true }
+        }
+    })
+}
+
+/// Compares with a text.
+pub(in crate::filter) struct Matcher {
+    pub comparison: Comparison,
+    pub value: Vec<u8>,
+}
+
+impl Matches for Matcher {
+    fn cost(&self) -> u32 {
+        4
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        !value.is_empty() && self.comparison.holds(value.cmp(&self.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::check_fields as check;
+
+    #[test]
+    fn comparisons() {
+        let fields = [("log.level", "error"), ("size", "10KB"), ("took", "1.5s")];
+        check("size:>=10000 size:<10KiB", &fields, true);
+        check("took:>1s took:<=1500ms", &fields, true);
+        check("log.level:>10", &fields, false);
+        check("log.level:<\"f\"", &fields, true);
+        check("log.level:<=error log.level:>=error", &fields, true);
+        check("log.level:>error", &fields, false);
+        check("other:<\"f\"", &fields, false);
+        check("size:>-5", &fields, true);
+        check("size:<-5", &fields, false);
+        check("ip:>1.2.3.0 ip:<1.2.4.0", &[("ip", "1.2.3.4")], true);
+        check("username:<\"John\"", &[("username", "Jane")], true);
+    }
+}

@@ -1,0 +1,36 @@
+//! `contains_all(foo, "bar baz")`: all of these words and phrases; `contains_any(…)`: one of them at least.
+//!
+//! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass everything.
+
+use super::{Test, parse_values};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::Filter;
+
+pub(in crate::filter) fn parse(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    function: &str,
+) -> Result<Filter, ParseError> {
+    let Some(values) = parse_values(cursor, function)? else { return Ok(Filter::All) };
+    let all = function == "contains_all";
+    if values.is_empty() && !all {
+        return Ok(Filter::field(name, Test::In(values)));
+    }
+    let phrases = values.into_iter().map(|v| Filter::field(name, Test::Phrase(v))).collect();
+    Ok(if all { Filter::and(phrases) } else { Filter::or(phrases) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::{check, check_fields};
+
+    #[test]
+    fn several_words() {
+        check("contains_all(foo, \"bar baz\")", &["bar baz foo"], &["foo bar", "bar baz"]);
+        check("contains_any(foo, \"bar baz\")", &["foo bar", "bar baz"], &["bar"]);
+        check("contains_any()", &[], &["a"]);
+        check("contains_all()", &["a"], &[]);
+        check_fields("x:contains_all(b, a)", &[("x", "a b")], true);
+    }
+}

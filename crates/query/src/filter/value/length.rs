@@ -1,0 +1,68 @@
+//! `len_range(5, 10)`: the value has so many characters, both ends inside; `inf` for no upper end.
+//!
+//! Characters are counted by their first bytes; every byte that cannot be a continuation of UTF-8 counts as one.
+
+use super::{Matches, Test};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::Filter;
+use crate::number::parse_number;
+
+pub(in crate::filter) fn parse(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    _function: &str,
+) -> Result<Filter, ParseError> {
+    cursor.expect('(', "len_range(…)")?;
+    let min = parse_length(cursor)?;
+    cursor.expect(',', "len_range(…)")?;
+    let max = parse_length(cursor)?;
+    cursor.expect(')', "len_range(…)")?;
+    Ok(Filter::field(name, Test::Length { min, max }))
+}
+
+fn parse_length(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+    let written = cursor.expect_string(false, "a number of characters")?;
+    if written.text.eq_ignore_ascii_case("inf") {
+        return Ok(u64::MAX);
+    }
+    match parse_number(written.text.as_bytes()) {
+        Some(number) if number >= 0.0 => Ok(number as u64),
+        _ => Err(cursor.error_at(written.position, &["a number of characters"], "not a length")),
+    }
+}
+
+pub(in crate::filter) struct Matcher {
+    pub min: u64,
+    pub max: u64,
+}
+
+impl Matches for Matcher {
+    fn cost(&self) -> u32 {
+        4
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        let characters = value.iter().filter(|b| *b & 0xc0 != 0x80).count() as u64;
+        (self.min..=self.max).contains(&characters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::{check, check_fields};
+
+    #[test]
+    fn lengths() {
+        check(
+            "len_range(5, 10)",
+            &["foobar", "foo bar", "ärgerärger"],
+            &["foo", "foo bar baz abc"],
+        );
+        check("len_range(5, inf)", &["foobar"], &["foo"]);
+        check("len_range(0b11, 0x4)", &["abc", "abcd"], &["ab", "abcde"]);
+        check_fields("foo:len_range(1_0, 2_0)", &[("foo", "0123456789")], true);
+        check_fields("foo:len_range(0, 0)", &[], true);
+    }
+}

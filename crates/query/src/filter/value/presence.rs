@@ -1,0 +1,75 @@
+//! `level:""`: lines without the field, or with an empty one; `level:*`: lines where the field is not empty.
+//!
+//! Read as the empty phrase and the empty prefix, which they are: the file of those filters writes and reads them.
+//! An empty exact prefix or substring passes every value, as `in(*)`, `contains_all(*)` and `contains_any(*)` do.
+
+use super::Matches;
+
+/// Passes what is empty.
+pub(in crate::filter) struct Empty;
+
+/// Passes what is not empty.
+pub(in crate::filter) struct NotEmpty;
+
+/// Passes everything.
+pub(in crate::filter) struct Any;
+
+impl Matches for Empty {
+    fn cost(&self) -> u32 {
+        2
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        value.is_empty()
+    }
+}
+
+impl Matches for NotEmpty {
+    fn cost(&self) -> u32 {
+        2
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        !value.is_empty()
+    }
+}
+
+impl Matches for Any {
+    fn cost(&self) -> u32 {
+        0
+    }
+
+    #[inline]
+    fn matches(&self, _value: &[u8]) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::{check, check_fields};
+
+    #[test]
+    fn empty_and_any_values() {
+        let fields = [("log.level", "error"), ("e", "")];
+        check_fields("log.level:\"\"", &fields, false);
+        check_fields("host.hostname:\"\"", &fields, true);
+        check_fields("e:\"\" log.level:*", &fields, true);
+        check_fields("host.hostname:*", &fields, false);
+        check_fields("e:*", &fields, false);
+        check_fields("none:i(\"\")", &fields, true);
+        check_fields("log.level:i(\"\"*)", &fields, true);
+        check_fields("none:=\"\"", &fields, true);
+        check_fields("none:=\"\"*", &fields, true);
+    }
+
+    #[test]
+    fn filters_that_pass_everything() {
+        check("in(*)", &["a", "b"], &[]);
+        check("contains_any(*)", &["a", "b"], &[]);
+        check("contains_all(*)", &["a", "b"], &[]);
+        check("other:in(*)", &["a", "b"], &[]);
+    }
+}

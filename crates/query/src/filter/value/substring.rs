@@ -1,0 +1,52 @@
+//! `*ampl*`, `*"a b"*`: the value contains the text anywhere. The empty text passes every value.
+
+use memchr::memmem::Finder;
+
+use super::{Matches, Needed, Test};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::Filter;
+
+/// Reads what stands behind the first `*`, up to the second.
+pub(in crate::filter) fn parse(cursor: &mut Cursor<'_>, name: &str) -> Result<Filter, ParseError> {
+    let written = cursor.expect_string(true, "a substring")?;
+    if !cursor.eat_adjacent('*') {
+        let message = "a substring needs a \"*\" on both sides";
+        return Err(cursor.error(&["\"*\""], message));
+    }
+    Ok(Filter::field(name, Test::Substring(written.text)))
+}
+
+pub(super) fn needed(text: &str) -> Needed {
+    Needed::one(text, false, false)
+}
+
+pub(in crate::filter) struct Matcher(Finder<'static>);
+
+impl Matcher {
+    pub fn new(text: &str) -> Matcher {
+        Matcher(Finder::new(text.as_bytes()).into_owned())
+    }
+}
+
+impl Matches for Matcher {
+    fn cost(&self) -> u32 {
+        6
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        self.0.find(value).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::check;
+
+    #[test]
+    fn parts_of_values() {
+        check("*ampl*", &["Example message", "This is a sample"], &["EXAMPLE message"]);
+        check("*\"a b\"*", &["xa by"], &["a  b"]);
+    }
+}
