@@ -3,6 +3,8 @@
 //! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read as filters
 //! on fields and written back so. Writing a filter and reading it again gives the same tree.
 
+mod day_range;
+mod fields;
 mod parse;
 mod select;
 mod stream;
@@ -10,17 +12,21 @@ mod stream;
 mod tests;
 mod time;
 mod value;
+mod week_range;
 mod word;
 
 use std::fmt;
 
+pub use day_range::DayRange;
+pub use fields::FieldComparison;
 pub(crate) use parse::parse_filter;
 pub(crate) use select::Selector;
 pub(crate) use time::parse_duration_argument;
-pub use value::{Comparison, Number, Pattern, Test};
+pub use value::{Comparison, Number, Pattern, PatternPlace, Test};
+pub use week_range::WeekRange;
 pub(crate) use word::PhraseFinder;
 
-use crate::cursor::quote_name;
+use crate::cursor::{quote, quote_name};
 use crate::source::TimeRange;
 
 /// The field that a filter without field name looks at.
@@ -39,6 +45,17 @@ pub enum Filter {
     Not(Box<Filter>),
     /// Rows with an event time in the range.
     Time(TimeRange),
+    /// Rows with an event time in a part of every day or week.
+    Recurring(Recurring),
+    /// Rows in which the values of two fields compare like this. A field that is not there counts as empty.
+    Fields {
+        /// Name of the field, stored or virtual.
+        left: String,
+        /// How its value compares.
+        comparison: FieldComparison,
+        /// Name of the other field.
+        right: String,
+    },
     /// Rows whose field passes a test. A field that is not there counts as empty.
     Field {
         /// Name of the field, stored or virtual.
@@ -46,6 +63,26 @@ pub enum Filter {
         /// What its value must be like.
         test: Test,
     },
+}
+
+/// A part of time that comes again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recurring {
+    /// Of every day.
+    Day(DayRange),
+    /// Of every week.
+    Week(WeekRange),
+}
+
+impl Recurring {
+    /// Whether an instant, in nanoseconds since 1970 UTC, is inside.
+    #[inline]
+    pub fn contains(&self, time_ns: i64) -> bool {
+        match self {
+            Recurring::Day(range) => range.contains(time_ns),
+            Recurring::Week(range) => range.contains(time_ns),
+        }
+    }
 }
 
 impl Filter {
@@ -130,6 +167,11 @@ impl fmt::Display for Filter {
                 _ => write!(f, "!{filter}"),
             },
             Filter::Time(range) => time::write(*range, f),
+            Filter::Recurring(Recurring::Day(range)) => write!(f, "{range}"),
+            Filter::Recurring(Recurring::Week(range)) => write!(f, "{range}"),
+            Filter::Fields { left, comparison, right } => {
+                write!(f, "{}:{}({})", quote_name(left), comparison.function(), quote(right))
+            }
             Filter::Field { name, test } => {
                 let star_for_any = matches!(test, Test::Prefix(prefix) if prefix.is_empty());
                 if name != MSG || star_for_any {

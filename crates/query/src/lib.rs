@@ -23,6 +23,7 @@ mod number;
 #[cfg(test)]
 mod oracle;
 mod pipe;
+mod placeholder;
 mod query;
 #[cfg(test)]
 mod query_tests;
@@ -45,7 +46,10 @@ pub use endpoint::{
     field_values, hits, streams,
 };
 pub use error::ParseError;
-pub use filter::{Comparison, Filter, Number, Pattern, Test};
+pub use filter::{
+    Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
+    WeekRange,
+};
 pub use number::parse_timestamp;
 pub use pipe::{
     Bucket, By, Facets, Function, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,

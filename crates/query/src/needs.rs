@@ -49,7 +49,12 @@ fn collect(filter: &Filter, out: &mut Vec<Phrase>) {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|f| collect(f, out)),
         Filter::Field { name, test } if is_stored(name) => out.extend(test.needed().phrases),
-        Filter::Field { .. } | Filter::All | Filter::Not(_) | Filter::Time(_) => {}
+        Filter::Field { .. }
+        | Filter::Fields { .. }
+        | Filter::All
+        | Filter::Not(_)
+        | Filter::Time(_)
+        | Filter::Recurring(_) => {}
     }
 }
 
@@ -67,7 +72,12 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
                 false => held.fold(true, |all, one| all & one),
             }
         }
-        Filter::Field { .. } | Filter::All | Filter::Not(_) | Filter::Time(_) => true,
+        Filter::Field { .. }
+        | Filter::Fields { .. }
+        | Filter::All
+        | Filter::Not(_)
+        | Filter::Time(_)
+        | Filter::Recurring(_) => true,
     }
 }
 

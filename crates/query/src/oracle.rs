@@ -1,16 +1,20 @@
 //! The engine against a naive evaluator over maps: random records, random queries.
 
+mod filters;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+
+use filters::{any_filter, any_level_filter, selects};
 
 use crate::number::{compare_values, parse_number, parse_timestamp, write_number};
 use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Comparison, Context, Filter, Function, Limits, NamePattern, Number,
-    Pattern, Pipe, Query, Sort, SortKey, Stats, StatsFunction, Test, Top, Uniq,
+    Bucket, By, Change, Context, Filter, Function, Limits, NamePattern, Pipe, Query, Sort, SortKey,
+    Stats, StatsFunction, Top, Uniq,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -28,98 +32,6 @@ fn insert(row: &mut Row, name: &str, value: &str) {
 }
 
 // ---- the naive evaluator ----
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// Places behind which `phrase` ends in `text`, at word boundaries.
-fn phrase_ends(text: &[char], phrase: &[char], prefix: bool) -> Vec<usize> {
-    let fits = |start: &usize| {
-        let end = start + phrase.len();
-        let goes_on_before = *start > 0 && is_word(phrase[0]) && is_word(text[start - 1]);
-        let goes_on_behind =
-            !prefix && end < text.len() && is_word(phrase[phrase.len() - 1]) && is_word(text[end]);
-        text[*start..end] == *phrase && !goes_on_before && !goes_on_behind
-    };
-    let starts = 0..(text.len() + 1).saturating_sub(phrase.len());
-    starts.filter(fits).map(|start| start + phrase.len()).collect()
-}
-
-fn contains_phrase(text: &str, phrase: &str, prefix: bool) -> bool {
-    if phrase.is_empty() {
-        return text.is_empty() != prefix;
-    }
-    let (text, phrase): (Vec<char>, Vec<char>) = (text.chars().collect(), phrase.chars().collect());
-    !phrase_ends(&text, &phrase, prefix).is_empty()
-}
-
-fn passes(test: &Test, text: &str) -> bool {
-    match test {
-        Test::Phrase(phrase) => contains_phrase(text, phrase, false),
-        Test::Prefix(phrase) => contains_phrase(text, phrase, true),
-        Test::Exact(value) => text == value,
-        Test::ExactPrefix(prefix) => text.starts_with(prefix.as_str()),
-        Test::Substring(part) => text.contains(part.as_str()),
-        Test::Regex(pattern) => {
-            // The generated patterns are a word, or two with "|" between them.
-            pattern_text(pattern).split('|').any(|part| text.contains(part))
-        }
-        Test::AnyCasePhrase(phrase) => {
-            contains_phrase(&text.to_lowercase(), &phrase.to_lowercase(), false)
-        }
-        Test::AnyCasePrefix(phrase) => {
-            contains_phrase(&text.to_lowercase(), &phrase.to_lowercase(), true)
-        }
-        Test::In(values) => values.iter().any(|v| v == text),
-        Test::Sequence(phrases) => {
-            let text: Vec<char> = text.chars().collect();
-            let mut from = 0;
-            phrases.iter().filter(|p| !p.is_empty()).all(|phrase| {
-                let phrase: Vec<char> = phrase.chars().collect();
-                let ends = phrase_ends(&text, &phrase, false);
-                let next = ends.into_iter().find(|end| end - phrase.len() >= from);
-                from = next.unwrap_or(from);
-                next.is_some()
-            })
-        }
-        Test::Compare { comparison, value } => {
-            let ordering = match parse_number(value.as_bytes()) {
-                Some(number) => parse_number(text.as_bytes()).and_then(|n| n.partial_cmp(&number)),
-                None if text.is_empty() => None,
-                None => Some(text.as_bytes().cmp(value.as_bytes())),
-            };
-            ordering.is_some_and(|ordering| match comparison {
-                Comparison::Less => ordering.is_lt(),
-                Comparison::LessOrEqual => ordering.is_le(),
-                Comparison::Greater => ordering.is_gt(),
-                Comparison::GreaterOrEqual => ordering.is_ge(),
-            })
-        }
-        Test::Range { low, low_inside, high, high_inside } => parse_number(text.as_bytes())
-            .is_some_and(|n| {
-                let above = if *low_inside { n >= low.value } else { n > low.value };
-                above && if *high_inside { n <= high.value } else { n < high.value }
-            }),
-        Test::Length { min, max } => (*min..=*max).contains(&(text.chars().count() as u64)),
-    }
-}
-
-/// The text of a pattern, from how a test with it is written.
-fn pattern_text(pattern: &Pattern) -> String {
-    Test::Regex(pattern.clone()).to_string().trim_start_matches('~').trim_matches('"').to_owned()
-}
-
-fn selects(filter: &Filter, row: &Row) -> bool {
-    match filter {
-        Filter::All => true,
-        Filter::And(filters) => filters.iter().all(|f| selects(f, row)),
-        Filter::Or(filters) => filters.iter().any(|f| selects(f, row)),
-        Filter::Not(filter) => !selects(filter, row),
-        Filter::Time(range) => time_of(row).is_some_and(|ns| range.contains(ns)),
-        Filter::Field { name, test } => passes(test, value(row, name)),
-    }
-}
 
 fn time_of(row: &Row) -> Option<i64> {
     parse_timestamp(value(row, "_time").as_bytes())
@@ -438,73 +350,6 @@ fn any_source() -> impl Strategy<Value = Memory> {
         let batches =
             (1..).zip(&batches).map(|(sequence, records)| batch(sequence, records)).collect();
         Memory { batches, known, segment_batches }
-    })
-}
-
-/// A filter that looks at the level only.
-fn any_level_filter() -> impl Strategy<Value = Filter> {
-    let test = prop::sample::select(vec!["error", "info", ""]).prop_flat_map(|value| {
-        let value = value.to_owned();
-        prop::sample::select(vec![Test::Exact(value.clone()), Test::Phrase(value)])
-    });
-    let field = test.prop_map(|test| Filter::Field { name: "level".to_owned(), test });
-    prop_oneof![
-        Just(Filter::All),
-        field.clone(),
-        field.clone().prop_map(|field| Filter::Not(Box::new(field))),
-        (field.clone(), field).prop_map(|(a, b)| Filter::Or(vec![a, b])),
-    ]
-}
-
-fn any_test() -> impl Strategy<Value = Test> {
-    let comparisons = vec![
-        Comparison::Less,
-        Comparison::LessOrEqual,
-        Comparison::Greater,
-        Comparison::GreaterOrEqual,
-    ];
-    let numeric = any_number().prop_filter_map("a number", |n| Number::parse(&n));
-    let regex = prop::sample::select(vec!["err", "err|open", "é|a", "x_1"]);
-    prop_oneof![
-        any_word().prop_map(Test::Phrase),
-        any_word().prop_map(Test::Prefix),
-        any_word().prop_map(Test::Exact),
-        any_word().prop_map(Test::ExactPrefix),
-        any_word().prop_map(Test::Substring),
-        regex.prop_map(|text| Test::Regex(Pattern::new(text).unwrap())),
-        any_word().prop_map(Test::AnyCasePhrase),
-        any_word().prop_map(Test::AnyCasePrefix),
-        prop::collection::vec(any_word(), 0..4).prop_map(Test::In),
-        prop::collection::vec(any_word(), 0..4).prop_map(Test::Sequence),
-        (prop::sample::select(comparisons), prop_oneof![any_number(), any_word()])
-            .prop_map(|(comparison, value)| Test::Compare { comparison, value }),
-        (numeric.clone(), any::<bool>(), numeric, any::<bool>()).prop_map(
-            |(low, low_inside, high, high_inside)| Test::Range {
-                low,
-                low_inside,
-                high,
-                high_inside
-            }
-        ),
-        (0u64..6, 0u64..9).prop_map(|(min, max)| Test::Length { min, max }),
-    ]
-}
-
-fn any_filter() -> impl Strategy<Value = Filter> {
-    let range = (0i64..50, 0i64..50).prop_map(|(start_ns, end_ns)| TimeRange { start_ns, end_ns });
-    let name =
-        prop_oneof![4 => any_name(), 1 => Just("_stream".to_owned()), 1 => Just("none".to_owned())];
-    let leaf = prop_oneof![
-        1 => Just(Filter::All),
-        1 => range.prop_map(Filter::Time),
-        6 => (name, any_test()).prop_map(|(name, test)| Filter::field(&name, test)),
-    ];
-    leaf.prop_recursive(3, 12, 3, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 1..4).prop_map(Filter::and),
-            prop::collection::vec(inner.clone(), 1..4).prop_map(Filter::or),
-            inner.prop_map(|f| Filter::Not(Box::new(f))),
-        ]
     })
 }
 

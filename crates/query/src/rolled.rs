@@ -228,7 +228,11 @@ fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
             filters.iter().try_for_each(|f| fields_of(f, out))
         }
         Filter::Not(filter) => fields_of(filter, out),
-        Filter::Time(_) => None,
+        Filter::Time(_) | Filter::Recurring(_) => None,
+        Filter::Fields { left, right, .. } => {
+            out.extend([left.as_str(), right.as_str()]);
+            Some(())
+        }
         Filter::Field { name, .. } => {
             out.push(name);
             Some(())

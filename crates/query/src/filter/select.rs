@@ -4,8 +4,8 @@
 //! only for rows that are not in yet; NOT takes away. Names are resolved once a block, and the kind of test is
 //! chosen once a block, so that the loops over rows only look at bytes.
 
-use super::Filter;
 use super::value::Matcher;
+use super::{FieldComparison, Filter, Recurring};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Lines, Scratch};
 use crate::source::TimeRange;
@@ -21,6 +21,8 @@ enum Node {
     Or(Vec<Node>),
     Not(Box<Node>),
     Time(TimeRange),
+    Recurring(Recurring),
+    Fields { left: String, comparison: FieldComparison, right: String },
     Field { name: String, matcher: Box<Matcher> },
 }
 
@@ -58,6 +60,10 @@ impl Node {
             Filter::Or(filters) => Node::Or(cheap_first(filters)),
             Filter::Not(filter) => Node::Not(Box::new(Node::new(filter))),
             Filter::Time(range) => Node::Time(*range),
+            Filter::Recurring(range) => Node::Recurring(*range),
+            Filter::Fields { left, comparison, right } => {
+                Node::Fields { left: left.clone(), comparison: *comparison, right: right.clone() }
+            }
             Filter::Field { name, test } => {
                 Node::Field { name: name.clone(), matcher: Box::new(Matcher::new(test)) }
             }
@@ -69,6 +75,8 @@ impl Node {
         match self {
             Node::All => 0,
             Node::Time(_) => 1,
+            Node::Recurring(_) => 2,
+            Node::Fields { .. } => 8,
             Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
             Node::Not(node) => node.cost(),
             Node::Field { name, matcher } => {
@@ -112,6 +120,19 @@ impl Node {
                 let column = block.column("_time");
                 let inside = |ns: Option<i64>| ns.is_some_and(|ns| range.contains(ns));
                 bits.retain(|row| inside(block.time_ns(column, row, scratch)));
+            }
+            Node::Recurring(range) => {
+                let column = block.column("_time");
+                let inside = |ns: Option<i64>| ns.is_some_and(|ns| range.contains(ns));
+                bits.retain(|row| inside(block.time_ns(column, row, scratch)));
+            }
+            Node::Fields { left, comparison, right } => {
+                let (left, right) = (block.column(left), block.column(right));
+                let mut other = Scratch::default();
+                bits.retain(|row| {
+                    let left = block.value(left, row, scratch);
+                    comparison.holds(left, block.value(right, row, &mut other))
+                });
             }
             Node::Field { name, matcher } => match (block, block.column(name)) {
                 (_, Column::Absent) => {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::Filter;
+use super::{Filter, Recurring, day_range, week_range};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::source::TimeRange;
@@ -19,6 +19,12 @@ pub(super) fn parse_time_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Parse
     if cursor.eat('*') {
         return Ok(Filter::All);
     }
+    if cursor.eat_keyword("day_range") {
+        return Ok(Filter::Recurring(Recurring::Day(day_range::parse(cursor)?)));
+    }
+    if cursor.eat_keyword("week_range") {
+        return Ok(Filter::Recurring(Recurring::Week(week_range::parse(cursor)?)));
+    }
     let range = match cursor.peek() {
         Some('[' | '(') => parse_interval(cursor)?,
         Some('<' | '>') => parse_comparison(cursor)?,
@@ -27,13 +33,15 @@ pub(super) fn parse_time_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Parse
         }
         _ => parse_period(cursor)?,
     };
-    if !cursor.eat_keyword("offset") {
-        return Ok(Filter::Time(range));
-    }
-    let offset = parse_duration_argument(cursor)?;
+    let offset = parse_offset(cursor)?;
     let shifted =
         |ns: i64| if matches!(ns, i64::MIN | i64::MAX) { ns } else { ns.saturating_sub(offset) };
     Ok(Filter::Time(TimeRange { start_ns: shifted(range.start_ns), end_ns: shifted(range.end_ns) }))
+}
+
+/// `offset 2h`, in nanoseconds; 0 when there is none.
+pub(super) fn parse_offset(cursor: &mut Cursor<'_>) -> Result<i64, ParseError> {
+    if cursor.eat_keyword("offset") { parse_duration_argument(cursor) } else { Ok(0) }
 }
 
 /// A duration up to now, or a year, month, …, second as a whole.
@@ -82,8 +90,10 @@ fn parse_comparison(cursor: &mut Cursor<'_>) -> Result<TimeRange, ParseError> {
         // Ages: older or younger than the duration.
         let at = now_ns.saturating_sub(duration.saturating_abs());
         return Ok(match (less, equal) {
-            (true, true) => TimeRange { start_ns: at, end_ns: i64::MAX },
-            (true, false) => TimeRange { start_ns: at.saturating_add(1), end_ns: i64::MAX },
+            (true, true) => TimeRange { start_ns: at, end_ns: now_ns.saturating_add(1) },
+            (true, false) => {
+                TimeRange { start_ns: at.saturating_add(1), end_ns: now_ns.saturating_add(1) }
+            }
             (false, true) => TimeRange { start_ns: i64::MIN, end_ns: at.saturating_add(1) },
             (false, false) => TimeRange { start_ns: i64::MIN, end_ns: at },
         });
@@ -175,6 +185,12 @@ mod tests {
         check("_time:<2026-01-01", "-", "2026-01-01T00:00:00Z");
         check("_time:<=2026-01-01", "-", "2026-01-02T00:00:00Z");
         check("_time:>1h", "-", "2026-01-31T11:00:00Z");
+        check("_time:>=1h", "-", "2026-01-31T11:00:00.000000001Z");
+        check("_time:<1h", "2026-01-31T11:00:00.000000001Z", "2026-01-31T12:00:00.000000001Z");
+        check("_time:<=1h", "2026-01-31T11:00:00Z", "2026-01-31T12:00:00.000000001Z");
+        check("_time:2023-02-07:00", "2023-02-01T07:00:00Z", "2023-03-01T07:00:00Z");
+        check("_time:2024Z offset 1d", "2023-12-31T00:00:00Z", "2024-12-31T00:00:00Z");
+        check("_time:\"5m\"", "2026-01-31T11:55:00.000000001Z", "2026-01-31T12:00:00.000000001Z");
         check("_time:[now-2h, now]", "2026-01-31T10:00:00Z", "2026-01-31T12:00:00.000000001Z");
         check("_time:*", "-", "-");
     }

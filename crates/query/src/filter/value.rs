@@ -5,24 +5,30 @@
 //! is written as one.
 
 mod any_case;
+mod common_case;
 mod compare;
 mod contains;
 mod exact;
 mod exact_prefix;
 mod in_list;
+mod ipv4_range;
+mod ipv6_range;
 mod length;
+mod pattern_match;
 mod phrase;
 mod prefix;
 mod presence;
 mod range;
 mod regex;
 mod sequence;
+mod string_range;
 mod substring;
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::Filter;
 use super::word::PhraseFinder;
+use super::{Filter, fields};
 use crate::bitmap::Bitmap;
 use crate::cursor::{Cursor, quote};
 use crate::error::ParseError;
@@ -31,6 +37,7 @@ use crate::needs::Phrase;
 pub use self::compare::Comparison;
 pub(super) use self::compare::parse_sign as parse_comparison;
 pub(super) use self::exact::parse_sign as parse_exact;
+pub use self::pattern_match::PatternPlace;
 pub use self::range::Number;
 pub use self::regex::Pattern;
 pub(super) use self::regex::{parse_pattern, parse_sign as parse_regex};
@@ -55,6 +62,13 @@ pub enum Test {
     AnyCasePhrase(String),
     /// As `Prefix`, in any case of letters.
     AnyCasePrefix(String),
+    /// Contains one of these, with any capital letters small, or in capitals only.
+    CommonCase {
+        /// The words or phrases.
+        phrases: Vec<String>,
+        /// Whether the value has to be one of them as a whole.
+        whole: bool,
+    },
     /// Equals one of these.
     In(Vec<String>),
     /// Contains these words or phrases one after the other.
@@ -77,6 +91,34 @@ pub enum Test {
         /// Whether the upper end is inside.
         high_inside: bool,
     },
+    /// Is a text between these, byte by byte.
+    StringRange {
+        /// First text inside.
+        low: String,
+        /// First text behind.
+        high: String,
+    },
+    /// Is an IPv4 address between these; both ends inside.
+    Ipv4Range {
+        /// First address.
+        low: Ipv4Addr,
+        /// Last address.
+        high: Ipv4Addr,
+    },
+    /// Is an IPv6 address between these; both ends inside. IPv4 addresses count as mapped ones.
+    Ipv6Range {
+        /// First address.
+        low: Ipv6Addr,
+        /// Last address.
+        high: Ipv6Addr,
+    },
+    /// Contains this text with numbers, times and words in place of placeholders.
+    PatternMatch {
+        /// The text.
+        pattern: String,
+        /// Where it has to stand.
+        place: PatternPlace,
+    },
     /// Has this many characters; both ends inside.
     Length {
         /// Fewest.
@@ -93,13 +135,22 @@ pub(super) type ParseFunction = fn(&mut Cursor<'_>, &str, &str) -> Result<Filter
 pub(super) fn function(name: &str) -> Option<ParseFunction> {
     Some(match name {
         "contains_all" | "contains_any" => contains::parse,
+        "contains_common_case" | "equals_common_case" => common_case::parse,
+        "eq_field" | "lt_field" | "le_field" | "gt_field" | "ge_field" => fields::parse,
         "exact" => exact::parse,
         "i" => any_case::parse,
         "in" => in_list::parse,
+        "ipv4_range" => ipv4_range::parse,
+        "ipv6_range" => ipv6_range::parse,
         "len_range" => length::parse,
+        "pattern_match"
+        | "pattern_match_full"
+        | "pattern_match_prefix"
+        | "pattern_match_suffix" => pattern_match::parse,
         "range" => range::parse,
         "re" => regex::parse,
         "seq" => sequence::parse,
+        "string_range" => string_range::parse,
         _ => return None,
     })
 }
@@ -169,11 +220,16 @@ impl Test {
             Test::Substring(text) => substring::needed(text),
             Test::In(values) => in_list::needed(values),
             Test::Sequence(phrases) => sequence::needed(phrases),
+            Test::CommonCase { phrases, .. } => common_case::needed(phrases),
+            Test::PatternMatch { pattern, .. } => pattern_match::needed(pattern),
             Test::Regex(_)
             | Test::AnyCasePhrase(_)
             | Test::AnyCasePrefix(_)
             | Test::Compare { .. }
             | Test::Range { .. }
+            | Test::StringRange { .. }
+            | Test::Ipv4Range { .. }
+            | Test::Ipv6Range { .. }
             | Test::Length { .. } => Needed::default(),
         }
     }
@@ -200,6 +256,18 @@ impl fmt::Display for Test {
                 let open = if *low_inside { '[' } else { '(' };
                 let close = if *high_inside { ']' } else { ')' };
                 write!(f, "range{open}{}, {}{close}", quote(&low.text), quote(&high.text))
+            }
+            Test::CommonCase { phrases, whole } => {
+                let verb = if *whole { "equals" } else { "contains" };
+                write!(f, "{verb}_common_case({})", quoted_list(phrases))
+            }
+            Test::StringRange { low, high } => {
+                write!(f, "string_range({}, {})", quote(low), quote(high))
+            }
+            Test::Ipv4Range { low, high } => write!(f, "ipv4_range({low}, {high})"),
+            Test::Ipv6Range { low, high } => write!(f, "ipv6_range({low}, {high})"),
+            Test::PatternMatch { pattern, place } => {
+                write!(f, "{}({})", place.function(), quote(pattern))
             }
             Test::Length { min, max: u64::MAX } => write!(f, "len_range({min}, inf)"),
             Test::Length { min, max } => write!(f, "len_range({min}, {max})"),
@@ -236,6 +304,11 @@ pub(super) enum Matcher {
     Number(range::NumberRange),
     Text(compare::Matcher),
     Length(length::Matcher),
+    CommonCase(common_case::Matcher),
+    StringRange(string_range::Matcher),
+    Ipv4(ipv4_range::Matcher),
+    Ipv6(ipv6_range::Matcher),
+    PatternMatch(pattern_match::Matcher),
 }
 
 /// Does the same with the matcher of each kind, so that what it does is compiled for each.
@@ -256,6 +329,11 @@ macro_rules! of_each_kind {
             Matcher::Number($kind) => $does,
             Matcher::Text($kind) => $does,
             Matcher::Length($kind) => $does,
+            Matcher::CommonCase($kind) => $does,
+            Matcher::StringRange($kind) => $does,
+            Matcher::Ipv4($kind) => $does,
+            Matcher::Ipv6($kind) => $does,
+            Matcher::PatternMatch($kind) => $does,
         }
     };
 }
@@ -300,6 +378,22 @@ impl Matcher {
                     high: high.value,
                     high_inside: *high_inside,
                 })
+            }
+            Test::CommonCase { phrases, whole } => {
+                Matcher::CommonCase(common_case::Matcher::new(phrases, *whole))
+            }
+            Test::StringRange { low, high } => Matcher::StringRange(string_range::Matcher {
+                low: low.clone().into_bytes(),
+                high: high.clone().into_bytes(),
+            }),
+            Test::Ipv4Range { low, high } => {
+                Matcher::Ipv4(ipv4_range::Matcher { low: *low, high: *high })
+            }
+            Test::Ipv6Range { low, high } => {
+                Matcher::Ipv6(ipv6_range::Matcher { low: *low, high: *high })
+            }
+            Test::PatternMatch { pattern, place } => {
+                Matcher::PatternMatch(pattern_match::Matcher::new(pattern, *place))
             }
             Test::Length { min, max } => Matcher::Length(length::Matcher { min: *min, max: *max }),
         }

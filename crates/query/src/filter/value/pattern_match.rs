@@ -1,0 +1,159 @@
+//! `pattern_match("user_id=<N>, ip=<IP4>, time=<DATETIME>")`: the value contains the text with numbers, times, addresses
+//! or words in place of the placeholders ([`Placeholder`]). `pattern_match_full`: it is the whole value;
+//! `pattern_match_prefix`, `pattern_match_suffix`: it stands at its beginning, its end.
+//!
+//! Other texts in `<…>` stand for themselves.
+
+use memchr::memmem::Finder;
+
+use super::{Matches, Needed, Test};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::Filter;
+use crate::placeholder::Placeholder;
+
+/// Where a pattern has to stand in a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternPlace {
+    /// `pattern_match`
+    Anywhere,
+    /// `pattern_match_full`
+    Whole,
+    /// `pattern_match_prefix`
+    Beginning,
+    /// `pattern_match_suffix`
+    End,
+}
+
+impl PatternPlace {
+    const NAMES: [(&str, PatternPlace); 4] = [
+        ("pattern_match", PatternPlace::Anywhere),
+        ("pattern_match_full", PatternPlace::Whole),
+        ("pattern_match_prefix", PatternPlace::Beginning),
+        ("pattern_match_suffix", PatternPlace::End),
+    ];
+
+    /// The name of the filter.
+    pub(super) fn function(self) -> &'static str {
+        let named = PatternPlace::NAMES.iter().find(|(_, place)| *place == self);
+        named.expect("each has a name").0
+    }
+}
+
+pub(in crate::filter) fn parse(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    function: &str,
+) -> Result<Filter, ParseError> {
+    let (_, place) = PatternPlace::NAMES
+        .iter()
+        .find(|(name, _)| *name == function)
+        .expect("it is called for these names");
+    cursor.expect('(', &format!("{function}(…)"))?;
+    let pattern = cursor.expect_string(true, "a \"pattern\" such as \"took <N>ms\"")?.text;
+    cursor.expect(')', &format!("{function}(…)"))?;
+    Ok(Filter::field(name, Test::PatternMatch { pattern, place: *place }))
+}
+
+/// Splits a pattern into the text before its first placeholder, and the placeholders each with the text behind it.
+fn split(pattern: &str) -> (String, Vec<(Placeholder, String)>) {
+    let (mut first, mut parts): (String, Vec<(Placeholder, String)>) = Default::default();
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        if let Some((placeholder, behind)) = Placeholder::strip(rest) {
+            parts.push((placeholder, String::new()));
+            rest = behind;
+        } else {
+            parts.last_mut().map_or(&mut first, |(_, text)| text).push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    (first, parts)
+}
+
+pub(super) fn needed(pattern: &str) -> Needed {
+    let (first, parts) = split(pattern);
+    let texts = std::iter::once(first).chain(parts.into_iter().map(|(_, text)| text));
+    Needed::all_of(texts.map(|text| Needed::one(&text, false, false)))
+}
+
+pub(in crate::filter) struct Matcher {
+    first: Finder<'static>,
+    parts: Vec<(Placeholder, Vec<u8>)>,
+    place: PatternPlace,
+}
+
+impl Matcher {
+    pub fn new(pattern: &str, place: PatternPlace) -> Matcher {
+        let (first, parts) = split(pattern);
+        let first = Finder::new(first.as_bytes()).into_owned();
+        let parts = parts.into_iter().map(|(p, text)| (p, text.into_bytes())).collect();
+        Matcher { first, parts, place }
+    }
+
+    /// Where the pattern ends that begins at `from`.
+    fn end(&self, value: &[u8], from: usize) -> Option<usize> {
+        let first = self.first.needle();
+        let mut at = value[from..].starts_with(first).then_some(from + first.len())?;
+        for (placeholder, text) in &self.parts {
+            at = placeholder.end(value, at)?;
+            at = value[at..].starts_with(text).then_some(at + text.len())?;
+        }
+        Some(at)
+    }
+
+    /// The first place at or behind `from` where the pattern may begin.
+    fn start(&self, value: &[u8], from: usize) -> Option<usize> {
+        match (self.first.needle(), self.parts.first()) {
+            (b"", Some((placeholder, _))) => placeholder.start(value, from),
+            _ => self.first.find(value.get(from..)?).map(|found| from + found),
+        }
+    }
+}
+
+impl Matches for Matcher {
+    fn cost(&self) -> u32 {
+        10
+    }
+
+    fn matches(&self, value: &[u8]) -> bool {
+        match self.place {
+            PatternPlace::Beginning => return self.end(value, 0).is_some(),
+            PatternPlace::Whole => return self.end(value, 0) == Some(value.len()),
+            PatternPlace::Anywhere | PatternPlace::End => {}
+        }
+        let ends = |end| self.place == PatternPlace::Anywhere || end == value.len();
+        let mut from = 0;
+        while let Some(start) = self.start(value, from) {
+            if self.end(value, start).is_some_and(ends) {
+                return true;
+            }
+            from = start + 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::tests::{check, check_fields};
+
+    #[test]
+    fn patterns() {
+        let line = "user_id=123, ip=45.67.89.12, time=2025-10-20T23:32:12Z";
+        let inside = format!("a {line} b");
+        let (behind, before) = (format!("a {line}"), format!("{line} b"));
+        let all = [line, &inside, &behind, &before];
+        let pattern = "(\"user_id=<N>, ip=<IP4>, time=<DATETIME>\")";
+        check(&format!("pattern_match{pattern}"), &all, &["user_id=x, ip=<IP4>", "user_id=123"]);
+        check(&format!("pattern_match_full{pattern}"), &[line], &all[1..]);
+        check(&format!("pattern_match_prefix{pattern}"), &[line, &before], &[&inside, &behind]);
+        check(&format!("pattern_match_suffix{pattern}"), &[line, &behind], &[&inside, &before]);
+        check("pattern_match(\"<N>ms\")", &["took 5ms", "12ms"], &["took ms", "y5ms"]);
+        check("pattern_match(\"<W>=<W>\")", &["a=b", "x: é=\"b c\""], &["=b", "a="]);
+        check("pattern_match(\"<a> <N>\")", &["<a> 1"], &["a 1"]);
+        check("pattern_match_suffix(\"a\")", &["b a", "aba"], &["ab"]);
+        check_fields("x:pattern_match(\"\")", &[], true);
+        check_fields("x:pattern_match_full(\"<N>\")", &[("x", "12")], true);
+    }
+}
