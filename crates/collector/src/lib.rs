@@ -23,6 +23,8 @@ pub mod ticket;
 pub mod tls;
 pub mod udp;
 
+#[cfg(test)]
+mod keeper;
 mod kernel_drops;
 mod outlet;
 mod source;

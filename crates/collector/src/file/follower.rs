@@ -51,6 +51,8 @@ const RENAMED_QUIET_MS: u64 = 600_000;
 const OPEN_IDLE_MS: u64 = 300_000;
 /// What cannot be read is tried again after this time.
 const RETRY_MS: u64 = 10_000;
+/// When frames were not kept, nothing is read for so long.
+const PAUSE_MS: u64 = 1_000;
 /// What was read of a file that is not there is remembered so long: it may be on a file system that is not mounted.
 const REMEMBER_S: i64 = 7 * 86_400;
 
@@ -81,6 +83,8 @@ pub(crate) struct Follower {
     buffer: Vec<u8>,
     look_ns: u64,
     find_ns: u64,
+    /// Nothing is read before then.
+    pause_ns: u64,
     checkpoint_ns: u64,
     checkpoint_idle_ns: u64,
     /// A file waits for being in a checkpoint, or something was read since the last one.
@@ -111,6 +115,7 @@ impl Follower {
             buffer: Vec::new(),
             look_ns: 0,
             find_ns: 0,
+            pause_ns: 0,
             checkpoint_ns: 0,
             checkpoint_idle_ns: 0,
             checkpoint_wanted: true,
@@ -165,6 +170,9 @@ impl Follower {
         }
         self.checkpoint_if_due();
         for _ in 0..self.queue.len() {
+            if !self.may_read() {
+                break;
+            }
             let Some(inode) = self.queue.pop_front() else { break };
             if !self.turn(inode, End::Open) {
                 return None;
@@ -174,17 +182,26 @@ impl Follower {
         if self.with.ledger.take_failure() {
             self.go_back();
         }
-        let waits = |follow: &&Inode| self.follows.get(*follow).is_some_and(|f| f.recorded);
-        if self.queue.iter().any(|inode| waits(&inode)) {
-            return Some(0);
-        }
         let now_ns = self.now_ns();
         let mut due_ns = self.find_ns.min(self.look_ns).min(self.checkpoint_idle_ns);
+        let is_ready = |inode: &Inode| self.follows.get(inode).is_some_and(|f| f.recorded);
+        if self.queue.iter().any(is_ready) {
+            if self.may_read() {
+                return Some(0);
+            }
+            // Or, when that is over, once what is on its way has landed: it is looked again with the rest.
+            due_ns = due_ns.min(if self.pause_ns > now_ns { self.pause_ns } else { u64::MAX });
+        }
         if self.checkpoint_wanted {
             due_ns = due_ns.min(self.checkpoint_ns);
         }
         let frame_ns = self.with.frames.due_in_ns().unwrap_or(u64::MAX);
         Some(due_ns.saturating_sub(now_ns).min(frame_ns))
+    }
+
+    /// Whether what is read can be handed on.
+    fn may_read(&self) -> bool {
+        self.now_ns() >= self.pause_ns && !self.with.ledger.has_failed()
     }
 
     /// Hands on what was read, and writes the last checkpoint.
@@ -566,9 +583,9 @@ impl Follower {
 
     /// Takes what nothing more is waited for, and leaves files that are finished.
     fn take_overdue(&mut self, inode: Inode) {
-        let now_ns = self.now_ns();
+        let (now_ns, may_read) = (self.now_ns(), self.may_read());
         let Some(follow) = self.follows.get_mut(&inode) else { return };
-        if follow.queued || now_ns < follow.retry_ns {
+        if follow.queued || now_ns < follow.retry_ns || !may_read {
             return;
         }
         let settings = &self.config.rules[follow.rule];
@@ -694,6 +711,7 @@ impl Follower {
     fn go_back(&mut self) {
         tracing::warn!("lines of files were not kept; they are read again");
         self.with.frames.clear();
+        self.pause_ns = self.now_ns() + PAUSE_MS * MS;
         for follow in self.follows.values_mut() {
             follow.position = follow.tracked.durable.load(Relaxed);
             if follow.has_more() && !std::mem::replace(&mut follow.queued, true) {

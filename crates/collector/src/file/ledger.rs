@@ -115,10 +115,17 @@ impl Ledger {
         None
     }
 
-    /// Looks at the last durable frame (none while no other is on its way), with the positions held still.
+    /// Looks at the last durable frame (none when all that were given are counted), with the positions held still.
     pub fn look<R>(&self, look: impl FnOnce(Option<u64>) -> R) -> R {
         let state = self.lock();
-        look(Some(state.sequence).filter(|_| !state.flights.is_empty()))
+        // Behind one that was not kept, some may be durable and not counted.
+        let all_counted = state.flights.is_empty() && !state.failed;
+        look(Some(state.sequence).filter(|_| !all_counted))
+    }
+
+    /// Whether a frame was not kept: then nothing more is to be read until [`Ledger::take_failure`].
+    pub fn has_failed(&self) -> bool {
+        self.lock().failed
     }
 
     /// Whether a frame was not kept and no other is on its way: then reading goes back to what is durable.
@@ -185,7 +192,7 @@ impl Frames {
         file: &Arc<Tracked>,
         position: u64,
     ) -> bool {
-        let (Piece::Lines(bytes) | Piece::Record(bytes)) = piece;
+        let (Piece::Lines(bytes) | Piece::Record(bytes) | Piece::Start(bytes)) = piece;
         if self.builder.payload_bytes() + bytes.len() > PAYLOAD_BYTES_TARGET && !self.flush() {
             return false;
         }
@@ -197,8 +204,9 @@ impl Frames {
                 let newlines = self.builder.lines() - lines_before;
                 self.line_bytes += lines.len() as u64 - u64::from(newlines);
             }
-            Piece::Record(record) => {
-                self.builder.push_line(origin, received_ns, record, false);
+            Piece::Record(record) | Piece::Start(record) => {
+                let cut = matches!(piece, Piece::Start(_));
+                self.builder.push_line(origin, received_ns, record, cut);
                 self.line_bytes += record.len() as u64;
             }
         }
@@ -267,5 +275,38 @@ impl Frames {
         self.builder = FrameBuilder::new();
         self.line_bytes = 0;
         self.positions.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn nothing_behind_a_frame_that_was_not_kept_counts_until_it_is_read_again() {
+        let ledger = Ledger::new(10);
+        let file = Tracked::new(1, Path::new("f"), 0);
+        let mut position = 0;
+        let mut take_off = || {
+            position += 1;
+            ledger.take_off(vec![(Arc::clone(&file), position)])
+        };
+        let check = |sequence: Option<u64>, durable: u64| {
+            let found = ledger.look(|sequence| (sequence, file.durable.load(Relaxed)));
+            assert_eq!(found, (sequence, durable));
+        };
+        check(None, 0);
+        let flights = [take_off(), take_off(), take_off()];
+        ledger.land(flights[0], Some(11));
+        check(Some(11), 1);
+        ledger.land(flights[1], None);
+        assert!(ledger.has_failed() && !ledger.take_failure(), "another one is on its way");
+        ledger.land(flights[2], Some(13));
+        check(Some(11), 1);
+        assert!(ledger.take_failure() && !ledger.has_failed());
+        ledger.land(take_off(), Some(14));
+        check(None, 4);
     }
 }

@@ -78,6 +78,8 @@ pub enum Piece<'a> {
     Lines(&'a [u8]),
     /// One record, without what ended it; it may contain newlines.
     Record(&'a [u8]),
+    /// The same, of which the rest is not kept because it is too long.
+    Start(&'a [u8]),
 }
 
 /// What [`cut`] did.
@@ -250,7 +252,7 @@ mod tests {
                     let lines = lines.strip_suffix(b"\n").expect("whole lines");
                     records.extend(lines.split(|&b| b == b'\n').map(<[u8]>::to_vec));
                 }
-                Piece::Record(record) => {
+                Piece::Record(record) | Piece::Start(record) => {
                     assert_eq!(record, &bytes[behind..behind + record.len()]);
                     let newline = done - behind - record.len();
                     assert!(newline == 0 || (newline == 1 && bytes[done - 1] == b'\n'));

@@ -4,118 +4,16 @@ use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use platform::{Clock, ManualClock, RealDisk};
 use proptest::prelude::*;
-use record::{Frame, Origin};
 
 use super::*;
 use crate::accounting::DropReason;
-use crate::deliver::{DeliverError, OnDurable, Patience};
+use crate::keeper::Keeper;
 
 const NOW_NS: i64 = 1_700_000_000_000_000_000;
-
-/// Keeps frames: at once, or when it is told.
-#[derive(Default)]
-struct Keeper {
-    state: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    sequence: u64,
-    frames: Vec<Frame>,
-    hold: bool,
-    held: Vec<(Frame, OnDurable)>,
-    error: Option<DeliverError>,
-    full: bool,
-}
-
-impl Keeper {
-    /// Makes the first of the held frames durable.
-    fn release(&self, frames: usize) {
-        let mut state = self.state.lock().unwrap();
-        let frames = frames.min(state.held.len());
-        let released: Vec<_> = state.held.drain(..frames).collect();
-        drop(state);
-        for (frame, on_durable) in released {
-            self.state.lock().unwrap().frames.push(frame);
-            on_durable(Ok(()));
-        }
-    }
-
-    fn hold(&self, hold: bool) {
-        self.state.lock().unwrap().hold = hold;
-        if !hold {
-            self.release(usize::MAX);
-        }
-    }
-
-    /// A crash: the first frames of those on their way are there, the others are not; nobody is told.
-    fn crash(&self, frames: usize) {
-        let mut state = self.state.lock().unwrap();
-        let mut held = std::mem::take(&mut state.held);
-        held.truncate(frames);
-        state.frames.extend(held.into_iter().map(|(frame, _)| frame));
-        state.hold = false;
-    }
-
-    fn lines(&self) -> Vec<(String, Origin)> {
-        let state = self.state.lock().unwrap();
-        let line = |line: record::frame::Line<'_>| {
-            (String::from_utf8_lossy(line.bytes).into_owned(), line.origin.clone())
-        };
-        state.frames.iter().flat_map(|frame| frame.lines().map(line)).collect()
-    }
-}
-
-impl Deliver for Keeper {
-    fn next_sequence(&self) -> (u32, u64) {
-        let mut state = self.state.lock().unwrap();
-        state.sequence += 1;
-        (1, state.sequence)
-    }
-
-    fn deliver(
-        &self,
-        frame: Frame,
-        on_durable: OnDurable,
-        patience: Patience,
-    ) -> Result<(), DeliverError> {
-        assert_eq!(patience, Patience::Unlimited);
-        let mut state = self.state.lock().unwrap();
-        let result = state.error.take().map_or(Ok(()), Err);
-        if result.is_ok() && state.hold {
-            state.held.push((frame, on_durable));
-            return Ok(());
-        }
-        if result.is_ok() {
-            state.frames.push(frame);
-        }
-        drop(state);
-        on_durable(result.clone());
-        result
-    }
-
-    fn refusal(&self) -> Option<DeliverError> {
-        self.state.lock().unwrap().full.then_some(DeliverError::DiskFull)
-    }
-}
-
-impl Recall for Keeper {
-    fn lines_since(
-        &self,
-        sequence: u64,
-        each: &mut dyn FnMut(&Origin, &[u8]),
-    ) -> Result<(), String> {
-        let state = self.state.lock().unwrap();
-        for frame in state.frames.iter().filter(|frame| frame.header().sequence > sequence) {
-            frame.lines().for_each(|line| each(line.origin, line.bytes));
-        }
-        Ok(())
-    }
-}
 
 /// A follower over a directory, which can be stopped, killed and started again.
 struct Rig {
@@ -185,7 +83,7 @@ impl Rig {
             open_files_max: self.open_files_max,
         };
         let mut follower = Follower::new(config, checkpoint, slot, with);
-        follower.begin(sequence, &*keeper);
+        follower.begin(sequence, &keeper);
         self.follower = Some(follower);
         self.run(1);
     }
@@ -521,7 +419,7 @@ fn what_is_not_kept_is_read_again() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.append("a", "1\n");
     rig.settle();
-    rig.keeper.state.lock().unwrap().error = Some(DeliverError::Failed("broken".into()));
+    rig.keeper.lose(1);
     rig.append("a", "2\n");
     rig.run(1);
     rig.append("a", "3\n");
@@ -529,16 +427,32 @@ fn what_is_not_kept_is_read_again() {
 }
 
 #[test]
+fn while_nothing_is_kept_it_is_tried_once_a_second() {
+    let mut rig = Rig::new(&["a"], |_| {});
+    rig.start();
+    rig.keeper.lose(usize::MAX);
+    for n in 0..10_000 {
+        rig.append("a", &format!("{n}\n"));
+    }
+    rig.run(10);
+    let lost = rig.keeper.lost();
+    assert!((5..=11).contains(&lost), "{lost} frames in 11 s");
+    rig.keeper.lose(0);
+    let numbers: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+    rig.check(&numbers.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_full_disk_holds_reading_up() {
     let mut rig = Rig::new(&["a"], |_| {});
     rig.start();
-    rig.keeper.state.lock().unwrap().full = true;
+    rig.keeper.fill(true);
     rig.append("a", "1\n");
     let keeper = rig.keeper.clone();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| rig.run(8));
         while Arc::strong_count(&keeper) < 2 {}
-        keeper.state.lock().unwrap().full = false;
+        keeper.fill(false);
         running.join().unwrap();
     });
     rig.check(&["1"]);
@@ -554,7 +468,7 @@ fn frames_that_become_durable_out_of_order_count_in_order() {
         rig.append("a", &format!("{n}\n"));
         rig.run(2);
     }
-    let held = std::mem::take(&mut rig.keeper.state.lock().unwrap().held);
+    let held = rig.keeper.take_held();
     assert_eq!(held.len(), 3);
     let durable = |rig: &Rig| rig.board.list(0, 1)[0].durable_bytes;
     for ((_, on_durable), expected) in held.into_iter().rev().zip([2, 2, 8]) {

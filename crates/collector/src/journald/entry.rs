@@ -58,6 +58,17 @@ pub fn parse(json: &[u8]) -> Option<Entry> {
     Some(Entry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
 }
 
+/// The cursor in the start of what `journalctl` wrote; none when it stands behind that. Within a value its quotation
+/// marks would be escaped.
+pub fn cursor(json: &[u8]) -> Option<String> {
+    let name = b"\"__CURSOR\"";
+    let rest = &json[memchr::memmem::find(json, name)? + name.len()..];
+    let value = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"")?;
+    let end = memchr::memchr(b'"', value)?;
+    Some(std::str::from_utf8(&value[..end]).ok()?.to_owned())
+}
+
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -102,6 +113,20 @@ mod tests {
         check(r#","MESSAGE":[104,105,10,255]"#, ",\"_msg\":\"hi\\n\u{fffd}\"");
         check(r#","MESSAGE":["one",[116,119,111]]"#, r#","_msg":"one\ntwo""#);
         check(r#","MESSAGE":null,"_msg":"x""#, r#","_msg":"""#);
+    }
+
+    #[test]
+    fn the_cursor_of_the_start_of_an_entry() {
+        for (json, expected) in [
+            (r#"{"__CURSOR":"s=1;i=2","MESSAGE":"x"#, Some("s=1;i=2")),
+            (r#"{ "PRIORITY" : "3", "__CURSOR" : "c", "#, Some("c")),
+            (r#"{"MESSAGE":"\"__CURSOR\":\"x\"","__CURSOR":"c""#, Some("c")),
+            (r#"{"__CURSOR":"not all of i"#, None),
+            (r#"{"__CURSOR":1"#, None),
+            (r#"{"MESSAGE":"x"#, None),
+        ] {
+            assert_eq!(cursor(json.as_bytes()).as_deref(), expected, "{json}");
+        }
     }
 
     #[test]

@@ -4,12 +4,17 @@
 //! A child process writes entries as JSON, one a line, from a cursor on, and goes on as they come. It is started again
 //! when it ends, after a pause that grows. The cursor of the last durable entry is the checkpoint. After a
 //! crash the entries behind it that are durable are recalled from the store, and left out when `journalctl` gives them
-//! again: by their content, since the journal may give older entries of another file later than before.
+//! again: by their content, since the journal may give older entries of another file later than before. The same is
+//! done when a frame was not kept.
 //!
 //! Bounded: delivery blocks, then the pipe is full, and `journalctl` waits. Left out: reading the journal of other
 //! machines, for which systemd has its own service, and which this one then reads.
 
 mod entry;
+mod lines;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -33,15 +38,15 @@ use crate::deliver::Deliver;
 use crate::file::{FileError, Frames, Ledger, Piece, Recall, Slot, Tracked};
 use crate::outlet::Destination;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
+use lines::{Line, Lines};
 
 /// The pause before `journalctl` is started again, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A checkpoint is written at most this often.
 const CHECKPOINT_MS: u64 = 1_000;
-/// Bytes of one read.
-const READ_BYTES: usize = 256 << 10;
-/// An entry in JSON that is longer is not kept, and counted: a message of 8 MiB of bytes that are no text.
+/// Of an entry in JSON that is longer (a message of 8 MiB of bytes that are no text) the start is kept as it is, as of
+/// any line that is too long.
 const ENTRY_BYTES_MAX: usize = 8 * LINE_BYTES_MAX;
 /// Of what `journalctl` says on standard error, the end that is told when it ends.
 const COMPLAINTS_BYTES_MAX: usize = 4096;
@@ -129,18 +134,21 @@ impl JournalSource {
             clock,
             disk,
             deliver,
+            recall,
             slot,
             ledger,
             frames,
-            place: Tracked::new(0, Path::new("journal"), 0),
+            place: place(0),
             read: 0,
             marks: VecDeque::new(),
             cursor,
             delivered: HashMap::new(),
             hasher: foldhash::fast::FixedState::default(),
             cursor_number: 0,
+            sequence,
             look_before: (sequence, 0),
             sequence_recalled: sequence,
+            skipped: 0,
             read_ns: 0,
             checkpoint_ns: 0,
             checkpoint_idle_ns: 0,
@@ -148,7 +156,7 @@ impl JournalSource {
             stop: Arc::clone(&stop),
         };
         let thread = SourceThread::start("journald", stop, waker, move || {
-            reader.begin(sequence, &*recall);
+            reader.recall();
             reader.run();
         })?;
         Ok(JournalSource { _thread: thread })
@@ -162,6 +170,7 @@ struct Reader {
     clock: Arc<dyn Clock>,
     disk: Arc<dyn Disk>,
     deliver: Arc<dyn Deliver>,
+    recall: Box<dyn Recall>,
     slot: Slot,
     ledger: Arc<Ledger>,
     frames: Frames,
@@ -178,10 +187,14 @@ struct Reader {
     hasher: foldhash::fast::FixedState,
     /// The number of the entry of that cursor.
     cursor_number: u64,
+    /// No entry behind that cursor is in this frame or an earlier one.
+    sequence: u64,
     /// A frame that was durable before, and how many entries with it.
     look_before: (u64, u64),
-    /// Entries behind this frame were recalled. It stays in the checkpoint until all of them came again.
+    /// Entries behind this frame were recalled. It stays in the checkpoint until the cursor is behind all of them.
     sequence_recalled: u64,
+    /// The last entry that came again and was left out.
+    skipped: u64,
     /// When an entry came last, monotonic nanoseconds; 0 before.
     read_ns: u64,
     checkpoint_ns: u64,
@@ -191,18 +204,33 @@ struct Reader {
 }
 
 impl Reader {
-    fn begin(&mut self, sequence: u64, recall: &dyn Recall) {
+    /// Learns which entries behind the cursor are durable.
+    fn recall(&mut self) {
         let (delivered, hasher) = (&mut self.delivered, &self.hasher);
-        let result = recall.lines_since(sequence, &mut |origin, line| {
+        delivered.clear();
+        let result = self.recall.lines_since(self.sequence, &mut |origin, line| {
             if origin.transport == Transport::Journald {
                 *delivered.entry(hasher.hash_one(line)).or_default() += 1;
             }
         });
         if let Err(error) = result {
             tracing::error!(
-                "entries of the journal that were read before the crash cannot be looked up, some may come twice: {error}"
+                "entries of the journal that are durable behind its cursor cannot be looked up, some may come twice: {error}"
             );
         }
+    }
+
+    /// Begins again behind the cursor, because something behind it was not kept.
+    fn go_back(&mut self) {
+        tracing::warn!("entries of the journal were not kept; they are read again");
+        self.frames.clear();
+        self.marks.clear();
+        self.read = self.cursor_number;
+        self.place = place(self.cursor_number);
+        self.look_before = (self.sequence, self.cursor_number);
+        self.sequence_recalled = self.sequence;
+        self.skipped = 0;
+        self.recall();
     }
 
     fn run(&mut self) {
@@ -263,30 +291,23 @@ impl Reader {
         result
     }
 
+    /// Takes the entries of a process. Returns without an error when the source stops, or when what it read is to be
+    /// read again.
     fn entries(&mut self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> io::Result<()> {
         let mut events = Events::with_capacity(8);
-        let (mut buffer, mut filled) = (vec![0; READ_BYTES], 0);
+        let mut lines = Lines::new(ENTRY_BYTES_MAX, LINE_BYTES_MAX);
         let mut complaints = Vec::new();
         loop {
             let mut readable = true;
-            while readable && !self.stop.is_raised() {
-                if filled == buffer.len() {
-                    buffer.resize(2 * filled, 0);
-                }
-                match stdout.read(&mut buffer[filled..]) {
+            while readable && !self.stop.is_raised() && !self.ledger.has_failed() {
+                match lines.read_from(&mut stdout) {
                     Ok(0) => {
                         let _ = stderr.read_to_end(&mut complaints);
                         return Err(ended(&complaints));
                     }
-                    Ok(read) => {
-                        filled += read;
-                        let taken = self.take(&buffer[..filled]);
-                        buffer.copy_within(taken..filled, 0);
-                        filled -= taken;
-                        if filled > ENTRY_BYTES_MAX {
-                            return Err(io::Error::other("an entry is longer than 64 MiB"));
-                        }
-                    }
+                    Ok(_) if self.take(&mut lines) => {}
+                    // It is stopping.
+                    Ok(_) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable = false,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -294,6 +315,10 @@ impl Reader {
                 self.upkeep();
             }
             if self.stop.is_raised() {
+                return Ok(());
+            }
+            if self.ledger.take_failure() {
+                self.go_back();
                 return Ok(());
             }
             // Only the last words say what is wrong. An error means that there are no more for now.
@@ -309,42 +334,63 @@ impl Reader {
         }
     }
 
-    /// Takes whole entries; returns the bytes of them.
-    fn take(&mut self, bytes: &[u8]) -> usize {
-        let Some(end) = memchr::memrchr(b'\n', bytes) else { return 0 };
+    /// Hands on the entries that are there. False when stopping.
+    fn take(&mut self, lines: &mut Lines) -> bool {
         let now_ns = self.clock.now_ns();
-        let mut last = None;
-        for json in bytes[..end].split(|&b| b == b'\n') {
-            let Some(entry) = entry::parse(json) else {
-                if let Some(held_back) = self.limit.pass() {
-                    let start = String::from_utf8_lossy(&json[..json.len().min(100)]);
-                    tracing::warn!(held_back, ?start, "not an entry of the journal");
+        let mut mark = None;
+        let all = lines.take(|line| {
+            let (taken, cursor) = match line {
+                Line::Whole(json) => {
+                    let Some(entry) = entry::parse(json) else {
+                        self.complain(json);
+                        return true;
+                    };
+                    let bytes = entry.line.len() as u64;
+                    (self.hand_on(&entry.line, bytes, now_ns), Some(entry.cursor))
                 }
-                continue;
+                Line::Start(json, bytes) => {
+                    (self.hand_on(json, bytes, now_ns), entry::cursor(json))
+                }
             };
-            self.read += 1;
-            if !self.was_delivered(&entry.line) {
-                let cut = entry.line.len().min(LINE_BYTES_MAX);
-                if cut < entry.line.len() {
-                    self.frames.counters().dropped(DropReason::Oversized, 1);
-                }
-                let piece = Piece::Record(&entry.line[..cut]);
-                if !self.frames.push(&self.origin, now_ns, piece, &self.place, self.read) {
-                    return 0;
-                }
-            } else {
-                self.frames.skip(&self.place, self.read);
-            }
-            last = Some(entry.cursor);
-        }
+            mark = cursor.map(|cursor| (self.read, cursor)).or(mark.take());
+            taken
+        });
         self.read_ns = self.clock.monotonic_ns().max(1);
-        if let Some(cursor) = last {
-            self.marks.push_back((self.read, cursor));
-        }
-        end + 1
+        self.marks.extend(mark.filter(|_| all));
+        all
     }
 
-    /// Whether the line is one that was durable before the start.
+    /// Hands on the line of an entry, or its start; of `bytes` in all. False when stopping.
+    fn hand_on(&mut self, line: &[u8], bytes: u64, now_ns: i64) -> bool {
+        let kept = &line[..line.len().min(LINE_BYTES_MAX)];
+        let rest = bytes - kept.len() as u64;
+        self.read += 1;
+        if self.was_delivered(kept) {
+            self.skipped = self.read;
+            self.frames.skip(&self.place, self.read);
+            return true;
+        }
+        let piece = if rest > 0 { Piece::Start(kept) } else { Piece::Record(kept) };
+        if !self.frames.push(&self.origin, now_ns, piece, &self.place, self.read) {
+            return false;
+        }
+        if rest > 0 {
+            let counters = self.frames.counters();
+            counters.received(0, rest);
+            counters.dropped(DropReason::Oversized, 1);
+            counters.dropped_bytes(DropReason::Oversized, rest);
+        }
+        true
+    }
+
+    fn complain(&mut self, json: &[u8]) {
+        if let Some(held_back) = self.limit.pass() {
+            let start = String::from_utf8_lossy(&json[..json.len().min(100)]);
+            tracing::warn!(held_back, ?start, "not an entry of the journal");
+        }
+    }
+
+    /// Whether the line is one of those that were recalled.
     fn was_delivered(&mut self, line: &[u8]) -> bool {
         if self.delivered.is_empty() {
             return false;
@@ -388,7 +434,9 @@ impl Reader {
         let suits = |look: &(u64, u64)| look.1 <= self.cursor_number;
         let Some((sequence, _)) = [look, self.look_before].into_iter().find(suits) else { return };
         self.look_before = look;
-        let sequence = if self.delivered.is_empty() { sequence } else { self.sequence_recalled };
+        let recalled_all = self.delivered.is_empty() && self.skipped <= self.cursor_number;
+        let sequence = if recalled_all { sequence } else { self.sequence_recalled };
+        self.sequence = sequence;
         if !moved && now_ns < self.checkpoint_idle_ns {
             return;
         }
@@ -403,6 +451,11 @@ impl Reader {
             );
         }
     }
+}
+
+/// How many entries are durable, at first.
+fn place(entries: u64) -> Arc<Tracked> {
+    Tracked::new(0, Path::new("journal"), entries)
 }
 
 fn ended(complaints: &[u8]) -> io::Error {
