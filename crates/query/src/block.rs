@@ -1,19 +1,31 @@
 //! Rows on their way through the pipes: still lines of a batch, or made by a pipe.
 //!
-//! Lines are not copied: a block of lines is a batch, the places of its rows, and a layout that says what
-//! `fields`, `rename` and their like did to the columns. Made rows carry their own bytes.
+//! Lines are not copied: a block of lines is a batch, the places of its rows, a layout that says what
+//! `fields`, `rename` and their like did to the columns, and the columns that pipes computed ([`Values`]). Made rows
+//! carry their own bytes. What is behind a name, only this module knows: others ask [`Block::column`] once a block,
+//! then [`Block::value`] for each row.
 //!
 //! A field that is not there and an empty one are the same, as in VictoriaLogs; empty fields are not shown.
 
-use std::collections::HashMap;
+mod change;
+mod computed;
+mod layout;
+mod made;
+
 use std::sync::Arc;
 
-use record::{Batch, FieldId};
+use record::{Batch, FieldId, LineId};
 
 use crate::bitmap::Bitmap;
 use crate::filter::MSG;
 use crate::number::parse_timestamp;
 use crate::time::write_time;
+
+pub use change::{Change, NamePattern};
+use computed::Values;
+pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX};
+use layout::Layout;
+pub(crate) use made::MadeRow;
 
 /// Computed fields that are shown only when asked for.
 pub(crate) const HIDDEN: [&str; 3] = ["_received", "_raw", "_id"];
@@ -35,7 +47,9 @@ pub(crate) struct Lines {
     /// Places in the batch.
     pub rows: Vec<u32>,
     /// None: all fields as they are.
-    pub layout: Option<Arc<Layout>>,
+    layout: Option<Arc<Layout>>,
+    /// What pipes computed; the layout says under which names.
+    values: Vec<Values>,
 }
 
 /// What is called with name, value and whether it is hidden, for the fields of a row.
@@ -51,6 +65,8 @@ pub(crate) enum Column<'n> {
     Raw,
     Id,
     Stream,
+    /// A column that a pipe computed for lines.
+    Computed(u32),
     /// A field of made rows.
     Made(&'n str),
 }
@@ -84,14 +100,27 @@ pub struct Scratch {
 }
 
 impl Lines {
-    /// The value of `column` in the row at `place` of the batch.
+    /// Lines at these places of a batch, with all their fields.
+    pub fn new(batch: Arc<Batch>, rows: Vec<u32>) -> Lines {
+        Lines { batch, rows, layout: None, values: Vec::new() }
+    }
+
+    /// Whether no pipe has changed what the lines have.
+    pub fn is_plain(&self) -> bool {
+        self.layout.is_none()
+    }
+
+    /// The value of `column` in row `row` of the block.
     #[inline]
-    fn value<'a>(&'a self, column: Column<'_>, place: u32, scratch: &'a mut Scratch) -> &'a [u8] {
-        let row = self.batch.row(place as usize);
+    fn value<'a>(&'a self, column: Column<'_>, row: usize, scratch: &'a mut Scratch) -> &'a [u8] {
+        if let Column::Computed(number) = column {
+            return self.values[number as usize].get(row);
+        }
+        let row = self.batch.row(self.rows[row] as usize);
         match column {
             Column::Field(id) => row.get(id).unwrap_or_default(),
             Column::Raw => row.raw(),
-            Column::Absent | Column::Made(_) => &[],
+            Column::Absent | Column::Made(_) | Column::Computed(_) => &[],
             Column::Time | Column::Received => {
                 let ns = if column == Column::Time { row.time_ns() } else { row.received_ns() };
                 scratch.bytes.clear();
@@ -143,7 +172,7 @@ impl Block {
         scratch: &'a mut Scratch,
     ) -> &'a [u8] {
         match self {
-            Block::Lines(lines) => lines.value(column, lines.rows[row], scratch),
+            Block::Lines(lines) => lines.value(column, row, scratch),
             Block::Made(rows) => match column {
                 Column::Made(name) => rows[row].get(name),
                 _ => &[],
@@ -173,6 +202,7 @@ impl Block {
         match self {
             Block::Lines(lines) => {
                 lines.rows = selected.iter().map(|i| lines.rows[i]).collect();
+                lines.values.iter_mut().for_each(|values| values.pick(selected.iter()));
             }
             Block::Made(rows) => {
                 let mut old = std::mem::take(rows);
@@ -181,12 +211,29 @@ impl Block {
         }
     }
 
+    /// The rows at `picks`, each as often as it is named.
+    #[allow(dead_code)]
+    pub fn repeat(self, picks: &[u32]) -> Block {
+        match self {
+            Block::Lines(mut lines) => {
+                lines.rows = picks.iter().map(|&i| lines.rows[i as usize]).collect();
+                let values = lines.values.iter_mut();
+                values.for_each(|values| values.pick(picks.iter().map(|&i| i as usize)));
+                Block::Lines(lines)
+            }
+            Block::Made(rows) => {
+                Block::Made(picks.iter().map(|&i| rows[i as usize].clone()).collect())
+            }
+        }
+    }
+
     /// Keeps `count` rows from `from` on.
     pub fn slice(&mut self, from: usize, count: usize) {
         match self {
-            Block::Lines(Lines { rows, .. }) => {
+            Block::Lines(Lines { rows, values, .. }) => {
                 rows.truncate(from.saturating_add(count));
                 rows.drain(..from.min(rows.len()));
+                values.iter_mut().for_each(|values| values.slice(from, count));
             }
             Block::Made(rows) => {
                 rows.truncate(from.saturating_add(count));
@@ -200,9 +247,39 @@ impl Block {
         match self {
             Block::Lines(lines) => {
                 let at = count.min(lines.rows.len());
-                Block::Lines(Lines { rows: lines.rows.split_off(at), ..lines.clone() })
+                Block::Lines(Lines {
+                    batch: lines.batch.clone(),
+                    rows: lines.rows.split_off(at),
+                    layout: lines.layout.clone(),
+                    values: lines.values.iter_mut().map(|values| values.split_off(at)).collect(),
+                })
             }
             Block::Made(rows) => Block::Made(rows.split_off(count.min(rows.len()))),
+        }
+    }
+
+    /// Takes it apart into blocks of at most `rows_max` rows.
+    pub fn into_parts(self, rows_max: usize) -> Vec<Block> {
+        match self {
+            block if block.len() <= rows_max => vec![block],
+            Block::Lines(lines) => {
+                let part = |(number, rows): (usize, &[u32])| {
+                    let values = lines.values.iter();
+                    let from = number * rows_max;
+                    Block::Lines(Lines {
+                        batch: lines.batch.clone(),
+                        rows: rows.to_vec(),
+                        layout: lines.layout.clone(),
+                        values: values.map(|values| values.part(from, rows.len())).collect(),
+                    })
+                };
+                lines.rows.chunks(rows_max).enumerate().map(part).collect()
+            }
+            Block::Made(rows) => {
+                let mut rows = rows.into_iter();
+                let parts = rows.len().div_ceil(rows_max);
+                (0..parts).map(|_| Block::Made(rows.by_ref().take(rows_max).collect())).collect()
+            }
         }
     }
 
@@ -210,14 +287,24 @@ impl Block {
     pub fn change(&mut self, change: &Change) {
         match self {
             Block::Lines(lines) => {
-                let mut columns = match &lines.layout {
-                    None => Layout::base_columns(&lines.batch),
-                    Some(layout) => layout.columns.clone(),
+                let layout = match &lines.layout {
+                    None => Layout::of_batch(&lines.batch).changed(change),
+                    Some(layout) => layout.changed(change),
                 };
-                change.apply(&mut columns);
-                lines.layout = Some(Arc::new(Layout::new(columns, lines.batch.names().len())));
+                lines.layout = Some(Arc::new(layout));
             }
-            Block::Made(rows) => rows.iter_mut().for_each(|row| change.apply(&mut row.fields)),
+            Block::Made(rows) => rows.iter_mut().for_each(|row| row.change(change)),
+        }
+    }
+
+    /// What orders lines by time: event time and id of the line that row `row` is. None for made rows.
+    pub fn line_key(&self, row: usize) -> Option<(i64, LineId)> {
+        match self {
+            Block::Lines(lines) => {
+                let line = lines.batch.row(lines.rows[row] as usize);
+                Some((line.time_ns(), line.id()))
+            }
+            Block::Made(_) => None,
         }
     }
 
@@ -225,30 +312,24 @@ impl Block {
     /// those of the hidden fields that are named in `include`.
     pub fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
         match self {
-            Block::Lines(lines) => lines.visit(lines.rows[row], include, scratch, each),
+            Block::Lines(lines) => lines.visit(row, include, scratch, each),
             Block::Made(rows) => rows[row].visit(include, each),
         }
     }
 
     /// A copy of a row that does not need the batch any more, with the hidden fields of `include`.
     pub fn copy_row(&self, row: usize, include: &[String], scratch: &mut Scratch) -> MadeRow {
-        let mut copy = MadeRow::default();
-        self.visit(row, include, scratch, &mut |name, value, hidden| {
-            copy.push(name.clone(), value);
-            copy.fields.last_mut().expect("just pushed").hidden = hidden;
-        });
-        copy.bytes.shrink_to_fit();
-        copy.fields.shrink_to_fit();
-        copy
+        MadeRow::copy_of(|each| self.visit(row, include, scratch, each))
     }
 }
 
 impl Lines {
-    fn visit(&self, place: u32, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
+    fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
         let names = common_names();
+        let line = self.batch.row(self.rows[row] as usize);
         let mut show =
             |column: Column<'_>, name: &Arc<str>, hidden: bool, scratch: &mut Scratch| {
-                let value = self.value(column, place, scratch);
+                let value = self.value(column, row, scratch);
                 if hidden || !value.is_empty() {
                     each(name, value, hidden);
                 }
@@ -260,7 +341,7 @@ impl Lines {
             if let Some(msg) = msg {
                 show(Column::Field(msg), &self.batch.names()[msg.0 as usize], false, scratch);
             }
-            for (id, value) in self.batch.row(place as usize).fields() {
+            for (id, value) in line.fields() {
                 let name = &self.batch.names()[id.0 as usize];
                 if Some(id) != msg && !value.is_empty() && Column::computed(name).is_none() {
                     each(name, value, false);
@@ -268,7 +349,7 @@ impl Lines {
             }
             for (name, column) in &names.hidden {
                 if include.iter().any(|i| **i == **name) {
-                    each(name, self.value(*column, place, scratch), true);
+                    each(name, self.value(*column, row, scratch), true);
                 }
             }
             return;
@@ -277,7 +358,7 @@ impl Lines {
         let mut places = std::mem::take(&mut scratch.places);
         places.clear();
         places.extend(layout.others.iter().map(|&at| (at, u32::from(u16::MAX) + 1)));
-        for (id, value) in self.batch.row(place as usize).fields() {
+        for (id, value) in line.fields() {
             let at = layout.by_field[id.0 as usize];
             if at != u32::MAX && !value.is_empty() {
                 places.push((at, u32::from(id.0)));
@@ -308,226 +389,4 @@ fn common_names() -> &'static CommonNames {
         hidden: HIDDEN.map(|name| (name.into(), Column::computed(name).expect("is computed"))),
     });
     &NAMES
-}
-
-/// The columns of a block of lines after pipes changed them.
-#[derive(Debug)]
-pub(crate) struct Layout {
-    columns: Vec<LayoutColumn>,
-    /// Place in `columns` by number of the field; `u32::MAX` when it is not shown.
-    by_field: Vec<u32>,
-    /// Places of columns that are computed, or copies of a field.
-    others: Vec<u32>,
-}
-
-#[derive(Clone, Debug)]
-struct LayoutColumn {
-    name: Arc<str>,
-    column: Column<'static>,
-    hidden: bool,
-}
-
-impl Layout {
-    fn base_columns(batch: &Batch) -> Vec<LayoutColumn> {
-        let names = common_names();
-        let column =
-            |name: &Arc<str>, column, hidden| LayoutColumn { name: name.clone(), column, hidden };
-        let mut columns = vec![
-            column(&names.time, Column::Time, false),
-            column(&names.stream, Column::Stream, false),
-        ];
-        let msg = batch.field_id(MSG);
-        let fields =
-            (0..batch.names().len()).map(|i| FieldId(i as u16)).filter(|id| Some(*id) != msg);
-        for id in msg.into_iter().chain(fields) {
-            let name = &batch.names()[id.0 as usize];
-            if Column::computed(name).is_none() {
-                columns.push(column(name, Column::Field(id), false));
-            }
-        }
-        columns.extend(names.hidden.iter().map(|(name, c)| column(name, *c, true)));
-        columns
-    }
-
-    fn new(columns: Vec<LayoutColumn>, fields: usize) -> Layout {
-        let mut by_field = vec![u32::MAX; fields];
-        let mut others = Vec::new();
-        for (at, column) in columns.iter().enumerate() {
-            match column.column {
-                Column::Field(id) if by_field[id.0 as usize] == u32::MAX => {
-                    by_field[id.0 as usize] = at as u32;
-                }
-                _ => others.push(at as u32),
-            }
-        }
-        Layout { columns, by_field, others }
-    }
-
-    fn column(&self, name: &str) -> Column<'static> {
-        self.columns.iter().find(|c| *c.name == *name).map_or(Column::Absent, |c| c.column)
-    }
-}
-
-/// A row that a pipe made, or a copy of a line.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct MadeRow {
-    fields: Vec<MadeField>,
-    bytes: Vec<u8>,
-}
-
-#[derive(Clone, Debug)]
-struct MadeField {
-    name: Arc<str>,
-    at: u32,
-    length: u32,
-    hidden: bool,
-}
-
-impl MadeRow {
-    /// Adds a field behind the others.
-    pub fn push(&mut self, name: Arc<str>, value: &[u8]) {
-        let (at, length) = (self.bytes.len() as u32, value.len() as u32);
-        self.bytes.extend_from_slice(value);
-        self.fields.push(MadeField { name, at, length, hidden: false });
-    }
-
-    /// The value of a field; empty when there is none.
-    pub fn get(&self, name: &str) -> &[u8] {
-        self.fields.iter().find(|f| *f.name == *name).map_or(&[], |f| self.value(f))
-    }
-
-    /// The value of a field that is there, empty or not.
-    pub fn stored(&self, name: &str) -> Option<&[u8]> {
-        self.fields.iter().find(|f| *f.name == *name).map(|f| self.value(f))
-    }
-
-    fn value(&self, field: &MadeField) -> &[u8] {
-        &self.bytes[field.at as usize..][..field.length as usize]
-    }
-
-    fn visit(&self, include: &[String], each: Each<'_>) {
-        for field in &self.fields {
-            let value = self.value(field);
-            let shown = !field.hidden || include.iter().any(|i| **i == *field.name);
-            if shown && (field.length > 0 || field.hidden) {
-                each(&field.name, value, field.hidden);
-            }
-        }
-    }
-
-    /// Memory held, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.fields.capacity() * size_of::<MadeField>() + self.bytes.capacity()
-    }
-}
-
-/// What a pipe does to the columns of rows.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// Only these, in this order.
-    Keep(Vec<NamePattern>),
-    /// All but these.
-    Drop(Vec<NamePattern>),
-    /// New names: from, to.
-    Rename(Vec<(String, String)>),
-    /// The same value under one more name: from, to.
-    Copy(Vec<(String, String)>),
-}
-
-/// A field name, or all that begin with one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamePattern {
-    /// The name or its beginning.
-    pub name: String,
-    /// Whether it is only the beginning.
-    pub prefix: bool,
-}
-
-impl NamePattern {
-    fn matches(&self, name: &str) -> bool {
-        if self.prefix { name.starts_with(&self.name) } else { name == self.name }
-    }
-}
-
-/// A column as [`Change`] sees it.
-trait Named: Clone {
-    fn name(&self) -> &Arc<str>;
-    fn set_name(&mut self, name: Arc<str>);
-    fn hidden(&self) -> bool;
-    fn set_hidden(&mut self, hidden: bool);
-}
-
-macro_rules! named {
-    ($type:ty) => {
-        impl Named for $type {
-            fn name(&self) -> &Arc<str> {
-                &self.name
-            }
-            fn set_name(&mut self, name: Arc<str>) {
-                self.name = name;
-            }
-            fn hidden(&self) -> bool {
-                self.hidden
-            }
-            fn set_hidden(&mut self, hidden: bool) {
-                self.hidden = hidden;
-            }
-        }
-    };
-}
-named!(LayoutColumn);
-named!(MadeField);
-
-impl Change {
-    /// Hidden columns come along until they are named, so that what the client included is still there.
-    fn apply<C: Named>(&self, columns: &mut Vec<C>) {
-        match self {
-            Change::Keep(patterns) => {
-                let mut old: Vec<Option<C>> = columns.drain(..).map(Some).collect();
-                let by_name: HashMap<Arc<str>, usize, foldhash::fast::RandomState> = old
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(i, c)| Some((c.as_ref()?.name().clone(), i)))
-                    .collect();
-                for pattern in patterns {
-                    if !pattern.prefix {
-                        let found = by_name.get(pattern.name.as_str()).and_then(|&i| old[i].take());
-                        columns.extend(found.map(|mut column| {
-                            column.set_hidden(false);
-                            column
-                        }));
-                        continue;
-                    }
-                    for place in &mut old {
-                        let matches = |c: &C| !c.hidden() && pattern.matches(c.name());
-                        columns.extend(place.take_if(|c| matches(c)));
-                    }
-                }
-                columns.extend(old.into_iter().flatten().filter(|c| c.hidden()));
-            }
-            Change::Drop(patterns) => {
-                columns.retain(|c| c.hidden() || !patterns.iter().any(|p| p.matches(c.name())))
-            }
-            Change::Rename(pairs) => {
-                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
-                    columns.retain(|c| **c.name() != **to || c.hidden());
-                    if let Some(column) = columns.iter_mut().find(|c| **c.name() == **from) {
-                        column.set_name(to.as_str().into());
-                        column.set_hidden(false);
-                    }
-                }
-            }
-            Change::Copy(pairs) => {
-                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
-                    columns.retain(|c| **c.name() != **to || c.hidden());
-                    if let Some(column) = columns.iter().find(|c| **c.name() == **from) {
-                        let mut copy = column.clone();
-                        copy.set_name(to.as_str().into());
-                        copy.set_hidden(false);
-                        columns.push(copy);
-                    }
-                }
-            }
-        }
-    }
 }

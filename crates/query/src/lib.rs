@@ -16,6 +16,7 @@ mod counting;
 mod cursor;
 mod endpoint;
 mod error;
+mod fields;
 mod filter;
 mod needs;
 mod newest;
@@ -46,13 +47,15 @@ pub use endpoint::{
     field_values, hits, streams,
 };
 pub use error::ParseError;
+pub use fields::FieldSet;
 pub use filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
     WeekRange,
 };
 pub use number::parse_timestamp;
 pub use pipe::{
-    Bucket, By, Facets, Function, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
+    Bucket, By, Facets, Function, Measure, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
+    ValueNumber,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{Cancel, Permit, QueryInfo, Queue, QueueError, QueueLimits, State, TAIL};

@@ -44,13 +44,9 @@ impl Newest {
         meter: &mut Meter,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let Block::Lines(lines) = block else {
-            unreachable!("row-wise pipes hand lines on as lines")
-        };
         // Mostly lines are in order of time: from behind, few rows get in only to be thrown away.
         for row in (0..block.len()).rev() {
-            let line = lines.batch.row(lines.rows[row] as usize);
-            let key = (line.time_ns(), line.id());
+            let key = block.line_key(row).expect("row-wise pipes hand lines on as lines");
             if self.threshold.is_some_and(|threshold| key <= threshold) {
                 continue;
             }

@@ -13,8 +13,8 @@ use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Context, Filter, Function, Limits, NamePattern, Pipe, Query, Sort, SortKey,
-    Stats, StatsFunction, Top, Uniq,
+    Bucket, By, Change, Context, Filter, Function, Limits, Measure, NamePattern, Pipe, Query, Sort,
+    SortKey, Stats, StatsFunction, Top, Uniq, ValueNumber,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -41,20 +41,32 @@ fn matches(patterns: &[NamePattern], name: &str) -> bool {
     patterns.iter().any(|p| if p.prefix { name.starts_with(&p.name) } else { name == p.name })
 }
 
-fn change(change: &Change, row: &mut Row) {
+fn apply_change(change: &Change, row: &mut Row) {
     match change {
         Change::Keep(patterns) => row.retain(|name, _| matches(patterns, name)),
         Change::Drop(patterns) => row.retain(|name, _| !matches(patterns, name)),
-        Change::Rename(pairs) => {
+        Change::Rename(pairs) | Change::Copy(pairs) => {
+            let is_rename = matches!(change, Change::Rename(_));
             for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
-                let old = row.remove(from).unwrap_or_default();
-                insert(row, to, &old);
-            }
-        }
-        Change::Copy(pairs) => {
-            for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
-                let old = value(row, from).to_owned();
-                insert(row, to, &old);
+                if !from.prefix {
+                    let old = value(row, &from.name).to_owned();
+                    if is_rename {
+                        row.remove(&from.name);
+                    }
+                    insert(row, &to.name, &old);
+                    continue;
+                }
+                let found: Vec<(String, String)> = row
+                    .iter()
+                    .filter(|(name, _)| name.starts_with(&from.name))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+                if is_rename {
+                    found.iter().for_each(|(name, _)| drop(row.remove(name)));
+                }
+                for (name, value) in found {
+                    insert(row, &format!("{}{}", to.name, &name[from.name.len()..]), &value);
+                }
             }
         }
     }
@@ -149,7 +161,7 @@ fn bucketed(by: &By, row: &Row) -> String {
 
 fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>) -> Vec<Row> {
     match pipe {
-        Pipe::Change(c) => rows.iter_mut().for_each(|row| change(c, row)),
+        Pipe::Change(change) => rows.iter_mut().for_each(|row| apply_change(change, row)),
         Pipe::Filter(filter) => rows.retain(|row| selects(filter, row)),
         Pipe::Limit(count) => rows.truncate(*count as usize),
         Pipe::Offset(count) => drop(rows.drain(..(*count as usize).min(rows.len()))),
@@ -251,6 +263,13 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>) -> Vec<Row> {
                 }
             }
             rows = made;
+        }
+        Pipe::ValueNumber(number) => {
+            assert_eq!(number.what, Measure::Len, "the others are not generated");
+            for row in &mut rows {
+                let length = value(row, &number.field).len().to_string();
+                insert(row, &number.result, &length);
+            }
         }
     }
     rows
@@ -361,7 +380,14 @@ fn any_change() -> impl Strategy<Value = Change> {
         1 => prop::sample::select(vec!["", "_", "h"]).prop_map(|n| NamePattern { name: n.to_owned(), prefix: true }),
     ];
     let patterns = prop::collection::vec(pattern, 1..4);
-    let pairs = prop::collection::vec((name.clone(), name), 1..3);
+    let exact = (name.clone(), name)
+        .prop_map(|(from, to)| (NamePattern::exact(&from), NamePattern::exact(&to)));
+    let beginning = || {
+        prop::sample::select(vec!["", "_", "h", "ho", "l"])
+            .prop_map(|name| NamePattern { name: name.to_owned(), prefix: true })
+    };
+    let pairs =
+        prop::collection::vec(prop_oneof![4 => exact, 1 => (beginning(), beginning())], 1..3);
     prop_oneof![
         patterns.clone().prop_map(Change::Keep),
         patterns.prop_map(Change::Drop),
@@ -434,6 +460,9 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
         })),
         any_stats().prop_map(Pipe::Stats),
         Just(Pipe::FieldNames),
+        (any_name(), any_name()).prop_map(|(field, result)| {
+            Pipe::ValueNumber(ValueNumber { what: Measure::Len, field, result })
+        }),
         (1u64..4, 1u64..9, 1u64..9, any::<bool>()).prop_map(
             |(limit, values_max, value_bytes_max, keep)| {
                 Pipe::Facets(crate::Facets {

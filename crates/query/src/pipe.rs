@@ -2,6 +2,7 @@
 //! written, and how it runs.
 
 pub(crate) mod columns;
+pub(crate) mod compute;
 pub(crate) mod facets;
 pub(crate) mod field_names;
 pub(crate) mod limit;
@@ -12,6 +13,7 @@ mod tests;
 pub(crate) mod top;
 pub(crate) mod tuples;
 pub(crate) mod uniq;
+pub(crate) mod value;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -19,16 +21,20 @@ use std::ops::ControlFlow;
 use crate::block::{Block, Change, Scratch};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector, parse_filter};
 use crate::rolled::Weighted;
 use crate::run::{Next, RunError};
 
+pub(crate) use compute::ComputeRows;
+use compute::Computing;
 pub use facets::Facets;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{Bucket, By, Function, Stats, StatsFunction};
 pub use top::Top;
 pub use uniq::Uniq;
+pub use value::{Measure, ValueNumber};
 
 /// One step behind a `|`.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +59,8 @@ pub enum Pipe {
     FieldNames,
     /// `facets`: most frequent values of every field.
     Facets(Facets),
+    /// `len`, `json_array_len`, `hash`: a number about a value.
+    ValueNumber(ValueNumber),
 }
 
 /// The pipes there are, for messages.
@@ -71,6 +79,9 @@ const PIPES: &[&str] = &[
     "field_names",
     "field_values",
     "facets",
+    "len",
+    "json_array_len",
+    "hash",
 ];
 
 /// Reads a pipe, behind its `|`.
@@ -100,6 +111,9 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "field_names" => Ok(Pipe::FieldNames),
         "field_values" => uniq::parse_field_values(cursor).map(Pipe::Uniq),
         "facets" => facets::parse(cursor).map(Pipe::Facets),
+        "len" => value::parse(cursor, Measure::Len).map(Pipe::ValueNumber),
+        "json_array_len" => value::parse(cursor, Measure::JsonArrayLen).map(Pipe::ValueNumber),
+        "hash" => value::parse(cursor, Measure::Hash).map(Pipe::ValueNumber),
         "" => Err(cursor.error_at(position, PIPES, "no pipe behind \"|\"")),
         _ => Err(cursor.error_at(position, PIPES, format!("there is no pipe \"{name}\""))),
     }
@@ -118,6 +132,7 @@ impl fmt::Display for Pipe {
             Pipe::Stats(stats) => write!(f, "{stats}"),
             Pipe::FieldNames => f.write_str("field_names"),
             Pipe::Facets(facets) => write!(f, "{facets}"),
+            Pipe::ValueNumber(number) => write!(f, "{number}"),
         }
     }
 }
@@ -125,7 +140,41 @@ impl fmt::Display for Pipe {
 impl Pipe {
     /// Whether it looks at each row by itself: what a live tail can do, and what leaves the order of time.
     pub fn is_row_wise(&self) -> bool {
-        matches!(self, Pipe::Change(_) | Pipe::Filter(_))
+        matches!(self, Pipe::Change(_) | Pipe::Filter(_)) || self.computing().is_some()
+    }
+
+    /// What it does to each row, when that is to compute fields.
+    pub(crate) fn computing(&self) -> Option<ComputeRows> {
+        Some(match self {
+            Pipe::ValueNumber(number) => ComputeRows::new(Box::new(number.clone()), None),
+            _ => return None,
+        })
+    }
+
+    /// The fields that rows must have for it, when those that it hands on are to have `wanted`.
+    pub(crate) fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        let only = |names: &[String]| {
+            let mut needed = FieldSet::none();
+            needed.add_all(names);
+            needed
+        };
+        match self {
+            Pipe::Change(change) => columns::needed_fields(change, &mut wanted),
+            Pipe::Filter(filter) => wanted.add_filter(filter),
+            Pipe::Limit(_) | Pipe::Offset(_) => {}
+            Pipe::Sort(sort) => sort.keys.iter().for_each(|key| wanted.add(&key.name)),
+            Pipe::Uniq(uniq) => return only(&uniq.by),
+            Pipe::Top(top) => return only(&top.by),
+            Pipe::Stats(stats) => return stats.needed_fields(),
+            Pipe::FieldNames | Pipe::Facets(_) => return FieldSet::all(),
+            Pipe::ValueNumber(number) => {
+                if wanted.contains(&number.result) {
+                    wanted.remove(&number.result);
+                    wanted.add(&number.field);
+                }
+            }
+        }
+        wanted
     }
 
     /// What runs it; `carried` are hidden fields that copies of rows keep.
@@ -144,6 +193,10 @@ impl Pipe {
             Pipe::Stats(stats) => Box::new(stats::Grouping::new(stats)),
             Pipe::FieldNames => Box::new(field_names::Names::default()),
             Pipe::Facets(facets) => Box::new(facets::FacetCounts::new(facets)),
+            Pipe::ValueNumber(_) => {
+                let rows = self.computing().expect("it computes");
+                Box::new(Computing { rows, scratch: Scratch::default() })
+            }
         }
     }
 }

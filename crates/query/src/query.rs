@@ -5,6 +5,7 @@ use std::fmt;
 use crate::block::HIDDEN;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::pipe::{Pipe, parse_pipe};
 
@@ -55,6 +56,16 @@ impl Query {
     /// What it does with them.
     pub fn pipes(&self) -> &[Pipe] {
         &self.pipes
+    }
+
+    /// The fields that the pipes and the client need of the lines that the filter selects; `include` as in
+    /// [`crate::Context::include`]. What the filter itself looks at, [`FieldSet::add_filter`] adds.
+    ///
+    /// `_stream` stands for the fields that a stream is made of.
+    pub fn needed_fields(&self, include: &[String]) -> FieldSet {
+        let mut wanted = FieldSet::all();
+        wanted.add_all(include);
+        self.pipes.iter().rev().fold(wanted, |wanted, pipe| pipe.needed_fields(wanted))
     }
 
     /// Hidden computed fields that pipes or the client need of rows that are copied.

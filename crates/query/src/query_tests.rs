@@ -68,7 +68,7 @@ fn messages_show_the_place() {
         "* | grep x",
         4,
         "there is no pipe \"grep\"; expected fields or delete or rename or copy or filter or limit or offset or \
-         sort or uniq or top or stats or field_names or field_values or facets",
+         sort or uniq or top or stats or field_names or field_values or facets or len or json_array_len or hash",
     );
     check("{app=\"x\"", 8, "the stream selector does not end; expected \",\" or \"or\" or \"}\"");
 }
@@ -125,6 +125,34 @@ fn queries_are_written_back() {
     check("* | order by (a, b desc) desc limit 3", "* | sort by (a desc, b) limit 3");
     check("* | top 5 (a)", "* | top 5 by (a)");
     check("* | uniq a, b, a hits", "* | uniq by (a, b) with hits");
+}
+
+#[test]
+fn queries_say_which_fields_they_need() {
+    let check = |text: &str, needed: &[&str]| {
+        let query = Query::parse(text, 0).unwrap();
+        let found = query.needed_fields(&["_id".to_owned()]);
+        let names = ["_msg", "_time", "_stream", "_raw", "_id", "level", "n", "app_name", "abc"];
+        let found: Vec<&str> = names.into_iter().filter(|n| found.contains(n)).collect();
+        assert_eq!(found, needed, "{text}");
+    };
+    let shown = ["_msg", "_time", "_stream", "_id", "level", "n", "app_name", "abc"];
+    check("error", &shown);
+    check("* | fields level, a*", &["_id", "level", "app_name", "abc"]);
+    check("* | delete a*, n", &["_msg", "_time", "_stream", "_id", "level"]);
+    check("* | fields level | filter _raw:x", &["_raw", "_id", "level"]);
+    check("* | stats by (_time:5m) count() if (error) n", &["_msg", "_time"]);
+    check("level:x | count()", &[]);
+    check("* | top 5 by (level)", &["level"]);
+    check("* | rename n as level | fields level", &["_id", "n"]);
+    check("* | rename a* as b* | fields bbc", &["_id", "app_name", "abc"]);
+    check("* | copy n as level | fields level, n", &["_id", "n"]);
+    check("* | len(_msg) as n | fields n", &["_msg", "_id"]);
+    check("* | len(_msg) as n | fields level", &["_id", "level"]);
+    check("* | fields level | sort by (n) limit 3", &["_id", "level"]);
+    check("* | sort by (n) limit 3 | fields level", &["_id", "level", "n"]);
+    check("* | delete level | field_names", &["_msg", "_time", "_stream", "n", "app_name", "abc"]);
+    check("* | top 5 by (_raw)", &["_raw"]);
 }
 
 const PIECES: &[&str] = &[

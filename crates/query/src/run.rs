@@ -138,6 +138,11 @@ pub enum RunError {
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
     )]
     RowLimit(u64),
+    /// A pipe made a value that is too long.
+    #[error(
+        "a pipe of the query makes a value longer than {0} bytes; let it put together fewer or shorter fields"
+    )]
+    ValueLimit(usize),
     /// The store could not be read.
     #[error("cannot read the stored lines: {0}")]
     Source(#[from] SourceError),

@@ -160,7 +160,7 @@ impl<'q> Scan<'q> {
             let rows = batch.rows().filter(|row| wanted.contains(row.time_ns()));
             rows.map(|row| row.index()).collect()
         };
-        let mut block = Block::Lines(Lines { batch, rows, layout: None });
+        let mut block = Block::Lines(Lines::new(batch, rows));
         self.selector.select(&mut block, scratch);
         Ok(Found::Lines(block, lines))
     }

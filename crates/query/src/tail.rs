@@ -58,7 +58,7 @@ impl TailQuery {
     /// The rows of a batch that the query selects, in the order of its lines.
     pub fn rows(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
         let rows = (0..batch.len() as u32).collect();
-        let mut block = Block::Lines(Lines { batch: batch.clone(), rows, layout: None });
+        let mut block = Block::Lines(Lines::new(batch.clone(), rows));
         self.selector.select(&mut block, scratch);
         for step in &self.steps {
             match step {

@@ -157,3 +157,8 @@ pub(crate) fn rows_of(text: &str, records: &[Record]) -> Vec<String> {
     };
     rows.iter().map(show).collect()
 }
+
+/// Checks the rows that pipes make of records.
+pub(crate) fn check_pipe(records: &[Record], pipes: &str, expected: &[&str]) {
+    assert_eq!(rows_of(&format!("* | {pipes}"), records), expected, "{pipes}");
+}

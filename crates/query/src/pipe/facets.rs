@@ -136,7 +136,10 @@ impl FacetCounts {
 impl Processor for FacetCounts {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         self.rows += block.len() as u64;
-        if let Block::Lines(Lines { batch, rows, layout: None }) = &block {
+        if let Block::Lines(lines) = &block
+            && lines.is_plain()
+        {
+            let Lines { batch, rows, .. } = lines;
             let meter = next.meter();
             let places: Result<Vec<usize>, RunError> =
                 batch.names().iter().map(|name| self.place(name, meter)).collect();

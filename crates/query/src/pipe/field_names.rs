@@ -28,7 +28,10 @@ impl Names {
 
 impl Processor for Names {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        if let Block::Lines(Lines { batch, rows, layout: None }) = &block {
+        if let Block::Lines(lines) = &block
+            && lines.is_plain()
+        {
+            let Lines { batch, rows, .. } = lines;
             // Numbers of fields are counted, and turned into names once a batch.
             let mut by_field = vec![0u64; batch.names().len()];
             for &row in rows {

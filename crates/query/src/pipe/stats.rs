@@ -11,6 +11,7 @@ use std::fmt;
 use super::{parse_names, write_names};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::number::parse_number;
 
@@ -102,6 +103,19 @@ impl Function {
             | Function::Quantile(_, fields)
             | Function::Median(fields) => fields,
         }
+    }
+}
+
+impl Stats {
+    /// The fields that it looks at.
+    pub(super) fn needed_fields(&self) -> FieldSet {
+        let mut needed = FieldSet::none();
+        self.by.iter().for_each(|by| needed.add(&by.name));
+        for StatsFunction { function, filter, .. } in &self.functions {
+            needed.add_all(function.fields());
+            filter.iter().for_each(|filter| needed.add_filter(filter));
+        }
+        needed
     }
 }
 

@@ -20,6 +20,7 @@ mod access;
 mod common;
 mod heads;
 mod json;
+mod json_parts;
 mod json_scan;
 mod level;
 mod row;
@@ -36,6 +37,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use json::JSON_DEPTH_MAX;
+pub use json_parts::{json_items, json_members};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
 pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 

@@ -401,7 +401,7 @@ mod tests {
             .map(|((a, b), (_, time))| record(i64::from(*time), &[("a", a), ("n", b)]))
             .collect();
         let places = (0..rows.len() as u32).collect();
-        Block::Lines(Lines { batch: batch(sequence, &records), rows: places, layout: None })
+        Block::Lines(Lines::new(batch(sequence, &records), places))
     }
 
     proptest! {

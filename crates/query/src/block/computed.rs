@@ -1,0 +1,189 @@
+//! Columns that pipes compute: one buffer of bytes a column, and for each row where its value is.
+//!
+//! A pipe fills [`Computed`] row by row and adds it to the block ([`Computed::add_to`]); rows that got no value keep the
+//! one they had under that name. Lines are not copied for that, and a block that is narrowed afterwards keeps the buffers.
+//!
+//! Limits: a value is at most [`VALUE_BYTES_MAX`], and a block for which columns are computed at most [`COMPUTED_ROWS_MAX`]
+//! rows, so that a column stays below 4 GiB.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Block, Column, Layout, Scratch};
+
+/// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
+/// twice into itself would otherwise fill any memory in a few steps.
+pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;
+
+/// Most rows of a block for which columns are computed; larger ones are taken apart.
+pub(crate) const COMPUTED_ROWS_MAX: usize = 256;
+
+/// A pipe made a value longer than [`VALUE_BYTES_MAX`].
+#[derive(Debug)]
+pub(crate) struct TooLong;
+
+/// The values of a column.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
+    bytes: Arc<Vec<u8>>,
+    /// Begin and end in `bytes`, for each row.
+    spans: Vec<Span>,
+}
+
+type Span = (u32, u32);
+
+impl Values {
+    #[inline]
+    pub fn get(&self, row: usize) -> &[u8] {
+        let (begin, end) = self.spans[row];
+        &self.bytes[begin as usize..end as usize]
+    }
+
+    /// Keeps the rows at `picks`, each as often as it is named.
+    pub fn pick(&mut self, picks: impl Iterator<Item = usize>) {
+        self.spans = picks.map(|row| self.spans[row]).collect();
+    }
+
+    /// Keeps `count` rows from `from` on.
+    pub fn slice(&mut self, from: usize, count: usize) {
+        self.spans.truncate(from.saturating_add(count));
+        self.spans.drain(..from.min(self.spans.len()));
+    }
+
+    /// `count` rows from `from` on.
+    pub fn part(&self, from: usize, count: usize) -> Values {
+        Values { bytes: self.bytes.clone(), spans: self.spans[from..][..count].to_vec() }
+    }
+
+    /// Takes the rows from `at` on out.
+    pub fn split_off(&mut self, at: usize) -> Values {
+        Values { bytes: self.bytes.clone(), spans: self.spans.split_off(at) }
+    }
+}
+
+/// In the place of a span: the row has no value yet.
+const UNSET: Span = (u32::MAX, u32::MAX);
+
+/// Columns on their way, for the rows of one block.
+#[derive(Debug)]
+pub(crate) struct Computed {
+    rows: usize,
+    columns: Vec<NewColumn>,
+    memory_bytes: usize,
+    places: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
+}
+
+#[derive(Debug)]
+struct NewColumn {
+    name: Arc<str>,
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl Computed {
+    /// Columns for that many rows.
+    pub fn new(rows: usize) -> Computed {
+        Computed { rows, columns: Vec::new(), memory_bytes: 0, places: HashMap::default() }
+    }
+
+    /// The number of the column called `name`, which is made if it is not there.
+    pub fn column(&mut self, name: &str) -> usize {
+        if let Some(&column) = self.places.get(name) {
+            return column;
+        }
+        let name: Arc<str> = name.into();
+        self.memory_bytes += size_of::<NewColumn>() + name.len() + self.rows * size_of::<Span>();
+        self.places.insert(name.clone(), self.columns.len());
+        self.columns.push(NewColumn { name, bytes: Vec::new(), spans: vec![UNSET; self.rows] });
+        self.columns.len() - 1
+    }
+
+    /// Gives a row a value: what `write` appends. The last one counts.
+    pub fn set_with(
+        &mut self,
+        column: usize,
+        row: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), TooLong> {
+        let NewColumn { bytes, spans, .. } = &mut self.columns[column];
+        let begin = bytes.len();
+        write(bytes);
+        if bytes.len() - begin > VALUE_BYTES_MAX {
+            return Err(TooLong);
+        }
+        spans[row] = span(begin, bytes.len());
+        self.memory_bytes += bytes.len() - begin;
+        Ok(())
+    }
+
+    /// The value that a row got.
+    #[allow(dead_code)]
+    pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
+        let NewColumn { bytes, spans, .. } = &self.columns[column];
+        let (begin, end) = spans[row];
+        ((begin, end) != UNSET).then(|| &bytes[begin as usize..end as usize])
+    }
+
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Adds the columns to a block of as many rows, in place of those that have their names.
+    pub fn add_to(mut self, block: &mut Block, scratch: &mut Scratch) {
+        assert_eq!(block.len(), self.rows, "the columns are of this block");
+        if self.columns.is_empty() {
+            return;
+        }
+        self.keep_old(block, scratch);
+        match block {
+            Block::Made(rows) => {
+                for NewColumn { name, bytes, spans } in &self.columns {
+                    for (row, &(begin, end)) in rows.iter_mut().zip(spans) {
+                        if (begin, end) != UNSET {
+                            row.set(name, &bytes[begin as usize..end as usize]);
+                        }
+                    }
+                }
+            }
+            Block::Lines(lines) => {
+                let first = lines.values.len() as u32;
+                let names = self.columns.iter().map(|column| column.name.clone());
+                let added = names.zip((first..).map(Column::Computed));
+                let layout = match &lines.layout {
+                    None => Layout::of_batch(&lines.batch).with(added),
+                    Some(layout) => layout.with(added),
+                };
+                lines.layout = Some(Arc::new(layout));
+                for NewColumn { bytes, mut spans, .. } in self.columns {
+                    spans.iter_mut().filter(|span| **span == UNSET).for_each(|s| *s = (0, 0));
+                    lines.values.push(Values { bytes: Arc::new(bytes), spans });
+                }
+            }
+        }
+    }
+
+    /// Rows of lines that got no value get the one they had.
+    fn keep_old(&mut self, block: &Block, scratch: &mut Scratch) {
+        if matches!(block, Block::Made(_)) {
+            return;
+        }
+        for NewColumn { name, bytes, spans } in &mut self.columns {
+            let old = block.column(name);
+            if old == Column::Absent {
+                continue;
+            }
+            for (row, at) in spans.iter_mut().enumerate().filter(|(_, span)| **span == UNSET) {
+                let begin = bytes.len();
+                bytes.extend_from_slice(block.value(old, row, scratch));
+                *at = span(begin, bytes.len());
+            }
+        }
+    }
+}
+
+fn span(begin: usize, end: usize) -> Span {
+    // Blocks have few enough rows: pipes take them apart before they compute.
+    let place = |at: usize| u32::try_from(at).expect("the values of a column stay below 4 GiB");
+    (place(begin), place(end))
+}

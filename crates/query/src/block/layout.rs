@@ -1,0 +1,116 @@
+//! Which columns a block of lines shows, and under which names: what `fields`, `rename` and their like did.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use record::{Batch, FieldId};
+
+use super::change::{Change, Named};
+use super::{Column, common_names};
+use crate::filter::MSG;
+
+/// The columns of a block of lines after pipes changed them.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(super) columns: Vec<LayoutColumn>,
+    /// Place in `columns` by number of the field; `u32::MAX` when it is not shown.
+    pub(super) by_field: Vec<u32>,
+    /// Places of columns that are computed, or copies of a field.
+    pub(super) others: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct LayoutColumn {
+    pub name: Arc<str>,
+    pub column: Column<'static>,
+    pub hidden: bool,
+}
+
+impl Named for LayoutColumn {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+    fn set_name(&mut self, name: Arc<str>) {
+        self.name = name;
+    }
+    fn hidden(&self) -> bool {
+        self.hidden
+    }
+    fn set_hidden(&mut self, hidden: bool) {
+        self.hidden = hidden;
+    }
+}
+
+impl Layout {
+    /// The layout of a batch that no pipe has changed.
+    pub fn of_batch(batch: &Batch) -> Layout {
+        Layout::new(Layout::base_columns(batch), batch.names().len())
+    }
+
+    fn base_columns(batch: &Batch) -> Vec<LayoutColumn> {
+        let names = common_names();
+        let column =
+            |name: &Arc<str>, column, hidden| LayoutColumn { name: name.clone(), column, hidden };
+        let mut columns = vec![
+            column(&names.time, Column::Time, false),
+            column(&names.stream, Column::Stream, false),
+        ];
+        let msg = batch.field_id(MSG);
+        let fields =
+            (0..batch.names().len()).map(|i| FieldId(i as u16)).filter(|id| Some(*id) != msg);
+        for id in msg.into_iter().chain(fields) {
+            let name = &batch.names()[id.0 as usize];
+            if Column::computed(name).is_none() {
+                columns.push(column(name, Column::Field(id), false));
+            }
+        }
+        columns.extend(names.hidden.iter().map(|(name, c)| column(name, *c, true)));
+        columns
+    }
+
+    fn new(columns: Vec<LayoutColumn>, fields: usize) -> Layout {
+        let mut by_field = vec![u32::MAX; fields];
+        let mut others = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            match column.column {
+                Column::Field(id) if by_field[id.0 as usize] == u32::MAX => {
+                    by_field[id.0 as usize] = at as u32;
+                }
+                _ => others.push(at as u32),
+            }
+        }
+        Layout { columns, by_field, others }
+    }
+
+    /// The layout after a pipe changed it.
+    pub fn changed(&self, change: &Change) -> Layout {
+        let mut columns = self.columns.clone();
+        change.apply(&mut columns);
+        Layout::new(columns, self.by_field.len())
+    }
+
+    /// The layout with columns that take the place of visible ones with their names, or come behind these.
+    pub fn with(&self, added: impl Iterator<Item = (Arc<str>, Column<'static>)>) -> Layout {
+        let mut columns = self.columns.clone();
+        let mut visible = columns.iter().filter(|c| !c.hidden).count();
+        // Hidden ones are last, so that a visible one of the same name is found first.
+        columns.sort_by_key(|c| c.hidden);
+        let mut places: HashMap<Arc<str>, usize, foldhash::fast::RandomState> =
+            columns[..visible].iter().enumerate().map(|(i, c)| (c.name.clone(), i)).collect();
+        for (name, column) in added {
+            match places.get(&name) {
+                Some(&place) => columns[place].column = column,
+                None => {
+                    places.insert(name.clone(), visible);
+                    columns.insert(visible, LayoutColumn { name, column, hidden: false });
+                    visible += 1;
+                }
+            }
+        }
+        Layout::new(columns, self.by_field.len())
+    }
+
+    pub fn column(&self, name: &str) -> Column<'static> {
+        self.columns.iter().find(|c| *c.name == *name).map_or(Column::Absent, |c| c.column)
+    }
+}

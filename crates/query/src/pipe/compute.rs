@@ -1,0 +1,254 @@
+//! Pipes that compute fields of each row from other fields of that row, and what they have in common: the condition
+//! `if (filter)`, the words `keep_original_fields` and `skip_empty_results`, and how the new values get into the block.
+//!
+//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what is held is bounded by
+//! one piece, whatever the size of a block. Its bytes are counted as memory of the query.
+
+#![allow(dead_code)]
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use super::Processor;
+use crate::bitmap::Bitmap;
+use crate::block::{Block, COMPUTED_ROWS_MAX, Computed, Scratch, TooLong, VALUE_BYTES_MAX};
+use crate::cursor::{Cursor, quote_name};
+use crate::error::ParseError;
+use crate::filter::{Filter, Selector, parse_filter};
+use crate::run::{Meter, Next, RunError};
+
+/// Computes fields of rows, each from the fields of its row.
+pub(crate) trait Compute: Send + Sync {
+    /// Gives values to the rows in `rows`.
+    fn compute(
+        &self,
+        block: &Block,
+        rows: &Bitmap,
+        out: &mut Output<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), RunError>;
+}
+
+/// When a computed value takes the place of what a field had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overwrite {
+    /// Not where the field has a value.
+    pub keep_original: bool,
+    /// Not when the new value is empty.
+    pub skip_empty: bool,
+}
+
+impl Overwrite {
+    /// Reads `keep_original_fields` and `skip_empty_results`, if they come next.
+    pub(super) fn parse(cursor: &mut Cursor<'_>) -> Overwrite {
+        let mut overwrite = Overwrite::default();
+        loop {
+            if cursor.eat_keyword("keep_original_fields") {
+                overwrite.keep_original = true;
+            } else if cursor.eat_keyword("skip_empty_results") {
+                overwrite.skip_empty = true;
+            } else {
+                return overwrite;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Overwrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.keep_original { " keep_original_fields" } else { "" })?;
+        f.write_str(if self.skip_empty { " skip_empty_results" } else { "" })
+    }
+}
+
+/// Reads `if (filter)`, if it comes next.
+pub(super) fn parse_condition(cursor: &mut Cursor<'_>) -> Result<Option<Filter>, ParseError> {
+    if !cursor.eat_keyword("if") {
+        return Ok(None);
+    }
+    cursor.expect('(', "if (…)")?;
+    if cursor.eat(')') {
+        return Ok(Some(Filter::All));
+    }
+    let filter = cursor.nested(parse_filter)?;
+    cursor.expect(')', "if (…)")?;
+    Ok(Some(filter))
+}
+
+/// Writes ` if (filter)`.
+pub(super) fn write_condition(
+    condition: &Option<Filter>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    condition.as_ref().map_or(Ok(()), |filter| write!(f, " if ({filter})"))
+}
+
+/// Reads a field behind `word`; otherwise `_msg`, or none if the word does not come next.
+pub(super) fn parse_field(
+    cursor: &mut Cursor<'_>,
+    word: &str,
+) -> Result<Option<String>, ParseError> {
+    if !cursor.eat_keyword(word) {
+        return Ok(None);
+    }
+    Ok(Some(cursor.expect_string(false, "a field name")?.text))
+}
+
+/// Writes ` word name`, but nothing for the field that is meant without it.
+pub(super) fn write_field(
+    word: &str,
+    name: &str,
+    otherwise: &str,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    if name == otherwise { Ok(()) } else { write!(f, " {word} {}", quote_name(name)) }
+}
+
+/// Where computed values go.
+pub(crate) struct Output<'a> {
+    block: &'a Block,
+    computed: Computed,
+    meter: &'a mut Meter,
+    /// Bytes counted so far.
+    counted: usize,
+    scratch: Scratch,
+    names: Vec<String>,
+}
+
+impl Output<'_> {
+    /// The number of the column called `name`.
+    pub fn column(&mut self, name: &str) -> usize {
+        let column = self.computed.column(name);
+        if column == self.names.len() {
+            self.names.push(name.to_owned());
+        }
+        column
+    }
+
+    /// Gives a row a value, whatever it has.
+    pub fn set(&mut self, column: usize, row: usize, value: &[u8]) -> Result<(), RunError> {
+        self.set_with(column, row, |out| out.extend_from_slice(value))
+    }
+
+    /// Gives a row the value that `write` appends, whatever it has.
+    pub fn set_with(
+        &mut self,
+        column: usize,
+        row: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), RunError> {
+        self.computed
+            .set_with(column, row, write)
+            .map_err(|TooLong| RunError::ValueLimit(VALUE_BYTES_MAX))?;
+        self.count()
+    }
+
+    /// Gives a row a value where that is wanted.
+    pub fn put(
+        &mut self,
+        column: usize,
+        row: usize,
+        value: &[u8],
+        overwrite: Overwrite,
+    ) -> Result<(), RunError> {
+        if self.wants(column, row, value.is_empty(), overwrite) {
+            self.set(column, row, value)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a row is to get a value.
+    pub fn wants(
+        &mut self,
+        column: usize,
+        row: usize,
+        is_empty: bool,
+        overwrite: Overwrite,
+    ) -> bool {
+        if overwrite.skip_empty && is_empty {
+            return false;
+        }
+        if !overwrite.keep_original {
+            return true;
+        }
+        let old = self.block.column(&self.names[column]);
+        self.block.value(old, row, &mut self.scratch).is_empty()
+    }
+
+    /// The value that a row got.
+    pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
+        self.computed.get(column, row)
+    }
+
+    /// Counts memory that was taken since.
+    fn count(&mut self) -> Result<(), RunError> {
+        let held = self.computed.memory_bytes();
+        let more = held.saturating_sub(self.counted);
+        if more > 0 {
+            self.counted = held;
+            self.meter.take(more)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs what computes fields, on the rows that pass a condition.
+pub(crate) struct ComputeRows {
+    compute: Box<dyn Compute>,
+    condition: Option<Selector>,
+}
+
+impl ComputeRows {
+    pub fn new(compute: Box<dyn Compute>, condition: Option<&Filter>) -> ComputeRows {
+        ComputeRows { compute, condition: condition.map(Selector::new) }
+    }
+
+    /// Computes the fields of a block of at most [`COMPUTED_ROWS_MAX`] rows; gives the memory that was counted for them.
+    pub fn apply(
+        &self,
+        block: &mut Block,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        let mut rows = Bitmap::full(block.len());
+        if let Some(condition) = &self.condition {
+            condition.narrow(block, &mut rows, scratch);
+        }
+        let computed = Computed::new(block.len());
+        let mut out = Output {
+            block,
+            computed,
+            meter,
+            counted: 0,
+            scratch: Scratch::default(),
+            names: Vec::new(),
+        };
+        let result = self.compute.compute(block, &rows, &mut out, scratch);
+        let Output { computed, counted, .. } = out;
+        if result.is_ok() {
+            computed.add_to(block, scratch);
+        }
+        result.map(|()| counted)
+    }
+}
+
+/// The pipe: computes, and hands on.
+pub(super) struct Computing {
+    pub rows: ComputeRows,
+    pub scratch: Scratch,
+}
+
+impl Processor for Computing {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        for mut part in block.into_parts(COMPUTED_ROWS_MAX) {
+            next.check()?;
+            let held = self.rows.apply(&mut part, &mut self.scratch, next.meter())?;
+            let flow = next.push(part)?;
+            next.meter().give_back(held);
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
