@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet bench bench-ingest bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,10 @@ bench: build ## Measure this machine beside its limits; see docs/benchmarks
 bench-ingest: build ## Measure every way in beside its limit, and write docs/benchmarks/ingest.md
 	cargo build --release --locked -p loginson-collector -p loginson --examples
 	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-ingest.py
+
+bench-query: build ## Measure questions beside ripgrep, and write docs/benchmarks/query.md
+	cargo build --release --locked -p loginson-collector --example tcp_limit
+	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-query.py
 
 bench-storage: build ## Measure size, speed of sealing, write amplification, start-up; see docs/benchmarks
 	cargo build --release --locked -p loginson-segment --example seal_speed --example clustering

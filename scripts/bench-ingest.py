@@ -13,32 +13,23 @@ Standard library only. The programs it drives are Loginson itself and the exampl
 part stands between two marks, what people wrote around them is kept.
 """
 
-import datetime
-import json
 import os
-import pathlib
 import random
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/benchmarks/ingest.md"
-BIN = os.environ["LOGINSON_BIN"]
-EXAMPLES = pathlib.Path(os.environ["EXAMPLES_DIR"])
-PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
+from benchlib import BIN, PAIRS, ROOT, Server, cpu_s, example, finish, main, note, pairs, report, run, sampled, start, wait_listening
+
 LONG_S = int(os.environ.get("BENCH_SECONDS", "600"))
 # Raw bytes of one short run: some seconds at the rates this is for.
 RUN_BYTES = int(float(os.environ.get("BENCH_RUN_GB", "4")) * 1e9)
 FILE_BYTES = 64 << 20
 # The paper's range of line lengths, newline not counted.
 LINE_BYTES = [33, 117, 291, 1024, 4176]
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # ---- what is sent ----------------------------------------------------------------------------------------------------
@@ -94,160 +85,6 @@ class Input:
     @property
     def line_bytes(self):
         return self.bytes / self.lines
-
-
-# ---- programs --------------------------------------------------------------------------------------------------------
-
-
-def report(line):
-    """`name key=value …`, as every example prints."""
-    return {key: float(value) for key, value in (pair.split("=") for pair in line.split()[1:])}
-
-
-def run(*command, **kwargs):
-    """Runs an example to its end; what it reported last."""
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True, **kwargs)
-    return report(done.stdout.strip().splitlines()[-1])
-
-
-def example(name):
-    return EXAMPLES / name
-
-
-def start(*command):
-    """Starts an example that listens; returns once it says where (its first line)."""
-    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-    process.first = process.stdout.readline()
-    return process
-
-
-def finish(process):
-    """Waits for an example that ends by itself; what it reported last."""
-    lines = [process.first, *process.stdout.read().splitlines()]
-    if process.wait() != 0:
-        sys.exit(f"{process.args} failed")
-    return report([line for line in lines if "=" in line][-1])
-
-
-def wait_listening(port):
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-
-
-def cpu_s(pid):
-    """CPU seconds of a process so far, all its threads, user and system."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-class Server:
-    """Loginson with an empty directory, on free ports."""
-
-    def __init__(self, directory, *arguments, config="", command="serve"):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server.", dir=directory))
-        ready = self.directory / "ready.json"
-        settings = self.directory / "loginson.toml"
-        settings.write_text(config)
-        self.log = open(self.directory / "log", "w")
-        listens = ["--http-listen", "127.0.0.1:0", "--syslog-tcp-listen", "127.0.0.1:0"]
-        listens += ["--syslog-udp-listen", "127.0.0.1:0"]
-        self.process = subprocess.Popen(
-            [BIN, command, "--config", settings, "--data-dir", self.directory / "data", *listens]
-            + ["--ready-file", ready, *arguments],
-            stdout=self.log,
-            stderr=self.log,
-        )
-        while not ready.exists():
-            if self.process.poll() is not None:
-                sys.exit((self.directory / "log").read_text())
-            time.sleep(0.005)
-        self.address = json.loads(ready.read_text())
-        host, port = self.address["http"].rsplit(":", 1)
-        self.http = (host, int(port))
-        self.connection = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-        shutil.rmtree(self.directory)
-
-    def get(self, path):
-        """One GET on a connection that is kept: this is asked ten and more times a second."""
-        if self.connection is None:
-            self.connection = socket.create_connection(self.http)
-            self.answer = self.connection.makefile("rb")
-        self.connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        status = self.answer.readline()
-        headers = {}
-        while (line := self.answer.readline()) not in (b"\r\n", b""):
-            name, value = line.decode().split(":", 1)
-            headers[name.lower()] = value.strip()
-        body = self.answer.read(int(headers["content-length"]))
-        if b" 200 " not in status:
-            sys.exit(f"{path}: {status} {body[:300]}")
-        return body.decode()
-
-    def metrics(self):
-        samples = (line.rsplit(" ", 1) for line in self.get("/metrics").splitlines() if line[0] != "#")
-        return {name: float(value) for name, value in samples}
-
-    def kept(self, source):
-        return self.metrics()[f'loginson_lines_kept_total{{source="{source}"}}']
-
-    def received(self, source):
-        return self.metrics()[f'loginson_lines_received_total{{source="{source}"}}']
-
-    def dropped(self, source):
-        prefix = f'loginson_lines_dropped_total{{source="{source}"'
-        return sum(value for name, value in self.metrics().items() if name.startswith(prefix))
-
-    def wait_kept(self, source, lines, patience_s=120):
-        """Until so many lines are durable; the time it took."""
-        began = last_change = time.monotonic()
-        last = -1
-        while (kept := self.kept(source)) < lines:
-            now = time.monotonic()
-            if kept != last:
-                last, last_change = kept, now
-            if now - last_change > patience_s:
-                sys.exit(f"{lines - kept:.0f} of {lines} lines never became durable")
-            time.sleep(0.005)
-        if kept > lines or self.dropped(source) > 0:
-            sys.exit(f"sent {lines} lines, {kept:.0f} were kept and {self.dropped(source):.0f} dropped")
-        return time.monotonic() - began
-
-    def wait_settled(self):
-        """Until everything is parsed and no closed segment waits for sealing."""
-        while True:
-            metrics = self.metrics()
-            if metrics["loginson_parse_lag_lines"] == 0 and metrics["loginson_seal_lag_bytes"] == 0:
-                return
-            time.sleep(0.05)
-
-    def cpu_s(self):
-        return cpu_s(self.process.pid)
-
-
-def pairs(*cases):
-    """Runs the cases in turn, PAIRS times; the median of each."""
-    results = [[] for _ in cases]
-    for number in range(PAIRS):
-        for result, case in zip(results, cases):
-            result.append(case())
-            note(f"    {number + 1}/{PAIRS} {getattr(case, 'name', '')} {result[-1]:.4g}")
-    return [statistics.median(result) for result in results]
-
-
-def note(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 # ---- the parts: each returns the rows of its table ------------------------------------------------------------------
@@ -380,7 +217,7 @@ def part_udp(directory):
             return received / sent["seconds"]
 
     limit, rate = pairs(sink, ours)
-    row = [f"50 sources, mixed sizes", f"{limit / 1e6:.3f} M/s", f"{rate / 1e6:.3f} M/s"]
+    row = ["50 sources, mixed sizes", f"{limit / 1e6:.3f} M/s", f"{rate / 1e6:.3f} M/s"]
     row += [f"{100 * statistics.median(lost):.1f} %", f"{rate / limit:.2f}", "0.95"]
     return ["datagrams", "null sink", "Loginson", "dropped by the kernel, all counted", "ratio", "asked"], [row]
 
@@ -517,17 +354,6 @@ def part_cpu(directory):
     return ["CPU", "rsyslog", "Loginson", "ratio", "asked"], [[*row, f"{spent / theirs:.2f}", "0.25"]]
 
 
-def sampled(server, seconds, step_s, *names):
-    """Samples metrics every `step_s`; rows of time and values."""
-    rows = []
-    began = time.monotonic()
-    while (now := time.monotonic()) - began < seconds:
-        metrics = server.metrics()
-        rows.append([time.monotonic(), *(metrics[name] for name in names)])
-        time.sleep(max(0, step_s - (time.monotonic() - now)))
-    return rows
-
-
 def part_query(directory):
     """Writing at half of the maximal rate while one long query after the other reads everything."""
     inputs = Input(corpora(directory))
@@ -611,11 +437,16 @@ def part_sustained(directory):
 
 
 def part_steady(directory):
-    """Lines per 100 ms at 80% of the maximum."""
+    """Lines per 100 ms at 80% of the maximum, which is what a minute takes, not a moment before sealing begins."""
     inputs = Input(corpora(directory))
-    maximum = tcp_durable(inputs, directory)()
     name = 'loginson_lines_kept_total{source="syslog_tcp"}'
-    with Server(directory, config='[retention]\nbytes = "15GB"\n[store]\nreencode = false\n') as server:
+    config = '[retention]\nbytes = "15GB"\n[store]\nreencode = false\n'
+    with Server(directory, config=config) as server:
+        command = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+        sent = run(*command, "--seconds", min(60, LONG_S))
+        server.wait_kept("syslog_tcp", int(sent["lines"]))
+        maximum = sent["lines_per_s"]
+    with Server(directory, config=config) as server:
         sender = subprocess.Popen(
             [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
             + ["--rate", f"{0.8 * maximum:.0f}", "--seconds", str(LONG_S)],
@@ -650,40 +481,4 @@ PARTS = {
 }
 
 
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def put(part, title, head, rows):
-    """Replaces the part's table in the page, between its marks."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
-    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {PAIRS} pairs"
-    begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
-    block = f"{begin}\n{measured}; `BENCH_PARTS={part} make bench-ingest`\n\n{table(head, rows)}\n{end}"
-    page = PAGE.read_text()
-    if begin in page:
-        page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]
-    else:
-        page = f"{page.rstrip()}\n\n## {title}\n\n{block}\n"
-    PAGE.write_text(page)
-
-
-def main():
-    wanted = os.environ.get("BENCH_PARTS", " ".join(PARTS)).split()
-    unknown = [part for part in wanted if part not in PARTS]
-    if unknown:
-        sys.exit(f"no such part: {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    base = pathlib.Path(os.environ.get("BENCH_DIR", pathlib.Path.home() / ".cache/loginson"))
-    base.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench.", dir=base) as directory:
-        for part in wanted:
-            measure, title = PARTS[part]
-            note(f"{title}; load average {os.getloadavg()[0]:.1f}")
-            head, rows = measure(pathlib.Path(directory))
-            print(f"\n{table(head, rows)}\n", flush=True)
-            put(part, title, head, rows)
-
-
-main()
+main(ROOT / "docs/benchmarks/ingest.md", "bench-ingest", PARTS)

@@ -1,0 +1,391 @@
+#!/usr/bin/env python3
+"""Measures questions beside ripgrep over the raw file, and writes docs/benchmarks/query.md.
+
+    make bench-query                                    everything: about half an hour and 8 GB of disk
+    BENCH_PARTS="questions" make bench-query            some parts; the tables of the others stay as they are
+    BENCH_LINES=1000000 BENCH_PAIRS=5 make bench-query  less data; more pairs
+
+The data are the excerpts in testdata/corpora, replayed as syslog by the project's own generator 100 lines a second of event
+time (12 applications, 13 hosts, 195 bytes a line). ripgrep reads the file from the page cache, one thread, as it does with one
+file. Each question is asked over HTTP on a kept connection, in turn with ripgrep, and every count must be ripgrep's: a wrong
+answer ends the benchmark. Standard library only.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+from benchlib import BIN, PAIRS, ROOT, Client, Server, example, main, note, report, run
+
+LINES = int(os.environ.get("BENCH_LINES", "10000000"))
+# Records of the study's historical data: 1,009 seconds × 23 machines × 17 services × 19 severities, cycled together.
+RECORDS = int(os.environ.get("BENCH_RECORDS", "7495861"))
+# The first event times: questions name them, so they must not depend on when this runs.
+START_S = 1_750_000_000
+FRESH = "[store]\nreencode = false\n"
+# What stands in one line of all.
+NEEDLES = {"id": "blk_4203958203958203", "IP address": "203.0.113.77", "hash": "9e107d9d372bb6826bd81d3542a419d6"}
+# What waits to be sealed is sealed at once, and so is a part of a segment.
+FILLING = 'segment_age = "1s"\nbacklog_bytes_max = "1MiB"\n'
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+
+def corpora(directory):
+    """The raw file and its number of lines."""
+    file = directory / "lines.log"
+    if not file.exists():
+        note(f"  making {LINES} lines")
+        samples = sorted(str(path) for path in (ROOT / "testdata/corpora").glob("*.log"))
+        command = [BIN, "generate", "--replay", *samples, "--format", "rfc5424", "--seed", "1", "--quiet", "--to", "-"]
+        times = ["--rate", "100", "--backfill", f"{LINES // 100}s", "--start", str(START_S + LINES // 100)]
+        lines = str(LINES - len(NEEDLES))
+        made = subprocess.Popen([*command, *times, "--lines", lines], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        left = list(NEEDLES.values())
+        with open(file, "wb") as out:
+            while chunk := made.stdout.read(min(64 << 20, LINES * 40)):
+                # A needle behind the last whole line of each piece, until all are there.
+                whole = chunk.rfind(b"\n") + 1
+                out.write(chunk[:whole])
+                if left and whole:
+                    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START_S + LINES // 200))
+                    out.write(f"<30>1 {stamp} web1 openssh 1 - - Accepted publickey of {left.pop()} from a friend\n".encode())
+                out.write(chunk[whole:])
+        if made.wait() != 0 or left:
+            sys.exit(f"{command} failed")
+    return file
+
+
+def study(directory):
+    """The historical data of the 2015 study as syslog: timestamp, machine, service, severity, message of 255 letters."""
+    file = directory / "study.log"
+    if not file.exists():
+        note(f"  making {RECORDS} records")
+        rng = random.Random(2015)
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        name = lambda: "".join(rng.choices(letters, k=30))
+        machines, services = [name() for _ in range(23)], [name() for _ in range(17)]
+        messages = ["".join(rng.choices(letters, k=255)) for _ in range(997)]
+        times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START_S + i)) for i in range(1009)]
+        with open(file, "w", buffering=1 << 20) as out:
+            for i in range(RECORDS):
+                severity = SEVERITIES[i % 19]
+                out.write(f"<{8 + severity}>1 {times[i % 1009]} {machines[i % 23]} {services[i % 17]} - - - {messages[i % 997]}\n")
+        (directory / "study.json").write_text(json.dumps({"machines": machines, "services": services}))
+    return file
+
+
+# Values 0 and 1 once, 2, 6 and 7 twice, 3 and 5 four times, 4 three times.
+SEVERITIES = [0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 6, 7, 7]
+
+
+def filled(directory, name, file, lines, config):
+    """A data directory with the lines of `file`, sealed; made once."""
+    data = directory / name
+    if not data.exists():
+        note(f"  taking and sealing {name}")
+        with Server(directory, config=config + FILLING, data=data) as server:
+            run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
+            server.wait_kept("syslog_tcp", lines)
+            # Rows of the summary go on coming, so some segment is always open.
+            while server.metrics()["loginson_store_sealed_raw_bytes"] < file.stat().st_size:
+                time.sleep(0.5)
+    return data
+
+
+def count_lines(file):
+    return int(subprocess.run(["rg", "-c", "", file], stdout=subprocess.PIPE, check=True, text=True).stdout)
+
+
+# ---- asking ----------------------------------------------------------------------------------------------------------
+
+
+def timed(work):
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
+def rg(*arguments):
+    """Seconds, and what it counted."""
+    seconds, done = timed(lambda: subprocess.run(["rg", *map(str, arguments)], stdout=subprocess.PIPE, text=True))
+    return seconds, int(done.stdout or 0)
+
+
+def numbers(answer):
+    """The rows of an answer, each line one."""
+    return [json.loads(line) for line in answer.splitlines()]
+
+
+def count_of(server, query, **parameters):
+    return int(numbers(server.ask("/select/logsql/query", query=query, **parameters))[0]["n"])
+
+
+def ms(seconds):
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def counted():
+    """Questions that count lines: name, LogsQL, arguments of ripgrep, ratios asked for fresh and re-encoded data."""
+    address = r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b"
+    questions = [
+        ("word `error`", "error", ["-c", "error"], 0.5, 0.08),
+        ("phrase `Failed password`", '"Failed password"', ["-c", "Failed password"], 0.2, 0.2),
+        ("regex with a literal", '~"Failed password for (root|admin)"', ["-c", "Failed password for (root|admin)"], 0.5, 0.5),
+        ("regex without a literal", f"~`{address}`", ["-c", address], 0.5, 0.5),
+        ("substring `rror`", "*rror*", ["-c", "-F", "rror"], None, None),
+        ("any case `i(ERROR)`", "i(error)", ["-c", "-i", "-w", "error"], None, None),
+        ("absent word", "xyzzyplugh", ["-c", "xyzzyplugh"], 0.03, 0.03),
+    ]
+    for name, word in NEEDLES.items():
+        questions.append((f"{name} in one line", f'"{word}"', ["-c", "-F", word], 0.03, 0.03))
+    return questions
+
+
+def right(name, query, ours, file, arguments):
+    """Whether our count is right: words are counted by ripgrep with -w, whatever it was timed with."""
+    theirs = rg("-w", *arguments, file)[1] if query[0] not in "~*" else rg(*arguments, file)[1]
+    if ours != theirs:
+        sys.exit(f"{name}: {query} counted {ours}, rg {arguments} {theirs}")
+
+
+def part_questions(directory):
+    file = corpora(directory)
+    data = filled(directory, "lines", file, LINES, FRESH)
+    whole = lambda: rg("-c", "", file)
+    rg("-c", "", file)
+    rows = []
+    questions = counted()
+
+    def ask(server, state):
+        for name, query, arguments, asked_fresh, asked_best in questions:
+            ours, theirs = [], []
+            right(name, query, count_of(server, f"{query} | stats count() n"), file, arguments)
+            for _ in range(PAIRS):
+                theirs.append(rg(*arguments, file)[0])
+                ours.append(timed(lambda: count_of(server, f"{query} | stats count() n"))[0])
+            peer, own = statistics.median(theirs), statistics.median(ours)
+            asked = asked_fresh if state == "fresh" else asked_best
+            rows.append([name, state, ms(peer), ms(own), f"{own / peer:.3f}", asked or ""])
+            note(f"    {rows[-1]}")
+        peer = statistics.median([whole()[0] for _ in range(PAIRS)])
+        # The rows of the summary are lines of the store, too.
+        summary = count_of(server, "type:=summary | stats count() n")
+        for name, path, parameters, limit in [
+            ("count of all lines", "query", {"query": "* | stats count() n"}, "2.5 ms"),
+            ("lines per minute, whole range", "hits", {"query": "*", "step": "1m"}, "2.5 ms"),
+            ("count by host", "query", {"query": "* | stats by (hostname) count() n"}, "2.5 ms"),
+            ("count by level", "query", {"query": "* | stats by (level) count() n"}, "2.5 ms"),
+            ("count by application and severity", "query", {"query": "* | stats by (app_name, severity) count() n"}, "0.1"),
+            ("top 10 process ids", "query", {"query": "* | top 10 by (proc_id)"}, ""),
+            ("last 100 lines with `error`", "query", {"query": "error", "limit": 100}, "10 ms"),
+        ]:
+            own = []
+            for _ in range(max(PAIRS, 5)):
+                seconds, answer = timed(lambda: server.ask(f"/select/logsql/{path}", **parameters))
+                own.append(seconds)
+            if path == "query" and "count() n" in parameters["query"]:
+                total = sum(int(row["n"]) for row in numbers(answer))
+                if total != LINES + summary:
+                    sys.exit(f"{name}: {total} lines of {LINES + summary}")
+            own = statistics.median(own)
+            rows.append([name, state, f"{ms(peer)} (`rg -c ''`)", ms(own), f"{own / peer:.4f}", limit])
+            note(f"    {rows[-1]}")
+
+    with Server(directory, config=FRESH, data=data) as server:
+        ask(server, "fresh")
+    note("  waiting for all segments to be re-encoded")
+    with Server(directory, data=data) as server:
+        while True:
+            metrics = server.metrics()
+            if metrics["loginson_seal_reencoded_total"] >= metrics["loginson_store_segments_sealed"]:
+                break
+            time.sleep(1)
+    with Server(directory, config=FRESH, data=data) as server:
+        ask(server, "re-encoded")
+    return ["question", "data", "ripgrep", "Loginson", "ratio", "asked"], rows
+
+
+def part_cold(directory):
+    """The first answer of a server that just started, with nothing of the data in the page cache."""
+    file = corpora(directory)
+    data = filled(directory, "lines", file, LINES, FRESH)
+    drop = "/proc/sys/vm/drop_caches"
+    rows = []
+    for name, query in [
+        ("count of all lines", "*"),
+        ("word `error`", "error"),
+        ("phrase `Failed password`", '"Failed password"'),
+        ("absent word", "xyzzyplugh"),
+    ]:
+        cold = []
+        for _ in range(PAIRS):
+            os.sync()
+            with open(drop, "w") as switch:
+                switch.write("3")
+            with Server(directory, config=FRESH, data=data) as server:
+                cold.append(timed(lambda: count_of(server, f"{query} | stats count() n"))[0])
+        with open(drop, "w") as switch:
+            switch.write("3")
+        peer = rg("-c", "error", file)[0]
+        rows.append([name, ms(peer), ms(statistics.median(cold))])
+    return ["first answer after a start, cold", "`rg -c error`, cold", "Loginson"], rows
+
+
+def part_values(directory):
+    """The most frequent of a million values, and a question that must not take the server's memory."""
+    file = directory / "sessions.log"
+    lines = LINES // 5
+    rng = random.Random(7)
+    stamps = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START_S + i)) for i in range(3600)]
+    with open(file, "w", buffering=1 << 20) as out:
+        for i in range(lines):
+            # Half of the lines are of a few sessions, so that there are most frequent ones.
+            session = rng.randrange(1_000_000) if i % 2 else int(rng.paretovariate(0.3)) % 1_000_000
+            out.write(f'<14>1 {stamps[i * 3600 // lines]} web{i % 5} shop {i % 97} - - {{"session":"s{session:07}","took_ms":{i % 911},"msg":"request served"}}\n')
+    data = filled(directory, "sessions", file, lines, FRESH)
+    rows = []
+    with Server(directory, config=FRESH, data=data) as server:
+        asked = lambda: numbers(server.ask("/select/logsql/query", query="* | top 10 by (session)"))
+        if len(asked()) != 10 or not asked()[0].get("session"):
+            sys.exit(f"no sessions: {asked()[:1]}")
+        theirs, ours = [], []
+        for _ in range(PAIRS):
+            theirs.append(rg("-c", "", file)[0])
+            ours.append(timed(asked)[0])
+        peer, own = statistics.median(theirs), statistics.median(ours)
+        rows.append([f"top 10 of a field with a million values, {lines} lines", ms(peer), ms(own), f"{own / peer:.2f}", "1.0"])
+        before = resident_mib(server)
+        path = "/select/logsql/query?" + urllib.parse.urlencode({"query": "* | stats by (_id) count() n | stats count() n"})
+        seconds, (_, answer) = timed(lambda: server.client.request("GET", path))
+        grown = resident_mib(server) - before
+        rows.append([f"by {lines} different values: `{answer.strip()[:120]}`", "", ms(seconds), f"{grown:+.0f} MiB of memory", "512 MiB"])
+    file.unlink()
+    shutil.rmtree(data)
+    return ["what", "`rg -c ''`", "Loginson", "ratio", "asked"], rows
+
+
+def resident_mib(server):
+    """The most memory so far."""
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) / 1024
+
+
+def part_study(directory):
+    """Historical and real-time questions of the 2015 study (docs: Hruby et al.), against what is known of its records."""
+    file = study(directory)
+    names = json.loads((directory / "study.json").read_text())
+    data = filled(directory, "study", file, RECORDS, FRESH)
+    rng = random.Random(1)
+    second = lambda i: f"_time:[{START_S + i}, {START_S + i + 1})"
+    questions = {"A": [], "B": [], "C": []}
+    for _ in range(23):
+        t, m, s = rng.randrange(1009), rng.randrange(23), rng.randrange(17)
+        severity = rng.randrange(8)
+        times = SEVERITIES.count(severity)
+        questions["A"].append((second(t), 7429))
+        questions["B"].append((f"{second(t)} hostname:={names['machines'][m]}", 323))
+        questions["C"].append((f"{second(t)} app_name:={names['services'][s]} severity:={severity}", 23 * times))
+    rows = []
+    with Server(directory, config=FRESH, data=data) as server:
+        for name, asked in [("A", "1 ms"), ("B", "1 ms"), ("C", "2 ms")]:
+            first, again = [], []
+            for times in range(30):
+                for query, expected in questions[name]:
+                    seconds, n = timed(lambda: count_of(server, f"{query} | stats count() n"))
+                    if n != expected and RECORDS == 7495861:
+                        sys.exit(f"{query} counted {n}, not {expected}")
+                    (again if times else first).append(seconds)
+            rows.append([f"query {name}, median of 23 × 30", ms(statistics.median(first)), ms(statistics.median(again)), asked])
+        delays = []
+        for turn in range(20):
+            word = f"realtime{turn}x"
+            body = "".join(f'{{"_time":{START_S + 5000 + turn},"_msg":"{word}"}}\n' for _ in range(10_000)).encode()
+            status, answer = server.client.request("POST", "/insert/jsonline", body)
+            if status != 200:
+                sys.exit(answer)
+            began = time.perf_counter()
+            while count_of(server, f"{word} | stats count() n") < 10_000:
+                pass
+            delays.append(time.perf_counter() - began)
+        rows.append(["10,000 lines found after the last was acknowledged", ms(delays[0]), ms(statistics.median(delays)), "10 ms"])
+    return ["what", "first time", "warm", "asked"], rows
+
+
+def part_beside(directory):
+    """Lines taken at half of the maximal rate, alone and while eight clients ask without pause."""
+    file = corpora(directory)
+    data = filled(directory, "lines", file, LINES, FRESH)
+    seconds = int(os.environ.get("BENCH_SECONDS", "30"))
+    config = '[retention]\nbytes = "6GB"\n' + FRESH
+    with Server(directory, config=config) as server:
+        began = time.monotonic()
+        run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
+        server.wait_kept("syslog_tcp", LINES)
+        maximum = LINES / (time.monotonic() - began)
+    questions = ["error | stats count() n", "* | stats by (app_name) count() n", '"Failed password" | stats by (hostname) count() n', "error | limit 100"]
+
+    def case(clients):
+        copy = directory / "beside"
+        shutil.copytree(data, copy)
+        with Server(directory, config=config, data=copy) as server:
+            sender = subprocess.Popen(
+                [example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1000"]
+                + ["--rate", f"{maximum / 2:.0f}", "--seconds", str(seconds)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stop, answers, slowest = threading.Event(), [0] * clients, [0.0] * clients
+
+            def ask(place):
+                client = Client(server.http)
+                while not stop.is_set():
+                    for query in questions:
+                        took, _ = timed(lambda: client.ask("/select/logsql/query", query=query))
+                        answers[place] += 1
+                        slowest[place] = max(slowest[place], took)
+
+            threads = [threading.Thread(target=ask, args=(place,)) for place in range(clients)]
+            for thread in threads:
+                thread.start()
+            sent = report(sender.communicate()[0].strip().splitlines()[-1])
+            server.wait_kept("syslog_tcp", int(sent["lines"]))
+            stop.set()
+            for thread in threads:
+                thread.join()
+        shutil.rmtree(copy)
+        return sent["lines_per_s"], answers, slowest
+
+    alone, beside, fewest, slowest = [], [], [], []
+    for _ in range(PAIRS):
+        alone.append(case(0)[0])
+        rate, answers, longest = case(8)
+        beside.append(rate)
+        fewest.append(min(answers))
+        slowest.append(max(longest))
+    ratio = statistics.median(beside) / statistics.median(alone)
+    row = ["8 clients without pause", f"{statistics.median(alone) / 1e6:.2f} M lines/s", f"{statistics.median(beside) / 1e6:.2f} M lines/s"]
+    row += [f"{ratio:.3f}", f"{min(fewest)}", ms(max(slowest)), "0.98, none starves"]
+    return ["lines taken at half of the maximum", "alone", "beside", "ratio", "fewest answers of a client", "slowest answer", "asked"], [row]
+
+
+PARTS = {
+    "questions": (part_questions, "Questions"),
+    "cold": (part_cold, "Cold"),
+    "values": (part_values, "Many values"),
+    "study": (part_study, "Historical and real-time questions"),
+    "beside": (part_beside, "Questions beside ingest"),
+}
+
+if not shutil.which("rg"):
+    sys.exit("ripgrep is what questions are compared with; install it: apt-get install ripgrep")
+main(ROOT / "docs/benchmarks/query.md", "bench-query", PARTS)

@@ -1,0 +1,245 @@
+"""What the benchmarks have in common: programs that are started, servers that are asked, and pages with tables.
+
+Each case runs in turn with its limit or peer, BENCH_PAIRS times, on a machine on which nothing else should run; the tables
+give medians and their ratio. A page's table of each part stands between two marks, what people wrote around them is kept.
+
+    BENCH_PARTS="a b"    some parts; the tables of the others stay as they are
+    BENCH_PAIRS=5        more pairs
+    BENCH_DIR=DIR        where data is made, instead of ~/.cache/loginson
+
+Standard library only.
+"""
+
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BIN = os.environ["LOGINSON_BIN"]
+EXAMPLES = pathlib.Path(os.environ["EXAMPLES_DIR"])
+PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def report(line):
+    """`name key=value …`, as every example prints."""
+    return {key: float(value) for key, value in (pair.split("=") for pair in line.split()[1:])}
+
+
+def run(*command, **kwargs):
+    """Runs an example to its end; what it reported last."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True, **kwargs)
+    return report(done.stdout.strip().splitlines()[-1])
+
+
+def example(name):
+    return EXAMPLES / name
+
+
+def start(*command):
+    """Starts an example that listens; returns once it says where (its first line)."""
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    process.first = process.stdout.readline()
+    return process
+
+
+def finish(process):
+    """Waits for an example that ends by itself; what it reported last."""
+    lines = [process.first, *process.stdout.read().splitlines()]
+    if process.wait() != 0:
+        sys.exit(f"{process.args} failed")
+    return report([line for line in lines if "=" in line][-1])
+
+
+def wait_listening(port):
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+
+
+def cpu_s(pid):
+    """CPU seconds of a process so far, all its threads, user and system."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Client:
+    """Asks a server on a connection that is kept, so that what is timed is the answer. For one thread."""
+
+    def __init__(self, address):
+        self.connection = http.client.HTTPConnection(*address)
+
+    def request(self, method, path, body=None):
+        """Status and body."""
+        if self.connection.sock is None:
+            self.connection.connect()
+            self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.request(method, path, body=body)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def get(self, path):
+        status, body = self.request("GET", path)
+        if status != 200:
+            sys.exit(f"{path}: {status} {body[:300]}")
+        return body
+
+    def ask(self, path, **parameters):
+        return self.get(f"{path}?{urllib.parse.urlencode(parameters)}")
+
+
+class Server:
+    """Loginson on free ports, with an empty directory or with `data`, which is left as it is at the end."""
+
+    def __init__(self, directory, *arguments, config="", command="serve", data=None):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server.", dir=directory))
+        ready = self.directory / "ready.json"
+        settings = self.directory / "loginson.toml"
+        settings.write_text(config)
+        self.log = open(self.directory / "log", "w")
+        listens = ["--http-listen", "127.0.0.1:0", "--syslog-tcp-listen", "127.0.0.1:0"]
+        listens += ["--syslog-udp-listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            [BIN, command, "--config", settings, "--data-dir", data or self.directory / "data", *listens]
+            + ["--ready-file", ready, *arguments],
+            stdout=self.log,
+            stderr=self.log,
+        )
+        while not ready.exists():
+            if self.process.poll() is not None:
+                sys.exit((self.directory / "log").read_text())
+            time.sleep(0.005)
+        self.address = json.loads(ready.read_text())
+        host, port = self.address["http"].rsplit(":", 1)
+        self.http = (host, int(port))
+        self.client = Client(self.http)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.directory)
+
+    def get(self, path):
+        return self.client.get(path)
+
+    def ask(self, path, **parameters):
+        return self.client.ask(path, **parameters)
+
+    def metrics(self):
+        samples = (line.rsplit(" ", 1) for line in self.get("/metrics").splitlines() if line[0] != "#")
+        return {name: float(value) for name, value in samples}
+
+    def kept(self, source):
+        return self.metrics()[f'loginson_lines_kept_total{{source="{source}"}}']
+
+    def received(self, source):
+        return self.metrics()[f'loginson_lines_received_total{{source="{source}"}}']
+
+    def dropped(self, source):
+        prefix = f'loginson_lines_dropped_total{{source="{source}"'
+        return sum(value for name, value in self.metrics().items() if name.startswith(prefix))
+
+    def wait_kept(self, source, lines, patience_s=120):
+        """Until so many lines are durable; the time it took."""
+        began = last_change = time.monotonic()
+        last = -1
+        while (kept := self.kept(source)) < lines:
+            now = time.monotonic()
+            if kept != last:
+                last, last_change = kept, now
+            if now - last_change > patience_s:
+                sys.exit(f"{lines - kept:.0f} of {lines} lines never became durable")
+            time.sleep(0.005)
+        if kept > lines or self.dropped(source) > 0:
+            sys.exit(f"sent {lines} lines, {kept:.0f} were kept and {self.dropped(source):.0f} dropped")
+        return time.monotonic() - began
+
+    def wait_settled(self):
+        """Until everything is parsed and no closed segment waits for sealing."""
+        while True:
+            metrics = self.metrics()
+            if metrics["loginson_parse_lag_lines"] == 0 and metrics["loginson_seal_lag_bytes"] == 0:
+                return
+            time.sleep(0.05)
+
+    def cpu_s(self):
+        return cpu_s(self.process.pid)
+
+
+def pairs(*cases):
+    """Runs the cases in turn, PAIRS times; the median of each."""
+    results = [[] for _ in cases]
+    for number in range(PAIRS):
+        for result, case in zip(results, cases):
+            result.append(case())
+            note(f"    {number + 1}/{PAIRS} {getattr(case, 'name', '')} {result[-1]:.4g}")
+    return [statistics.median(result) for result in results]
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def sampled(server, seconds, step_s, *names):
+    """Samples metrics every `step_s`; rows of time and values."""
+    rows = []
+    began = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        metrics = server.metrics()
+        rows.append([time.monotonic(), *(metrics[name] for name in names)])
+        time.sleep(max(0, step_s - (time.monotonic() - now)))
+    return rows
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def put(page_file, target, part, title, head, rows):
+    """Replaces the part's table in the page, between its marks; `make TARGET` makes it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
+    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {PAIRS} pairs"
+    begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
+    block = f"{begin}\n{measured}; `BENCH_PARTS={part} make {target}`\n\n{table(head, rows)}\n{end}"
+    page = page_file.read_text()
+    if begin in page:
+        page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]
+    else:
+        page = f"{page.rstrip()}\n\n## {title}\n\n{block}\n"
+    page_file.write_text(page)
+
+
+def main(page_file, target, parts):
+    """Runs the parts that are wanted, of `parts`: name → (function of a directory that gives head and rows, title)."""
+    wanted = os.environ.get("BENCH_PARTS", " ".join(parts)).split()
+    unknown = [part for part in wanted if part not in parts]
+    if unknown:
+        sys.exit(f"no such part: {', '.join(unknown)}; the parts are {', '.join(parts)}")
+    base = pathlib.Path(os.environ.get("BENCH_DIR", pathlib.Path.home() / ".cache/loginson"))
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench.", dir=base) as directory:
+        for part in wanted:
+            measure, title = parts[part]
+            note(f"{title}; load average {os.getloadavg()[0]:.1f}")
+            head, rows = measure(pathlib.Path(directory))
+            print(f"\n{table(head, rows)}\n", flush=True)
+            put(page_file, target, part, title, head, rows)
