@@ -18,6 +18,7 @@ mod endpoint;
 mod error;
 mod fields;
 mod filter;
+mod json;
 mod needs;
 mod newest;
 mod number;

@@ -146,12 +146,14 @@ pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
 }
 
 /// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times, then text by
-/// bytes. Total: what is equal in size is ordered by bytes.
-pub fn compare_values(a: &[u8], b: &[u8]) -> Ordering {
+/// bytes. Total: what is equal in size is ordered by bytes. For few values: what runs compares kinds.
+#[cfg(test)]
+pub(crate) fn compare_values(a: &[u8], b: &[u8]) -> Ordering {
     compare_kinds((Kind::of(a), a), (Kind::of(b), b))
 }
 
-/// As [`compare_values`], for values whose kind is known.
+/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times, then text by bytes.
+/// Total: what is equal in size is ordered by bytes.
 pub(crate) fn compare_kinds(a: (Kind, &[u8]), b: (Kind, &[u8])) -> Ordering {
     let class = |kind: Kind| match kind {
         Kind::Empty => 0,

@@ -1,14 +1,16 @@
 //! The engine against a naive evaluator over maps: random records, random queries.
 
 mod filters;
+mod stats;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use filters::{any_filter, any_level_filter, selects};
+use stats::{any_stats, apply, bucketed, seconds_of};
 
-use crate::number::{compare_values, parse_number, parse_timestamp, write_number};
+use crate::number::{compare_values, parse_timestamp};
 use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
@@ -90,76 +92,8 @@ fn row_of(names: &[String], values: &[String]) -> Row {
     row
 }
 
-fn apply(function: &Function, rows: &[&Row]) -> String {
-    let any = |row: &&&Row, names: &[String]| names.iter().any(|n| !value(row, n).is_empty());
-    let text = |number: f64| {
-        let mut out = Vec::new();
-        write_number(number, &mut out);
-        String::from_utf8(out).unwrap()
-    };
-    let numbers = |names: &[String]| -> Vec<f64> {
-        let values = rows.iter().flat_map(|row| names.iter().map(|n| value(row, n)));
-        values.filter_map(|v| parse_number(v.as_bytes())).collect()
-    };
-    let values = |names: &[String]| -> Vec<String> {
-        let values = rows.iter().flat_map(|row| names.iter().map(|n| value(row, n).to_owned()));
-        let mut values: Vec<String> = values.filter(|v| !v.is_empty()).collect();
-        values.sort_by(|a, b| compare_values(a.as_bytes(), b.as_bytes()));
-        values
-    };
-    let quantile = |share: f64, names: &[String]| {
-        let mut numbers = numbers(names);
-        numbers.sort_by(f64::total_cmp);
-        let place = ((share * numbers.len() as f64) as usize).min(numbers.len().saturating_sub(1));
-        text(numbers.get(place).copied().unwrap_or(f64::NAN))
-    };
-    match function {
-        Function::Count(names) if names.is_empty() => rows.len().to_string(),
-        Function::Count(names) => rows.iter().filter(|row| any(row, names)).count().to_string(),
-        Function::CountEmpty(names) => {
-            rows.iter().filter(|row| !any(row, names)).count().to_string()
-        }
-        Function::CountUniq(names, limit) => {
-            let tuples = rows.iter().filter(|row| any(row, names)).map(|row| tuple(row, names));
-            let count = tuples.collect::<BTreeSet<_>>().len() as u64;
-            count.min(limit.unwrap_or(u64::MAX)).to_string()
-        }
-        Function::Sum(names) => {
-            let numbers = numbers(names);
-            text(if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() })
-        }
-        Function::Avg(names) => {
-            let numbers = numbers(names);
-            text(numbers.iter().sum::<f64>() / numbers.len() as f64)
-        }
-        Function::Min(names) => values(names).first().cloned().unwrap_or_default(),
-        Function::Max(names) => values(names).last().cloned().unwrap_or_default(),
-        Function::Quantile(share, names) => quantile(*share, names),
-        Function::Median(names) => quantile(0.5, names),
-    }
-}
-
-fn bucketed(by: &By, row: &Row) -> String {
-    let text = value(row, &by.name).to_owned();
-    match &by.bucket {
-        None => text,
-        // Only `_time` is put in buckets of time here.
-        Some(Bucket::Time { step_ns, offset_ns }) => time_of(row)
-            .map_or(String::new(), |time_ns| {
-                format_time((time_ns - offset_ns).div_euclid(*step_ns) * step_ns + offset_ns)
-            }),
-        Some(Bucket::Number { size, .. }) => match parse_number(text.as_bytes()) {
-            Some(number) => {
-                let mut out = Vec::new();
-                write_number((number / size).floor() * size, &mut out);
-                String::from_utf8(out).unwrap()
-            }
-            None => text,
-        },
-    }
-}
-
-fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>) -> Vec<Row> {
+/// `range_s`: length of the time that the query looks at, if it has a beginning and an end.
+fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
     match pipe {
         Pipe::Change(change) => rows.iter_mut().for_each(|row| apply_change(change, row)),
         Pipe::Filter(filter) => rows.retain(|row| selects(filter, row)),
@@ -219,13 +153,15 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>) -> Vec<Row> {
             });
             for (key, group) in groups {
                 let mut row = row_of(&names, &key);
+                let timed = stats.by.iter().find(|by| by.name == "_time" && by.bucket.is_some());
+                let seconds = timed.and_then(|by| seconds_of(by, &row)).or(range_s);
                 for StatsFunction { function, filter, name } in &stats.functions {
                     let counted: Vec<&Row> = group
                         .iter()
                         .copied()
                         .filter(|row| filter.as_ref().is_none_or(|f| selects(f, row)))
                         .collect();
-                    insert(&mut row, name, &apply(function, &counted));
+                    insert(&mut row, name, &apply(function, &counted, seconds));
                 }
                 made.push(row);
             }
@@ -301,8 +237,9 @@ fn naive_rows(source: &Memory) -> Vec<Row> {
 fn check(query: &Query, source: &Memory) {
     let mut expected: Vec<Row> =
         naive_rows(source).into_iter().filter(|row| selects(query.filter(), row)).collect();
+    let range_s = query.filter().time_range().seconds();
     for pipe in query.pipes() {
-        expected = run_pipe(pipe, expected);
+        expected = run_pipe(pipe, expected, range_s);
     }
     let limits = Limits { threads: 1 + source.batches.len() % 3, ..Limits::default() };
     let (rows, outcome) = collect(query, source, &Context { limits, ..Context::default() });
@@ -394,49 +331,6 @@ fn any_change() -> impl Strategy<Value = Change> {
         pairs.clone().prop_map(Change::Rename),
         pairs.prop_map(Change::Copy),
     ]
-}
-
-fn any_function() -> impl Strategy<Value = Function> {
-    let names = prop::collection::vec(any_name(), 1..3);
-    prop_oneof![
-        Just(Function::Count(Vec::new())),
-        names.clone().prop_map(Function::Count),
-        names.clone().prop_map(Function::CountEmpty),
-        (names.clone(), prop::option::of(1u64..4))
-            .prop_map(|(n, limit)| Function::CountUniq(n, limit)),
-        names.clone().prop_map(Function::Sum),
-        names.clone().prop_map(Function::Avg),
-        names.clone().prop_map(Function::Min),
-        names.clone().prop_map(Function::Max),
-        (0f64..=1.0, names.clone()).prop_map(|(share, n)| Function::Quantile(share, n)),
-        names.prop_map(Function::Median),
-    ]
-}
-
-fn any_stats() -> impl Strategy<Value = Stats> {
-    let bucket = prop_oneof![
-        Just(None),
-        (1i64..20, -5i64..5)
-            .prop_map(|(step_ns, offset_ns)| Some(Bucket::Time { step_ns, offset_ns })),
-        Just(Some(Bucket::Number { text: "2.5".to_owned(), size: 2.5 })),
-    ];
-    let by = (any_name(), bucket).prop_map(|(name, bucket)| match bucket {
-        Some(Bucket::Time { .. }) => By { name: "_time".to_owned(), bucket },
-        bucket => By { name, bucket },
-    });
-    let function = (any_function(), prop::option::of(any_filter()));
-    (prop::collection::vec(by, 0..3), prop::collection::vec(function, 1..4)).prop_map(
-        |(by, functions)| {
-            let mut seen = BTreeSet::new();
-            let by = by.into_iter().filter(|by| seen.insert(by.name.clone())).collect();
-            let named = (0..).zip(functions).map(|(i, (function, filter))| StatsFunction {
-                function,
-                filter,
-                name: format!("f{i}"),
-            });
-            Stats { by, functions: named.collect() }
-        },
-    )
 }
 
 fn any_pipe() -> impl Strategy<Value = Pipe> {
@@ -551,7 +445,7 @@ proptest! {
         let in_order = lines.iter().filter(|row| range.contains(row.time_ns())).map(|row| all[place(row.id())].clone());
         let mut expected: Vec<Row> = in_order.filter(|row| selects(query.filter(), row)).collect();
         for pipe in query.pipes() {
-            expected = run_pipe(pipe, expected);
+            expected = run_pipe(pipe, expected, None);
         }
         let expected: Vec<Row> = expected.into_iter().skip(offset).take(limit).collect();
         let limits = Limits { threads: 1 + limit % 3, ..Limits::default() };

@@ -4,73 +4,27 @@ use proptest::prelude::*;
 
 use crate::{NESTING_MAX, PIPES_MAX, QUERY_BYTES_MAX, Query};
 
-/// Checks the whole message about a wrong query; `caret` is the place in the text.
-fn check(text: &str, caret: usize, expected: &str) {
-    let error = Query::parse(text, 0).expect_err(text);
-    let place = format!("\n  {text}\n  {:caret$}^", "");
-    assert_eq!(error.to_string(), format!("{expected}{place}"), "{text}");
-}
+/// The messages about wrong queries: behind each query, marked by `>`, what is said about it.
+///
+/// When messages change, or queries are added, run the test with `LOGINSON_BLESS=1` and read the difference.
+const MESSAGES: &str = include_str!("query_tests/messages.txt");
 
 #[test]
-fn messages_show_the_place() {
-    let filter = "expected a word or a \"phrase\" or field:value or \"(\" or \"*\"";
-    check("", 0, &format!("the query ends where a filter should be; {filter}"));
-    check("error and", 9, &format!("the query ends where a filter should be; {filter}"));
-    check("error or | x", 9, &format!("unexpected \"|\"; {filter}"));
-    check(
-        "(error or warn",
-        14,
-        "the query ends in the middle of the filters in parentheses; expected \")\"",
-    );
-    check("error) | count()", 5, "unexpected \")\"; expected \"|\" or the end");
-    check("level:\"err", 6, "the quoted text does not end; expected a closing \"");
-    check(
-        "level:",
-        6,
-        "the query ends where the value of \"level\" should be; expected a word or a \"phrase\" or =exact or \
-         ~regex or * or a comparison or a function or \"(\"",
-    );
-    check(
-        "~\"a(\"",
-        1,
-        "the regular expression cannot be used: error: unclosed group; expected a regular expression",
-    );
-    check(
-        "_time:5q error",
-        6,
-        "not a time; expected a duration such as 5m or a time such as 2026-01-31T12:00Z or [from, to)",
-    );
-    check("size:range(1, x)", 14, "not a number; expected a number such as 10, 1.5KB or 250ms");
-    check(
-        "user:in(_time:1d path:admin | fields user)",
-        17,
-        "in(…) takes a list of values; queries inside it are not supported; expected \",\" or \")\"",
-    );
-    check("*foo", 4, "a substring needs a \"*\" on both sides; expected \"*\"");
-    check(
-        "* | sort by (a",
-        14,
-        "the query ends in the middle of the fields to sort by; expected \")\"",
-    );
-    check(
-        "* | stats by (level) cnt()",
-        21,
-        "there is no stats function \"cnt\"; expected count or count_empty or count_uniq or sum or avg or min \
-         or max or quantile or median",
-    );
-    check(
-        "* | stats count() a, sum(x) a",
-        21,
-        "the name \"a\" is used twice; expected a name with \"as\"",
-    );
-    check("* | limit x", 10, "not a number of rows; expected a number of rows");
-    check(
-        "* | grep x",
-        4,
-        "there is no pipe \"grep\"; expected fields or delete or rename or copy or filter or limit or offset or \
-         sort or uniq or top or stats or field_names or field_values or facets or len or json_array_len or hash",
-    );
-    check("{app=\"x\"", 8, "the stream selector does not end; expected \",\" or \"or\" or \"}\"");
+fn messages_about_wrong_queries() {
+    let queries = MESSAGES.lines().filter_map(|line| line.strip_prefix('>'));
+    let mut found = String::new();
+    for query in queries {
+        let query = query.strip_prefix(' ').unwrap_or(query);
+        let error = Query::parse(query, 0).expect_err(query);
+        found.push_str(format!("> {query}").trim_end());
+        found.push_str(&format!("\n{error}\n\n"));
+    }
+    if std::env::var_os("LOGINSON_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/query_tests/messages.txt");
+        std::fs::write(path, &found).expect("the messages can be written");
+    } else {
+        assert_eq!(found, MESSAGES, "run with LOGINSON_BLESS=1 to take these messages over");
+    }
 }
 
 #[test]

@@ -235,6 +235,7 @@ pub fn run(
         meter: Meter::new(context),
         started: Instant::now(),
         context,
+        range: context.range.intersect(query.filter().time_range()),
         out,
         sink,
         include,
@@ -269,6 +270,8 @@ pub(crate) struct Run<'a> {
     meter: Meter,
     started: Instant,
     context: &'a Context,
+    /// Event times that the query looks at.
+    range: TimeRange,
     out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
     sink: Sink,
     include: Arc<[String]>,
@@ -283,7 +286,7 @@ impl Run<'_> {
         source: &dyn Source,
         stages: &mut [Box<dyn Processor>],
     ) -> Result<(), RunError> {
-        let range = self.context.range.intersect(query.filter().time_range());
+        let range = self.range;
         let progress = self.context.progress.clone();
         let mut units = source.units(range)?;
         if self.context.oldest_first {
@@ -463,6 +466,7 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec
             meter: Meter::new(&context),
             started: Instant::now(),
             context: &context,
+            range: context.range,
             out: &mut |rows| {
                 sent.push(rows);
                 ControlFlow::Continue(())
@@ -493,6 +497,11 @@ impl Next<'_, '_> {
             None => self.run.deliver(block),
             Some((stage, rest)) => stage.push(block, &mut Next { rest, run: self.run }),
         }
+    }
+
+    /// Event times that the query looks at.
+    pub fn range(&self) -> TimeRange {
+        self.run.range
     }
 
     /// What counts the memory.

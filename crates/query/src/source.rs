@@ -30,6 +30,13 @@ impl TimeRange {
         self.start_ns <= max_ns && (min_ns < self.end_ns || self.end_ns == i64::MAX)
     }
 
+    /// Its length in seconds; none when it has no beginning or no end, or nothing is in it.
+    pub fn seconds(&self) -> Option<f64> {
+        let bounded = self.start_ns != i64::MIN && self.end_ns != i64::MAX;
+        (bounded && self.start_ns < self.end_ns)
+            .then(|| (i128::from(self.end_ns) - i128::from(self.start_ns)) as f64 / 1e9)
+    }
+
     /// The instants in both.
     pub fn intersect(&self, other: TimeRange) -> TimeRange {
         TimeRange {

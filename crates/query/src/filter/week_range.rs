@@ -66,7 +66,7 @@ fn parse_day(cursor: &mut Cursor<'_>) -> Result<u8, ParseError> {
         let short = &day[..3];
         [day, &short].iter().any(|name| name.eq_ignore_ascii_case(&written.text))
     };
-    let day = DAYS.iter().position(|day| same(day));
+    let day = DAYS.iter().position(same);
     day.map(|day| day as u8)
         .ok_or_else(|| cursor.error_at(written.position, &[what], "not a day of the week"))
 }

@@ -1,23 +1,45 @@
 //! `stats [by (_time:5m, level, size:1KB)] count() [if (filter)] [as name], …`: numbers about groups of rows.
 //!
-//! The word `stats` may be left out. Without `by` there is one group, also when no row came.
+//! The word `stats` may be left out. Without `by` there is one group, also when no row came. One function a file, those
+//! that differ by a sign together: what it gives, how exact it is, and how it runs ([`aggregate`]).
 
+mod aggregate;
+mod any;
+mod avg;
 mod bucket;
+mod count;
+mod count_empty;
+mod count_uniq;
+mod count_uniq_hash;
 mod groups;
-mod states;
+mod histogram;
+mod json_values;
+mod min_max;
+mod quantile;
+mod rate;
+mod row_any;
+mod row_min_max;
+mod stddev;
+mod sum;
+mod sum_len;
+mod uniq_values;
+mod values;
 
 use std::fmt;
 
-use super::{parse_names, write_names};
-use crate::cursor::{Cursor, quote_name};
+use super::SortKey;
+use crate::block::NamePattern;
+use crate::cursor::{Cursor, quote, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::number::parse_number;
 
+use aggregate::{PerGroup, States};
 pub use bucket::Bucket;
 pub(crate) use bucket::time_bucket;
 pub(super) use groups::Grouping;
+use row_min_max::Kept;
 
 /// The `stats` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,33 +70,95 @@ pub struct StatsFunction {
     pub name: String,
 }
 
-/// What can be computed of a group.
+/// What can be computed of a group. Fields are names, or beginnings of names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Function {
     /// Rows; with fields, those that have a value in any of them.
-    Count(Vec<String>),
+    Count(Vec<NamePattern>),
     /// Rows that have no value in any of the fields.
-    CountEmpty(Vec<String>),
+    CountEmpty(Vec<NamePattern>),
     /// Different tuples of values, without the all empty one; counted up to the limit.
-    CountUniq(Vec<String>, Option<u64>),
+    CountUniq(Vec<NamePattern>, Option<u64>),
+    /// Different hashes of tuples of values, without the all empty one; counted up to the limit.
+    CountUniqHash(Vec<NamePattern>, Option<u64>),
     /// Sum of the numbers in the fields.
-    Sum(Vec<String>),
+    Sum(Vec<NamePattern>),
+    /// Sum of the lengths of the values, in bytes.
+    SumLen(Vec<NamePattern>),
     /// Average of the numbers in the fields.
-    Avg(Vec<String>),
+    Avg(Vec<NamePattern>),
+    /// Standard deviation of the numbers in the fields.
+    Stddev(Vec<NamePattern>),
     /// Least value in the fields.
-    Min(Vec<String>),
+    Min(Vec<NamePattern>),
     /// Greatest value in the fields.
-    Max(Vec<String>),
+    Max(Vec<NamePattern>),
     /// The number below which that share of the numbers in the fields is.
-    Quantile(f64, Vec<String>),
+    Quantile(f64, Vec<NamePattern>),
     /// The quantile of 0.5.
-    Median(Vec<String>),
+    Median(Vec<NamePattern>),
+    /// Numbers in the fields by ranges.
+    Histogram(Vec<NamePattern>),
+    /// Rows a second.
+    Rate,
+    /// Sum of the numbers in the fields a second.
+    RateSum(Vec<NamePattern>),
+    /// A value of the fields.
+    Any(Vec<NamePattern>),
+    /// The values of the fields of all rows, up to the limit.
+    Values(Vec<NamePattern>, Option<u64>),
+    /// The different values of the fields, up to the limit.
+    UniqValues(Vec<NamePattern>, Option<u64>),
+    /// A row, with these fields or all.
+    RowAny(Vec<NamePattern>),
+    /// The row with the least value of a field, with these fields or all.
+    RowMin(String, Vec<NamePattern>),
+    /// The row with the greatest value of a field, with these fields or all.
+    RowMax(String, Vec<NamePattern>),
+    /// The value of the second field in the row with the least value of the first.
+    FieldMin(String, String),
+    /// The value of the second field in the row with the greatest value of the first.
+    FieldMax(String, String),
+    /// Rows, with these fields or all, in an order, up to the limit.
+    JsonValues {
+        /// Fields; all without any.
+        fields: Vec<NamePattern>,
+        /// Order; that of reading without any.
+        keys: Vec<SortKey>,
+        /// Most rows.
+        limit: Option<u64>,
+    },
 }
 
 impl Function {
     /// The names of all functions.
     pub fn names() -> &'static [&'static str] {
-        &["count", "count_empty", "count_uniq", "sum", "avg", "min", "max", "quantile", "median"]
+        &[
+            "count",
+            "count_empty",
+            "count_uniq",
+            "count_uniq_hash",
+            "sum",
+            "sum_len",
+            "avg",
+            "stddev",
+            "min",
+            "max",
+            "quantile",
+            "median",
+            "histogram",
+            "rate",
+            "rate_sum",
+            "any",
+            "values",
+            "uniq_values",
+            "row_any",
+            "row_min",
+            "row_max",
+            "field_min",
+            "field_max",
+            "json_values",
+        ]
     }
 
     fn name(&self) -> &'static str {
@@ -82,26 +166,133 @@ impl Function {
             Function::Count(_) => "count",
             Function::CountEmpty(_) => "count_empty",
             Function::CountUniq(..) => "count_uniq",
+            Function::CountUniqHash(..) => "count_uniq_hash",
             Function::Sum(_) => "sum",
+            Function::SumLen(_) => "sum_len",
             Function::Avg(_) => "avg",
+            Function::Stddev(_) => "stddev",
             Function::Min(_) => "min",
             Function::Max(_) => "max",
             Function::Quantile(..) => "quantile",
             Function::Median(_) => "median",
+            Function::Histogram(_) => "histogram",
+            Function::Rate => "rate",
+            Function::RateSum(_) => "rate_sum",
+            Function::Any(_) => "any",
+            Function::Values(..) => "values",
+            Function::UniqValues(..) => "uniq_values",
+            Function::RowAny(_) => "row_any",
+            Function::RowMin(..) => "row_min",
+            Function::RowMax(..) => "row_max",
+            Function::FieldMin(..) => "field_min",
+            Function::FieldMax(..) => "field_max",
+            Function::JsonValues { .. } => "json_values",
         }
     }
 
-    fn fields(&self) -> &[String] {
+    fn fields(&self) -> &[NamePattern] {
         match self {
+            Function::Rate | Function::FieldMin(..) | Function::FieldMax(..) => &[],
             Function::Count(fields)
             | Function::CountEmpty(fields)
             | Function::CountUniq(fields, _)
+            | Function::CountUniqHash(fields, _)
             | Function::Sum(fields)
+            | Function::SumLen(fields)
             | Function::Avg(fields)
+            | Function::Stddev(fields)
             | Function::Min(fields)
             | Function::Max(fields)
             | Function::Quantile(_, fields)
-            | Function::Median(fields) => fields,
+            | Function::Median(fields)
+            | Function::Histogram(fields)
+            | Function::RateSum(fields)
+            | Function::Any(fields)
+            | Function::Values(fields, _)
+            | Function::UniqValues(fields, _)
+            | Function::RowAny(fields)
+            | Function::RowMin(_, fields)
+            | Function::RowMax(_, fields)
+            | Function::JsonValues { fields, .. } => fields,
+        }
+    }
+
+    /// Fields beside those of [`Function::fields`].
+    fn named_fields(&self) -> impl Iterator<Item = &String> {
+        let (one, other, keys) = match self {
+            Function::RowMin(by, _) | Function::RowMax(by, _) => (Some(by), None, &[][..]),
+            Function::FieldMin(by, field) | Function::FieldMax(by, field) => {
+                (Some(by), Some(field), &[][..])
+            }
+            Function::JsonValues { keys, .. } => (None, None, keys.as_slice()),
+            _ => (None, None, &[][..]),
+        };
+        one.into_iter().chain(other).chain(keys.iter().map(|key| &key.name))
+    }
+
+    /// Whether it gives rows: with all fields when it names none.
+    fn takes_rows(&self) -> bool {
+        let row = matches!(self, Function::RowAny(_) | Function::RowMin(..) | Function::RowMax(..));
+        row || matches!(self, Function::JsonValues { .. })
+    }
+
+    fn limit(&self) -> Option<u64> {
+        match self {
+            Function::CountUniq(_, limit)
+            | Function::CountUniqHash(_, limit)
+            | Function::Values(_, limit)
+            | Function::UniqValues(_, limit)
+            | Function::JsonValues { limit, .. } => *limit,
+            _ => None,
+        }
+    }
+
+    /// What runs it.
+    fn states(&self) -> Box<dyn States> {
+        let limit = self.limit().unwrap_or(u64::MAX);
+        let fields = self.fields();
+        let row = |by: &str, better, kept| {
+            PerGroup::boxed(row_min_max::RowMinMax { better, by: by.to_owned(), kept }, &[])
+        };
+        match self {
+            Function::Count(fields) if fields.is_empty() => PerGroup::boxed(count::Rows, &[]),
+            Function::Count(_) => PerGroup::boxed(count::Count, fields),
+            Function::CountEmpty(_) => PerGroup::boxed(count_empty::CountEmpty, fields),
+            Function::CountUniq(..) => PerGroup::boxed(count_uniq::CountUniq { limit }, fields),
+            Function::CountUniqHash(..) => {
+                PerGroup::boxed(count_uniq_hash::CountUniqHash { limit }, fields)
+            }
+            Function::Sum(_) => PerGroup::boxed(sum::Sum, fields),
+            Function::SumLen(_) => PerGroup::boxed(sum_len::SumLen, fields),
+            Function::Avg(_) => PerGroup::boxed(avg::Avg, fields),
+            Function::Stddev(_) => PerGroup::boxed(stddev::Stddev, fields),
+            Function::Min(_) => PerGroup::boxed(min_max::MIN, fields),
+            Function::Max(_) => PerGroup::boxed(min_max::MAX, fields),
+            Function::Quantile(share, _) => {
+                PerGroup::boxed(quantile::Quantile { share: *share }, fields)
+            }
+            Function::Median(_) => PerGroup::boxed(quantile::Quantile { share: 0.5 }, fields),
+            Function::Histogram(_) => PerGroup::boxed(histogram::Histogram, fields),
+            Function::Rate => PerGroup::boxed(rate::Rate, &[]),
+            Function::RateSum(_) => PerGroup::boxed(rate::RateSum, fields),
+            Function::Any(_) => PerGroup::boxed(any::Any, fields),
+            Function::Values(..) => PerGroup::boxed(values::Values { limit }, fields),
+            Function::UniqValues(..) => PerGroup::boxed(uniq_values::UniqValues { limit }, fields),
+            Function::RowAny(_) => {
+                PerGroup::boxed(row_any::RowAny { fields: fields.to_vec() }, &[])
+            }
+            Function::RowMin(by, _) => row(by, min_max::MIN.better, Kept::Row(fields.to_vec())),
+            Function::RowMax(by, _) => row(by, min_max::MAX.better, Kept::Row(fields.to_vec())),
+            Function::FieldMin(by, field) => {
+                row(by, min_max::MIN.better, Kept::Field(field.clone()))
+            }
+            Function::FieldMax(by, field) => {
+                row(by, min_max::MAX.better, Kept::Field(field.clone()))
+            }
+            Function::JsonValues { keys, .. } => PerGroup::boxed(
+                json_values::JsonValues { fields: fields.to_vec(), keys: keys.clone(), limit },
+                &[],
+            ),
         }
     }
 }
@@ -112,7 +303,11 @@ impl Stats {
         let mut needed = FieldSet::none();
         self.by.iter().for_each(|by| needed.add(&by.name));
         for StatsFunction { function, filter, .. } in &self.functions {
-            needed.add_all(function.fields());
+            function.fields().iter().for_each(|field| needed.add_pattern(field));
+            needed.add_all(function.named_fields());
+            if function.takes_rows() && function.fields().is_empty() {
+                needed.add_pattern(&NamePattern::ANY);
+            }
             filter.iter().for_each(|filter| needed.add_filter(filter));
         }
         needed
@@ -179,49 +374,7 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<StatsFunction, ParseError> 
         return Err(cursor.error_at(position, Function::names(), message));
     }
     cursor.eat_keyword(word);
-    let mut share = 0.5;
-    let fields = if cursor.peek() != Some('(') {
-        cursor.expect('(', &name)?;
-        Vec::new()
-    } else if name == "quantile" {
-        cursor.eat('(');
-        let what = "a number from 0 to 1";
-        let written = cursor.expect_string(false, what)?;
-        share = parse_number(written.text.as_bytes())
-            .filter(|share| (0.0..=1.0).contains(share))
-            .ok_or_else(|| cursor.error_at(written.position, &[what], "not a share"))?;
-        cursor.expect(',', "quantile(share, field)")?;
-        let mut fields = vec![cursor.expect_string(false, "a field name")?.text];
-        while cursor.eat(',') {
-            fields.push(cursor.expect_string(false, "a field name")?.text);
-        }
-        cursor.expect(')', "quantile(share, field)")?;
-        fields
-    } else {
-        parse_arguments(cursor, &name)?
-    };
-    if fields.is_empty() && name != "count" {
-        return Err(cursor.error_at(
-            position,
-            &["a field name"],
-            format!("{name}() needs a field"),
-        ));
-    }
-    let function = match name.as_str() {
-        "count" => Function::Count(fields),
-        "count_empty" => Function::CountEmpty(fields),
-        "count_uniq" => {
-            let limited = cursor.eat_keyword("limit");
-            let limit = if limited { Some(super::limit::parse_count(cursor, None)?) } else { None };
-            Function::CountUniq(fields, limit.filter(|&limit| limit > 0))
-        }
-        "sum" => Function::Sum(fields),
-        "avg" => Function::Avg(fields),
-        "min" => Function::Min(fields),
-        "max" => Function::Max(fields),
-        "quantile" => Function::Quantile(share, fields),
-        _ => Function::Median(fields),
-    };
+    let function = parse_arguments(cursor, &name, position)?;
     let mut filter = None;
     if cursor.eat_keyword("if") {
         cursor.expect('(', "if (…)")?;
@@ -240,34 +393,139 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<StatsFunction, ParseError> 
     Ok(StatsFunction { function, filter, name })
 }
 
-/// Reads `(a, b)`; `(*)` stands for no fields.
-fn parse_arguments(cursor: &mut Cursor<'_>, name: &str) -> Result<Vec<String>, ParseError> {
-    if name == "count" {
-        // `count()` and `count(*)` are the same.
-        cursor.eat('(');
-        if cursor.eat('*') || cursor.peek() == Some(')') {
-            cursor.expect(')', "count()")?;
-            return Ok(Vec::new());
+/// Reads what stands behind the name of a function, up to its condition.
+fn parse_arguments(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    position: usize,
+) -> Result<Function, ParseError> {
+    cursor.expect('(', name)?;
+    let share = if name == "quantile" { Some(parse_share(cursor)?) } else { None };
+    let mut by = None;
+    if matches!(name, "row_min" | "row_max" | "field_min" | "field_max") {
+        by = Some(cursor.expect_string(false, "the field whose values are compared")?.text);
+        if !cursor.eat(',') && name.starts_with("field") {
+            return Err(cursor.error(&["\",\""], format!("{name}(field, other) needs two fields")));
         }
-        let mut fields = vec![cursor.expect_string(false, "a field name")?.text];
-        while cursor.eat(',') {
-            fields.push(cursor.expect_string(false, "a field name")?.text);
-        }
-        cursor.expect(')', "count()")?;
-        return Ok(fields);
     }
-    parse_names(cursor)
+    let fields = parse_fields(cursor, name)?;
+    let wrong = |message: String| Err(cursor.error_at(position, &["a field name"], message));
+    let optional =
+        matches!(name, "count" | "rate" | "row_any" | "row_min" | "row_max" | "json_values");
+    if fields.is_empty() && !optional {
+        return wrong(format!("{name}() needs a field"));
+    }
+    let one = matches!(name, "histogram" | "field_min" | "field_max");
+    if one && (fields.len() > 1 || fields[0].prefix) {
+        return wrong(format!("{name}() takes one name here"));
+    }
+    if name == "rate" && !fields.is_empty() {
+        return wrong("rate() takes no field; rate_sum(…) does".to_owned());
+    }
+    let mut keys = Vec::new();
+    if name == "json_values" && cursor.eat_keyword("sort") {
+        cursor.eat_keyword("by");
+        keys = json_values::parse_keys(cursor)?;
+    }
+    let limited =
+        matches!(name, "count_uniq" | "count_uniq_hash" | "values" | "uniq_values" | "json_values");
+    let limit = match limited && cursor.eat_keyword("limit") {
+        true => Some(super::limit::parse_count(cursor, None)?).filter(|&limit| limit > 0),
+        false => None,
+    };
+    let by = by.unwrap_or_default();
+    let field = |fields: Vec<NamePattern>| fields.into_iter().next().expect("there is one").name;
+    Ok(match name {
+        "count" => Function::Count(fields),
+        "count_empty" => Function::CountEmpty(fields),
+        "count_uniq" => Function::CountUniq(fields, limit),
+        "count_uniq_hash" => Function::CountUniqHash(fields, limit),
+        "sum" => Function::Sum(fields),
+        "sum_len" => Function::SumLen(fields),
+        "avg" => Function::Avg(fields),
+        "stddev" => Function::Stddev(fields),
+        "min" => Function::Min(fields),
+        "max" => Function::Max(fields),
+        "quantile" => Function::Quantile(share.expect("it was read"), fields),
+        "median" => Function::Median(fields),
+        "histogram" => Function::Histogram(fields),
+        "rate" => Function::Rate,
+        "rate_sum" => Function::RateSum(fields),
+        "any" => Function::Any(fields),
+        "values" => Function::Values(fields, limit),
+        "uniq_values" => Function::UniqValues(fields, limit),
+        "row_any" => Function::RowAny(fields),
+        "row_min" => Function::RowMin(by, fields),
+        "row_max" => Function::RowMax(by, fields),
+        "field_min" => Function::FieldMin(by, field(fields)),
+        "field_max" => Function::FieldMax(by, field(fields)),
+        "json_values" => Function::JsonValues { fields, keys, limit },
+        _ => unreachable!("it is one of the names"),
+    })
+}
+
+/// Reads the share of `quantile(share, …)`, and its comma.
+fn parse_share(cursor: &mut Cursor<'_>) -> Result<f64, ParseError> {
+    let what = "a number from 0 to 1";
+    let written = cursor.expect_string(false, what)?;
+    let share = parse_number(written.text.as_bytes())
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a share"))?;
+    cursor.expect(',', "quantile(share, field)")?;
+    Ok(share)
+}
+
+/// Reads `a, "b", foo*)`. `count(*)` is the same as `count()`; elsewhere `*` stands for all fields.
+fn parse_fields(cursor: &mut Cursor<'_>, function: &str) -> Result<Vec<NamePattern>, ParseError> {
+    let mut fields = Vec::new();
+    while !cursor.eat(')') {
+        if cursor.eat('*') {
+            fields.push(NamePattern { name: String::new(), prefix: true });
+        } else {
+            let name = cursor.expect_string(false, "a field name")?.text;
+            fields.push(NamePattern { name, prefix: cursor.eat_adjacent('*') });
+        }
+        if !cursor.eat(',') {
+            cursor.expect(')', &format!("{function}(…)"))?;
+            break;
+        }
+    }
+    let all = |field: &NamePattern| field.prefix && field.name.is_empty();
+    if matches!(function, "count" | "rate" | "row_any" | "json_values") && fields.iter().any(all) {
+        fields.clear();
+    }
+    Ok(fields)
 }
 
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields = write_names(self.fields());
+        let field = |field: &NamePattern| match (field.prefix, field.name.is_empty()) {
+            (true, true) => "*".to_owned(),
+            (true, false) => format!("{}*", quote(&field.name)),
+            (false, _) => quote_name(&field.name),
+        };
+        let mut arguments: Vec<String> = self.fields().iter().map(field).collect();
         match self {
-            Function::Count(fields) if fields.is_empty() => f.write_str("count(*)"),
-            Function::Quantile(share, _) => write!(f, "quantile({share}, {fields})"),
-            Function::CountUniq(_, Some(limit)) => write!(f, "count_uniq({fields}) limit {limit}"),
-            _ => write!(f, "{}({fields})", self.name()),
+            Function::Count(fields) if fields.is_empty() => arguments.push("*".to_owned()),
+            Function::Quantile(share, _) => arguments.insert(0, share.to_string()),
+            Function::RowMin(by, _) | Function::RowMax(by, _) => {
+                arguments.insert(0, quote_name(by))
+            }
+            Function::FieldMin(by, field) | Function::FieldMax(by, field) => {
+                arguments = vec![quote_name(by), quote_name(field)];
+            }
+            _ => {}
         }
+        write!(f, "{}({})", self.name(), arguments.join(", "))?;
+        if let Function::JsonValues { keys, .. } = self
+            && !keys.is_empty()
+        {
+            let key = |key: &SortKey| {
+                format!("{}{}", quote_name(&key.name), if key.descending { " desc" } else { "" })
+            };
+            write!(f, " sort by ({})", keys.iter().map(key).collect::<Vec<_>>().join(", "))?;
+        }
+        self.limit().map_or(Ok(()), |limit| write!(f, " limit {limit}"))
     }
 }
 

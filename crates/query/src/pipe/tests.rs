@@ -11,7 +11,7 @@ fn records() -> Vec<Record> {
     ]
 }
 
-fn check(query: &str, expected: &[&str]) {
+pub(crate) fn check(query: &str, expected: &[&str]) {
     assert_eq!(rows_of(query, &records()), expected, "{query}");
 }
 

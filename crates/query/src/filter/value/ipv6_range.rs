@@ -1,7 +1,7 @@
 //! `user.ip:ipv6_range(fd00::, fdff:ffff::)`, `ipv6_range("fd00::/8")`, `ipv6_range("::1")`: the whole value is an IPv6
 //! address in the range, both ends inside. IPv4 addresses count as theirs under `::ffff:0:0/96`.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Matches, Test};
 use crate::cursor::Cursor;
@@ -36,7 +36,10 @@ fn network(text: &str) -> Option<(Ipv6Addr, Ipv6Addr)> {
         let address = address(text.as_bytes())?;
         return Some((address, address));
     };
-    let bits: u32 = bits.parse().ok().filter(|bits| *bits <= 128)?;
+    // The bits of an IPv4 network are the last 32 of its mapped address.
+    let mapped = text.parse::<Ipv4Addr>().is_ok();
+    let (bits_max, before) = if mapped { (32, 96) } else { (128, 0) };
+    let bits = before + bits.parse::<u32>().ok().filter(|bits| *bits <= bits_max)?;
     let mask = u128::MAX.checked_shr(bits).unwrap_or(0);
     let address = address(text.as_bytes())?.to_bits();
     Some((Ipv6Addr::from_bits(address & !mask), Ipv6Addr::from_bits(address | mask)))
@@ -87,6 +90,7 @@ mod tests {
         check("ipv6_range(fd00::, fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff)", &inside, &outside);
         check("ipv6_range(::1)", &["::1", "0:0:0:0:0:0:0:1"], &["::2"]);
         check("ipv6_range(::ffff:0:0/96)", &["1.2.3.4", "::ffff:1.2.3.4"], &["::1"]);
+        check("ipv6_range(1.2.0.0/16)", &["1.2.3.4", "::ffff:1.2.3.4"], &["1.3.0.0", "::1"]);
         check("ipv6_range(::/0)", &["1.2.3.4", "::", "ffff::"], &["x"]);
         check_fields("user.ip:ipv6_range(::1/128)", &[("user.ip", "::1")], true);
     }

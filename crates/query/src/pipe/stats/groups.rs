@@ -4,16 +4,17 @@
 //! field and by a time bucket have tables of their own; a row in the group of the row before it needs no look-up.
 
 use std::collections::HashMap;
+use std::io::Write;
+use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::bucket::time_bucket;
-use super::states::States;
+use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::filter::Selector;
-use crate::number::{Kind, compare_kinds, parse_number, write_number};
+use crate::number::{Kind, compare_kinds, parse_number, parse_timestamp, write_number};
 use crate::pipe::Processor;
 use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
 use crate::rolled::Weighted;
@@ -23,11 +24,37 @@ use crate::time::write_time;
 /// The field whose buckets are times only: a row without a time is in the group of none.
 const TIME: &str = "_time";
 
+/// Longest text of a time.
+const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
+
 /// Groups of the smallest pieces that are sorted between two looks at the wish to cancel.
 const SORT_GROUPS: usize = 65_536;
 
-/// Values of the `by` fields, and the number of the group.
-type Group = (Vec<(Kind, Vec<u8>)>, u32);
+/// What makes a group, and its number.
+struct Group {
+    key: Key,
+    /// What the value of each `by` field is, found out once and not in each comparison.
+    kinds: Box<[Kind]>,
+    number: u32,
+}
+
+/// The values of the `by` fields.
+enum Key {
+    /// Of one field.
+    One(Box<[u8]>),
+    /// Of several: each value behind its length.
+    Many(Box<[u8]>),
+}
+
+impl Key {
+    fn values(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, many) = match self {
+            Key::One(value) => (Some(&**value), &[][..]),
+            Key::Many(values) => (None, &**values),
+        };
+        one.into_iter().chain(parts(many))
+    }
+}
 
 type Table<K> = HashMap<K, u32, foldhash::fast::RandomState>;
 
@@ -45,7 +72,7 @@ pub(in crate::pipe) struct Grouping {
 pub(super) struct GroupState {
     keys: Keys,
     groups: usize,
-    states: Vec<States>,
+    states: Vec<Box<dyn States>>,
 }
 
 /// From what makes a group to its number.
@@ -64,13 +91,15 @@ impl GroupState {
     fn new(stats: &Stats) -> GroupState {
         let keys = match stats.by.as_slice() {
             [] => Keys::Single,
-            [By { name, bucket: Some(Bucket::Time { .. }) }] if name == TIME => {
+            [By { name, bucket: Some(Bucket::Time { .. } | Bucket::Months { .. }) }]
+                if name == TIME =>
+            {
                 Keys::Time(Table::default())
             }
             [_] => Keys::One(Table::default()),
             _ => Keys::Many(Table::default()),
         };
-        let states = stats.functions.iter().map(|f| States::new(&f.function)).collect();
+        let states = stats.functions.iter().map(|f| f.function.states()).collect();
         let mut state = GroupState { keys, groups: 0, states };
         if stats.by.is_empty() {
             state.groups = 1;
@@ -84,17 +113,12 @@ impl GroupState {
     }
 
     fn group_bytes(&self) -> usize {
-        ENTRY_BYTES + self.states.iter().map(States::state_bytes).sum::<usize>()
+        ENTRY_BYTES + self.states.iter().map(|s| s.state_bytes()).sum::<usize>()
     }
 
     /// Takes over what another worker of the same query found.
     #[cfg_attr(not(test), expect(dead_code, reason = "one thread reads all units so far"))]
-    pub(super) fn merge(
-        &mut self,
-        stats: &Stats,
-        other: GroupState,
-        meter: &mut Meter,
-    ) -> Result<(), RunError> {
+    pub(super) fn merge(&mut self, other: GroupState, meter: &mut Meter) -> Result<(), RunError> {
         let mut places = vec![0; other.groups];
         let groups = &mut self.groups;
         match (&mut self.keys, other.keys) {
@@ -112,34 +136,38 @@ impl GroupState {
             _ => unreachable!("workers of one query have the same groups"),
         }
         self.grow();
-        let states = self.states.iter_mut().zip(other.states).zip(&stats.functions);
-        for ((own, other), function) in states {
-            own.merge(&function.function, other, &places, meter)?;
+        for (own, other) in self.states.iter_mut().zip(other.states) {
+            own.merge(other, &places, meter)?;
         }
         Ok(())
     }
 
     /// The groups with their values of the `by` fields, in the order of these.
-    fn take_sorted(&mut self, next: &Next<'_, '_>) -> Result<Vec<Group>, RunError> {
+    fn take_sorted(&mut self, next: &mut Next<'_, '_>) -> Result<Vec<Group>, RunError> {
+        let keys = std::mem::replace(&mut self.keys, Keys::Single);
+        let fields = match &keys {
+            Keys::Single => 0,
+            Keys::Time(_) | Keys::One(_) => 1,
+            Keys::Many(table) => table.keys().next().map_or(0, |key| parts(key).count()),
+        };
+        let text_bytes = if matches!(keys, Keys::Time(_)) { TIME_BYTES_MAX } else { 0 };
+        // The keys themselves are moved, not copied.
+        let group_bytes = size_of::<Group>() + fields * size_of::<Kind>() + text_bytes;
+        next.meter().take(self.groups * group_bytes)?;
+        let group = |key: Key, number: u32| {
+            let kinds = key.values().map(Kind::of).collect();
+            Group { key, kinds, number }
+        };
         let time = |ns: Option<i64>| {
             let mut text = Vec::new();
             ns.iter().for_each(|&ns| write_time(ns, &mut text));
-            text
+            Key::One(text.into())
         };
-        // What a value is, is found out once and not in each comparison.
-        let known = |value: Vec<u8>| (Kind::of(&value), value);
-        let mut groups: Vec<Group> = match std::mem::replace(&mut self.keys, Keys::Single) {
-            Keys::Single => vec![(Vec::new(), 0)],
-            Keys::Time(table) => {
-                table.into_iter().map(|(ns, g)| (vec![known(time(ns))], g)).collect()
-            }
-            Keys::One(table) => {
-                table.into_iter().map(|(v, g)| (vec![known(v.into_vec())], g)).collect()
-            }
-            Keys::Many(table) => {
-                let values = |key: &[u8]| parts(key).map(|part| known(part.to_vec())).collect();
-                table.into_iter().map(|(key, g)| (values(&key), g)).collect()
-            }
+        let mut groups: Vec<Group> = match keys {
+            Keys::Single => vec![group(Key::Many(Box::default()), 0)],
+            Keys::Time(table) => table.into_iter().map(|(ns, g)| group(time(ns), g)).collect(),
+            Keys::One(table) => table.into_iter().map(|(v, g)| group(Key::One(v), g)).collect(),
+            Keys::Many(table) => table.into_iter().map(|(v, g)| group(Key::Many(v), g)).collect(),
         };
         sort_groups(&mut groups, next)?;
         Ok(groups)
@@ -149,9 +177,10 @@ impl GroupState {
 /// Sorts in pieces, then pieces four times as large and so on, so that the query can be ended in between.
 fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError> {
     let compare = |a: &Group, b: &Group| {
-        let mut orders = a.0.iter().zip(&b.0).map(|((a_kind, a), (b_kind, b))| {
-            compare_kinds((*a_kind, a.as_slice()), (*b_kind, b.as_slice()))
-        });
+        let kinds = a.kinds.iter().zip(&b.kinds);
+        let mut orders = kinds
+            .zip(a.key.values().zip(b.key.values()))
+            .map(|((a_kind, b_kind), (a, b))| compare_kinds((*a_kind, a), (*b_kind, b)));
         orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
     };
     // Stable sorting finds the runs of the smaller pieces and only merges them.
@@ -194,14 +223,12 @@ impl Grouping {
         match keys {
             Keys::Single => places.resize(block.len(), 0),
             Keys::Time(table) => {
-                let Some(Bucket::Time { step_ns, offset_ns }) = by[0].bucket else {
-                    unreachable!("made for a time bucket")
-                };
+                let bucket = by[0].bucket.as_ref().expect("made for a time bucket");
                 let column = block.column(&by[0].name);
                 let mut last = None;
                 for row in 0..block.len() {
                     let ns = block.time_ns(column, row, scratch);
-                    let key = ns.map(|ns| time_bucket(ns, step_ns, offset_ns));
+                    let key = ns.and_then(|ns| bucket.start_ns(ns));
                     let group = match last {
                         Some((last_key, group)) if last_key == key => group,
                         _ => match table.get(&key) {
@@ -301,22 +328,33 @@ fn write_bucket(
     out: &mut Vec<u8>,
 ) {
     match &by.bucket {
-        Some(Bucket::Time { step_ns, offset_ns }) => {
-            if let Some(ns) = block.time_ns(column, row, scratch) {
-                return write_time(time_bucket(ns, *step_ns, *offset_ns), out);
+        Some(bucket @ (Bucket::Time { .. } | Bucket::Months { .. })) => {
+            let time_ns = block.time_ns(column, row, scratch);
+            if let Some(start_ns) = time_ns.and_then(|ns| bucket.start_ns(ns)) {
+                return write_time(start_ns, out);
             }
             if by.name == TIME {
                 return;
             }
             // Durations as values are numbers of nanoseconds.
-            if let Some(number) = parse_number(block.value(column, row, scratch)) {
-                let (step, offset) = (*step_ns as f64, *offset_ns as f64);
-                return write_number(((number - offset) / step).floor() * step + offset, out);
+            if let Bucket::Time { step_ns, offset_ns } = bucket
+                && let Some(number) = parse_number(block.value(column, row, scratch))
+            {
+                return write_number(step_of(number, *step_ns as f64, *offset_ns as f64), out);
             }
         }
-        Some(Bucket::Number { size, .. }) => {
+        Some(Bucket::Number { size, offset }) => {
             if let Some(number) = parse_number(block.value(column, row, scratch)) {
-                return write_number((number / size).floor() * size, out);
+                let offset = offset.as_ref().map_or(0.0, |offset| offset.value);
+                return write_number(step_of(number, size.value, offset), out);
+            }
+        }
+        Some(Bucket::Ipv4 { bits }) => {
+            let value = std::str::from_utf8(block.value(column, row, scratch)).unwrap_or_default();
+            if let Ok(address) = value.parse::<Ipv4Addr>() {
+                let mask = u32::MAX.checked_shl(32 - u32::from(*bits)).unwrap_or(0);
+                let network = Ipv4Addr::from_bits(address.to_bits() & mask);
+                return write!(out, "{network}").expect("writing to memory");
             }
         }
         None => {}
@@ -324,20 +362,23 @@ fn write_bucket(
     out.extend_from_slice(block.value(column, row, scratch));
 }
 
+/// The beginning of the step that a number is in.
+fn step_of(number: f64, size: f64, offset: f64) -> f64 {
+    ((number - offset) / size).floor() * size + offset
+}
+
 impl Processor for Grouping {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         next.check()?;
         self.find_groups(&block, next)?;
-        let functions =
-            self.stats.functions.iter().zip(&self.selectors).zip(&mut self.state.states);
-        for ((function, selector), states) in functions {
+        for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
             let bits = selector.as_ref().map(|selector| {
                 let mut bits = Bitmap::full(block.len());
                 selector.narrow(&block, &mut bits, &mut self.scratch);
                 bits
             });
             let (places, scratch) = (&self.places, &mut self.scratch);
-            states.add(&function.function, &block, places, bits.as_ref(), scratch, next.meter())?;
+            states.add(&block, places, bits.as_ref(), scratch, next.meter())?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -346,13 +387,12 @@ impl Processor for Grouping {
         next.check()?;
         self.find_groups(&rows.block, next)?;
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
-            let States::Count(counts) = states else { unreachable!("it only counts rows") };
             let mut bits = Bitmap::full(rows.block.len());
             if let Some(selector) = selector {
                 selector.narrow(&rows.block, &mut bits, &mut self.scratch);
             }
             for row in bits.iter() {
-                counts[self.places[row] as usize] += rows.lines[row];
+                states.add_lines(self.places[row], rows.lines[row]);
             }
         }
         Ok(())
@@ -363,17 +403,23 @@ impl Processor for Grouping {
         let names: Vec<Arc<str>> =
             self.stats.functions.iter().map(|f| f.name.as_str().into()).collect();
         let groups = self.state.take_sorted(next)?;
-        let mut value = Vec::new();
+        let timed = self.stats.by.iter().position(|by| by.name == TIME && by.bucket.is_some());
+        let range_seconds = next.range().seconds();
+        let mut text = Vec::new();
         for chunk in groups.chunks(BLOCK_ROWS_MAX) {
             let mut rows = Vec::with_capacity(chunk.len());
-            for (values, group) in chunk {
+            for group in chunk {
                 let mut row = MadeRow::default();
-                by.iter().zip(values).for_each(|(name, (_, value))| row.push(name.clone(), value));
-                let functions = self.stats.functions.iter().zip(&names).zip(&mut self.state.states);
-                for ((function, name), states) in functions {
-                    value.clear();
-                    states.write(&function.function, *group as usize, &mut value);
-                    row.push(name.clone(), &value);
+                by.iter().zip(group.key.values()).for_each(|(name, v)| row.push(name.clone(), v));
+                let bucket_seconds = timed.and_then(|place| {
+                    let start_ns = parse_timestamp(group.key.values().nth(place)?)?;
+                    self.stats.by[place].bucket.as_ref()?.seconds(start_ns)
+                });
+                let seconds = bucket_seconds.or(range_seconds);
+                for (name, states) in names.iter().zip(&mut self.state.states) {
+                    text.clear();
+                    states.write(group.number, seconds, &mut text);
+                    row.push(name.clone(), &text);
                 }
                 rows.push(row);
             }
@@ -413,7 +459,10 @@ mod tests {
         ) {
             let text = format!(
                 "* | stats {by} count() c, count_empty(n) e, count_uniq(n) u, count_uniq(n) limit 2 v, sum(n) s, \
-                 avg(n) g, min(n) lo, max(n) hi, median(n) q"
+                 avg(n) g, min(n) lo, max(n) hi, median(n) q, count(n*) w, count_uniq_hash(a, n) x, sum_len(n) y, \
+                 any(a, n) z, values(n) aa, values(a, n) limit 5 ab, uniq_values(n) ac, row_any(n) ad, \
+                 row_min(n, a, n) ae, row_max(n, n) af, field_min(n, a) ag, field_max(a, n) ah, histogram(n) ai, \
+                 rate() aj, rate_sum(n) ak, json_values(a) limit 3 al, json_values(n) sort by (n, a) limit 2 am"
             );
             let query = crate::Query::parse(&text, 0).unwrap();
             let Pipe::Stats(stats) = &query.pipes()[0] else { unreachable!() };
@@ -426,7 +475,7 @@ mod tests {
                     }
                     let mut first = workers.remove(0);
                     for other in workers {
-                        first.state.merge(stats, other.state, next.meter()).unwrap();
+                        first.state.merge(other.state, next.meter()).unwrap();
                     }
                     first.finish(next).unwrap();
                 });

@@ -1,0 +1,257 @@
+//! What a function keeps of each group, apart from how groups are found.
+//!
+//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two workers become one,
+//! how a state is written. [`PerGroup`] has the states of all groups; its loop over the rows of a block is compiled
+//! for each function, so that the kind is looked at once a block. What states point to is counted by the [`Meter`].
+
+use std::any::Any;
+
+use crate::bitmap::Bitmap;
+use crate::block::{Block, Column, NamePattern, Scratch};
+use crate::json;
+use crate::run::{Meter, RunError};
+
+/// A function at work.
+pub(super) trait Aggregate: Send + 'static {
+    /// What it keeps of a group.
+    type State: Default + Send + 'static;
+
+    /// Takes a row in.
+    fn add(
+        &self,
+        state: &mut Self::State,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError>;
+
+    /// Takes so many rows in that are not there themselves; only for functions that count rows.
+    fn add_lines(&self, _state: &mut Self::State, _lines: u64) {
+        unreachable!("only functions that count rows are given numbers of lines");
+    }
+
+    /// Takes the state of another worker in.
+    fn merge(
+        &self,
+        state: &mut Self::State,
+        other: Self::State,
+        meter: &mut Meter,
+    ) -> Result<(), RunError>;
+
+    /// Appends the value. `seconds`: length of the time that the group is of, if it is known.
+    fn write(&self, state: &mut Self::State, seconds: Option<f64>, out: &mut Vec<u8>);
+}
+
+/// The rows of a block as a function looks at them.
+pub(super) struct Input<'b> {
+    block: &'b Block,
+    fields: Fields<'b>,
+}
+
+enum Fields<'b> {
+    Columns(Vec<Column<'b>>),
+    /// Some names are only beginnings.
+    Patterns(&'b [NamePattern]),
+}
+
+impl<'b> Input<'b> {
+    pub fn new(block: &'b Block, fields: &'b [NamePattern]) -> Input<'b> {
+        let fields = match fields.iter().any(|field| field.prefix) {
+            true => Fields::Patterns(fields),
+            false => Fields::Columns(fields.iter().map(|f| block.column(&f.name)).collect()),
+        };
+        Input { block, fields }
+    }
+
+    /// Calls `each` with the values of the function's fields in a row; of names that are only beginnings, with those
+    /// that are not empty.
+    #[inline]
+    pub fn each(
+        &self,
+        row: usize,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(&[u8]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        match &self.fields {
+            Fields::Columns(columns) => {
+                columns.iter().try_for_each(|&column| each(self.block.value(column, row, scratch)))
+            }
+            Fields::Patterns(patterns) => {
+                let mut result = Ok(());
+                self.block.visit(row, &[], scratch, &mut |name, value, _| {
+                    if result.is_ok() && patterns.iter().any(|p| p.matches(name)) {
+                        result = each(value);
+                    }
+                });
+                result
+            }
+        }
+    }
+
+    /// Whether one of the function's fields is not empty in a row.
+    #[inline]
+    pub fn any(&self, row: usize, scratch: &mut Scratch) -> bool {
+        match &self.fields {
+            Fields::Columns(columns) => {
+                columns.iter().any(|&column| !self.block.value(column, row, scratch).is_empty())
+            }
+            Fields::Patterns(_) => {
+                let mut any = false;
+                let counted = self.each(row, scratch, |value| {
+                    any |= !value.is_empty();
+                    Ok(())
+                });
+                counted.is_ok() && any
+            }
+        }
+    }
+
+    /// The value of a field that is not one of the function's.
+    #[inline]
+    pub fn value<'a>(&'a self, name: &str, row: usize, scratch: &'a mut Scratch) -> &'a [u8] {
+        self.block.value(self.block.column(name), row, scratch)
+    }
+
+    /// Appends the fields of a row that `fields` names and that are not empty, all without any, as a JSON object.
+    pub fn write_json(
+        &self,
+        row: usize,
+        fields: &[NamePattern],
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(b'{');
+        if fields.is_empty() {
+            self.block.visit(row, &[], scratch, &mut |name, value, _| {
+                json::write_member(name, value, out);
+            });
+        }
+        for field in fields {
+            if field.prefix {
+                self.block.visit(row, &[], scratch, &mut |name, value, _| {
+                    if field.matches(name) {
+                        json::write_member(name, value, out);
+                    }
+                });
+            } else {
+                match self.value(&field.name, row, scratch) {
+                    b"" => {}
+                    value => json::write_member(&field.name, value, out),
+                }
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+/// The states of all groups of a function.
+pub(super) trait States: Any + Send {
+    /// Memory of one group's state, without what it points to.
+    fn state_bytes(&self) -> usize;
+
+    /// Makes room for `groups` groups.
+    fn grow(&mut self, groups: usize);
+
+    /// Adds the rows of a block, those of `bits` if given; `groups` is the group of each row.
+    fn add(
+        &mut self,
+        block: &Block,
+        groups: &[u32],
+        bits: Option<&Bitmap>,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError>;
+
+    /// Adds so many rows to a group; only for functions that count rows.
+    fn add_lines(&mut self, group: u32, lines: u64);
+
+    /// Takes over the states of another worker: its group `g` belongs to our group `places[g]`.
+    fn merge(
+        &mut self,
+        other: Box<dyn States>,
+        places: &[u32],
+        meter: &mut Meter,
+    ) -> Result<(), RunError>;
+
+    /// Appends the value of a group; `seconds` as in [`Aggregate::write`].
+    fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>);
+}
+
+/// A function, the fields it looks at, and its states.
+pub(super) struct PerGroup<A: Aggregate> {
+    function: A,
+    fields: Vec<NamePattern>,
+    states: Vec<A::State>,
+}
+
+impl<A: Aggregate> PerGroup<A> {
+    pub fn boxed(function: A, fields: &[NamePattern]) -> Box<dyn States> {
+        Box::new(PerGroup { function, fields: fields.to_vec(), states: Vec::new() })
+    }
+}
+
+impl<A: Aggregate> States for PerGroup<A> {
+    fn state_bytes(&self) -> usize {
+        size_of::<A::State>()
+    }
+
+    fn grow(&mut self, groups: usize) {
+        self.states.resize_with(groups, A::State::default);
+    }
+
+    fn add(
+        &mut self,
+        block: &Block,
+        groups: &[u32],
+        bits: Option<&Bitmap>,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let input = Input::new(block, &self.fields);
+        let (function, states) = (&self.function, &mut self.states);
+        let mut add = |row: usize| {
+            function.add(&mut states[groups[row] as usize], &input, row, scratch, meter)
+        };
+        match bits {
+            None => (0..block.len()).try_for_each(add),
+            Some(bits) => bits.iter().try_for_each(&mut add),
+        }
+    }
+
+    fn add_lines(&mut self, group: u32, lines: u64) {
+        self.function.add_lines(&mut self.states[group as usize], lines);
+    }
+
+    fn merge(
+        &mut self,
+        other: Box<dyn States>,
+        places: &[u32],
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let other: Box<dyn Any> = other;
+        let Ok(other) = other.downcast::<Self>() else {
+            unreachable!("workers of one query have the same functions")
+        };
+        for (state, place) in other.states.into_iter().zip(places) {
+            self.function.merge(&mut self.states[*place as usize], state, meter)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>) {
+        self.function.write(&mut self.states[group as usize], seconds, out);
+    }
+}
+
+/// Appends to what a state keeps, and counts the memory that this takes.
+pub(super) fn extend(kept: &mut Vec<u8>, bytes: &[u8], meter: &mut Meter) -> Result<(), RunError> {
+    let needed = kept.len() + bytes.len();
+    if needed > kept.capacity() {
+        let capacity = needed.max(2 * kept.capacity());
+        meter.take(capacity - kept.capacity())?;
+        kept.reserve_exact(capacity - kept.len());
+    }
+    kept.extend_from_slice(bytes);
+    Ok(())
+}

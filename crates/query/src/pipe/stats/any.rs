@@ -1,0 +1,60 @@
+//! `any(a, b)`: one value of the fields that is not empty, if there is one. It is the first that is read.
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::run::{Meter, RunError};
+
+pub(super) struct Any;
+
+impl Aggregate for Any {
+    type State = Option<Box<[u8]>>;
+
+    #[inline]
+    fn add(
+        &self,
+        kept: &mut Option<Box<[u8]>>,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        if kept.is_some() {
+            return Ok(());
+        }
+        input.each(row, scratch, |value| {
+            if kept.is_none() && !value.is_empty() {
+                meter.take(value.len())?;
+                *kept = Some(value.into());
+            }
+            Ok(())
+        })
+    }
+
+    fn merge(
+        &self,
+        kept: &mut Option<Box<[u8]>>,
+        other: Option<Box<[u8]>>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        match (&kept, other) {
+            (None, other) => *kept = other,
+            (Some(_), other) => meter.give_back(other.map_or(0, |value| value.len())),
+        }
+        Ok(())
+    }
+
+    fn write(&self, kept: &mut Option<Box<[u8]>>, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(kept.as_deref().unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn one_value() {
+        check("b | stats any(none, host, size) a, any(none) c, any(si*) d", &["a=y d=9"]);
+        check("* | stats by (level) any(level) a", &["level=error a=error", "level=info a=info"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones; counted up to N.
+//!
+//! Exact. Every tuple is kept, up to the limit of each worker, in the query's memory.
+
+use std::collections::HashSet;
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::pipe::tuples::{ENTRY_BYTES, write_part};
+use crate::run::{Meter, RunError};
+
+pub(super) struct CountUniq {
+    pub limit: u64,
+}
+
+/// Different tuples, each value behind its length.
+#[derive(Default)]
+pub(super) struct Uniq {
+    tuples: HashSet<Box<[u8]>, foldhash::fast::RandomState>,
+    key: Vec<u8>,
+}
+
+/// Writes the tuple of a row; whether one of its values is not empty.
+#[inline]
+pub(super) fn write_tuple(
+    input: &Input<'_>,
+    row: usize,
+    scratch: &mut Scratch,
+    key: &mut Vec<u8>,
+) -> Result<bool, RunError> {
+    key.clear();
+    let mut any = false;
+    input.each(row, scratch, |value| {
+        any |= !value.is_empty();
+        write_part(value, key);
+        Ok(())
+    })?;
+    Ok(any)
+}
+
+impl Aggregate for CountUniq {
+    type State = Uniq;
+
+    #[inline]
+    fn add(
+        &self,
+        Uniq { tuples, key }: &mut Uniq,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let any = write_tuple(input, row, scratch, key)?;
+        if any && (tuples.len() as u64) < self.limit && !tuples.contains(key.as_slice()) {
+            meter.take(key.len() + ENTRY_BYTES)?;
+            tuples.insert(key.as_slice().into());
+        }
+        Ok(())
+    }
+
+    fn merge(&self, own: &mut Uniq, other: Uniq, meter: &mut Meter) -> Result<(), RunError> {
+        for tuple in other.tuples {
+            let bytes = tuple.len() + ENTRY_BYTES;
+            if own.tuples.len() as u64 >= self.limit || !own.tuples.insert(tuple) {
+                meter.give_back(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, state: &mut Uniq, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(state.tuples.len().to_string().as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn different_values() {
+        check("* | stats count_uniq(host) n, count_uniq(size) m", &["n=2 m=3"]);
+        check("* | stats count_uniq(host, level) n", &["n=3"]);
+        check("* | stats count_uniq(size) limit 2 as few", &["few=2"]);
+        check("* | stats count_uniq(size) limit 3 a, count_uniq(size) limit 4 b", &["a=3 b=3"]);
+        check("* | stats count_uniq(none) n", &["n=0"]);
+        check("* | stats count_uniq(h*) n", &["n=2"]);
+    }
+}

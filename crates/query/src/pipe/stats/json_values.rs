@@ -1,0 +1,171 @@
+//! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of objects of their
+//! fields, or of those that are named.
+//!
+//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the query's memory, with
+//! a limit at most twice as many.
+
+use std::cmp::Ordering;
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::{NamePattern, Scratch};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::number::{Kind, compare_kinds};
+use crate::pipe::SortKey;
+use crate::run::{Meter, RunError};
+
+/// Rows kept beside the limit before the last ones are thrown away.
+const SPARE_ROWS: u64 = 64;
+
+pub(super) struct JsonValues {
+    pub fields: Vec<NamePattern>,
+    pub keys: Vec<SortKey>,
+    pub limit: u64,
+}
+
+/// Reads `(b desc, c)`, behind `sort by`.
+pub(super) fn parse_keys(cursor: &mut Cursor<'_>) -> Result<Vec<SortKey>, ParseError> {
+    let mut keys = Vec::new();
+    cursor.expect('(', "the fields to sort by")?;
+    loop {
+        let name = cursor.expect_string(false, "a field name")?.text;
+        let descending = cursor.eat_keyword("desc");
+        if !descending {
+            cursor.eat_keyword("asc");
+        }
+        keys.push(SortKey { name, descending });
+        if !cursor.eat(',') {
+            cursor.expect(')', "the fields to sort by")?;
+            return Ok(keys);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+}
+
+struct Row {
+    keys: Box<[(Kind, Box<[u8]>)]>,
+    json: Box<[u8]>,
+}
+
+impl Row {
+    fn memory_bytes(&self) -> usize {
+        let keys: usize = self.keys.iter().map(|k| size_of_val(k) + k.1.len()).sum();
+        // A vector may have room for as many again.
+        2 * size_of::<Row>() + keys + self.json.len()
+    }
+}
+
+impl JsonValues {
+    fn compare(&self, a: &Row, b: &Row) -> Ordering {
+        let mut orders = self.keys.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| {
+            let order = compare_kinds((a.0, &a.1), (b.0, &b.1));
+            if key.descending { order.reverse() } else { order }
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// Sorts, and throws away what is behind the limit.
+    fn shorten(&self, rows: &mut Vec<Row>, meter: &mut Meter) {
+        if !self.keys.is_empty() {
+            rows.sort_by(|a, b| self.compare(a, b));
+        }
+        let kept = usize::try_from(self.limit).map_or(rows.len(), |limit| limit.min(rows.len()));
+        meter.give_back(rows[kept..].iter().map(Row::memory_bytes).sum());
+        rows.truncate(kept);
+    }
+
+    fn is_full(&self, rows: &[Row]) -> bool {
+        let spare = if self.keys.is_empty() { 0 } else { self.limit.saturating_add(SPARE_ROWS) };
+        rows.len() as u64 >= self.limit.saturating_add(spare)
+    }
+}
+
+impl Aggregate for JsonValues {
+    type State = Rows;
+
+    fn add(
+        &self,
+        Rows { rows }: &mut Rows,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        if self.is_full(rows) {
+            self.shorten(rows, meter);
+            if self.is_full(rows) {
+                return Ok(());
+            }
+        }
+        let mut key = |key: &SortKey| {
+            let value = input.value(&key.name, row, scratch);
+            (Kind::of(value), value.into())
+        };
+        let keys = self.keys.iter().map(&mut key).collect();
+        let mut json = Vec::new();
+        input.write_json(row, &self.fields, scratch, &mut json);
+        let row = Row { keys, json: json.into() };
+        meter.take(row.memory_bytes())?;
+        rows.push(row);
+        Ok(())
+    }
+
+    fn merge(&self, own: &mut Rows, other: Rows, meter: &mut Meter) -> Result<(), RunError> {
+        own.rows.extend(other.rows);
+        self.shorten(&mut own.rows, meter);
+        Ok(())
+    }
+
+    fn write(&self, Rows { rows }: &mut Rows, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        if !self.keys.is_empty() {
+            rows.sort_by(|a, b| self.compare(a, b));
+        }
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        out.push(b'[');
+        for (i, row) in rows.iter().take(limit).enumerate() {
+            out.extend_from_slice(if i > 0 { b"," } else { b"" });
+            out.extend_from_slice(&row.json);
+        }
+        out.push(b']');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+    use crate::testing::{record, rows_of};
+
+    #[test]
+    fn rows_as_json() {
+        check(
+            "* | stats by (host) json_values(size, level) a",
+            &[
+                r#"host=x a=[{"size":"10","level":"error"}]"#,
+                r#"host=y a=[{"size":"9","level":"info"},{"size":"1KB","level":"error"},{"level":"info"}]"#,
+            ],
+        );
+        check("* | stats json_values(si*) limit 2 a", &[r#"a=[{"size":"10"},{"size":"9"}]"#]);
+        check(
+            "* | stats json_values(size) sort by (size desc) limit 2 as a",
+            &[r#"a=[{"size":"1KB"},{"size":"10"}]"#],
+        );
+        check(
+            "* | stats json_values(_msg) sort by (level, _time desc) limit 3 a",
+            &[r#"a=[{"_msg":"c error"},{"_msg":"a error"},{"_msg":"d ok"}]"#],
+        );
+        check("nothing | stats json_values() a", &["a=[]"]);
+        check("a | fields _msg | stats json_values() a", &[r#"a=[{"_msg":"a error"}]"#]);
+    }
+
+    #[test]
+    fn many_rows_are_shortened() {
+        let texts: Vec<String> = (0..500).map(|i| (i * 7 % 500).to_string()).collect();
+        let records: Vec<_> = texts.iter().map(|n| record(1, &[("n", n)])).collect();
+        let query = "* | stats json_values(n) sort by (n) limit 3 a";
+        assert_eq!(rows_of(query, &records), [r#"a=[{"n":"0"},{"n":"1"},{"n":"2"}]"#]);
+    }
+}

@@ -1,0 +1,93 @@
+//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then times, then text.
+//!
+//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in the line.
+
+use std::cmp::Ordering;
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::number::{Kind, compare_kinds};
+use crate::run::{Meter, RunError};
+
+/// `min` or `max`.
+pub(super) struct MinMax {
+    /// How a value compares with those that it takes the place of.
+    pub better: Ordering,
+}
+
+/// `min`
+pub(super) const MIN: MinMax = MinMax { better: Ordering::Less };
+/// `max`
+pub(super) const MAX: MinMax = MinMax { better: Ordering::Greater };
+
+/// The best value so far, with what it is.
+pub(super) type Best = Option<(Kind, Box<[u8]>)>;
+
+/// Takes a value that is better; whether it did.
+#[inline]
+pub(super) fn take_better(
+    best: &mut Best,
+    value: &[u8],
+    better: Ordering,
+    meter: &mut Meter,
+) -> Result<bool, RunError> {
+    if value.is_empty() {
+        return Ok(false);
+    }
+    let kind = Kind::of(value);
+    let length = match best {
+        None => 0,
+        Some((best_kind, best))
+            if compare_kinds((kind, value), (*best_kind, best.as_ref())) == better =>
+        {
+            best.len()
+        }
+        Some(_) => return Ok(false),
+    };
+    meter.give_back(length);
+    meter.take(value.len())?;
+    *best = Some((kind, value.into()));
+    Ok(true)
+}
+
+impl Aggregate for MinMax {
+    type State = Best;
+
+    #[inline]
+    fn add(
+        &self,
+        best: &mut Best,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| take_better(best, value, self.better, meter).map(drop))
+    }
+
+    fn merge(&self, best: &mut Best, other: Best, meter: &mut Meter) -> Result<(), RunError> {
+        let Some((_, value)) = other else { return Ok(()) };
+        meter.give_back(value.len());
+        take_better(best, &value, self.better, meter).map(drop)
+    }
+
+    fn write(&self, best: &mut Best, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        if let Some((_, value)) = best {
+            out.extend_from_slice(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn first_and_last_values() {
+        check("* | stats min(size) a, max(size) b", &["a=9 b=1KB"]);
+        check("* | stats min(size, level) a, max(size, level) b", &["a=9 b=info"]);
+        check("* | stats min(none) a, max(none) b, count() n", &["n=4"]);
+        check("* | stats by (level) max(si*) b", &["level=error b=1KB", "level=info b=9"]);
+        check("* | stats max(_time) t", &["t=1970-01-01T00:00:00.00000004Z"]);
+    }
+}

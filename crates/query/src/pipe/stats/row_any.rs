@@ -1,0 +1,64 @@
+//! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object of its fields, or of those that are named;
+//! `{}` without any. It is the first row that is read.
+
+use super::aggregate::{Aggregate, Input, extend};
+use crate::block::{NamePattern, Scratch};
+use crate::run::{Meter, RunError};
+
+pub(super) struct RowAny {
+    pub fields: Vec<NamePattern>,
+}
+
+impl Aggregate for RowAny {
+    type State = Vec<u8>;
+
+    #[inline]
+    fn add(
+        &self,
+        kept: &mut Vec<u8>,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        if !kept.is_empty() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        input.write_json(row, &self.fields, scratch, &mut text);
+        extend(kept, &text, meter)
+    }
+
+    fn merge(&self, kept: &mut Vec<u8>, other: Vec<u8>, meter: &mut Meter) -> Result<(), RunError> {
+        if kept.is_empty() {
+            *kept = other;
+        } else {
+            meter.give_back(other.capacity());
+        }
+        Ok(())
+    }
+
+    fn write(&self, kept: &mut Vec<u8>, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(if kept.is_empty() { b"{}" } else { kept });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn one_row() {
+        check("a | stats row_any(level, size) a", &[r#"a={"level":"error","size":"10"}"#]);
+        check(
+            "* | stats by (level) row_any(level, si*) a",
+            &[
+                r#"level=error a={"level":"error","size":"10"}"#,
+                r#"level=info a={"level":"info","size":"9"}"#,
+            ],
+        );
+        check("nothing | stats row_any() a", &["a={}"]);
+        check("d | fields size | stats row_any() a", &["a={}"]);
+        check("a | fields _msg | stats row_any() a", &[r#"a={"_msg":"a error"}"#]);
+    }
+}

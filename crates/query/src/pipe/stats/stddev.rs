@@ -1,0 +1,112 @@
+//! `stddev(a, b)`: standard deviation of the numbers in the fields, of all of them (not of a sample); `NaN` without any.
+//!
+//! Computed in one pass by the running mean and sum of squares (B. P. Welford 1962), workers joined by the formula of
+//! Chan, Golub and LeVeque 1979: no digits are lost to a large mean.
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::number::{parse_number, write_number};
+use crate::run::{Meter, RunError};
+
+pub(super) struct Stddev;
+
+#[derive(Default)]
+pub(super) struct Moments {
+    count: u64,
+    mean: f64,
+    /// Sum of the squares of the distances from the mean.
+    squares: f64,
+}
+
+impl Moments {
+    #[inline]
+    fn add(&mut self, number: f64) {
+        self.count += 1;
+        let before = number - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (number - self.mean);
+    }
+
+    fn merge(&mut self, other: Moments) {
+        if self.count == 0 || other.count == 0 {
+            if self.count == 0 {
+                *self = other;
+            }
+            return;
+        }
+        let (own, others) = (self.count as f64, other.count as f64);
+        let apart = other.mean - self.mean;
+        self.count += other.count;
+        self.mean += apart * others / (own + others);
+        self.squares += other.squares + apart * apart * own * others / (own + others);
+    }
+}
+
+impl Aggregate for Stddev {
+    type State = Moments;
+
+    #[inline]
+    fn add(
+        &self,
+        moments: &mut Moments,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| {
+            if let Some(number) = parse_number(value) {
+                moments.add(number);
+            }
+            Ok(())
+        })
+    }
+
+    fn merge(
+        &self,
+        moments: &mut Moments,
+        other: Moments,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        moments.merge(other);
+        Ok(())
+    }
+
+    fn write(&self, moments: &mut Moments, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        write_number((moments.squares / moments.count as f64).sqrt(), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn deviations() {
+        check("b | stats stddev(size) s", &["s=0"]);
+        check(
+            "a or b | stats stddev(size) s, stddev(none) t, stddev(si*) u",
+            &["s=0.5 t=NaN u=0.5"],
+        );
+    }
+
+    #[test]
+    fn workers_find_the_same_far_from_zero() {
+        let numbers: Vec<f64> = (0..1000).map(|i| 1e9 + f64::from(i % 10)).collect();
+        let of = |numbers: &[f64]| {
+            let mut moments = Moments::default();
+            numbers.iter().for_each(|n| moments.add(*n));
+            moments
+        };
+        let deviation = |m: &Moments| (m.squares / m.count as f64).sqrt();
+        let mut merged = Moments::default();
+        for part in numbers.chunks(7) {
+            merged.merge(of(part));
+        }
+        merged.merge(Moments::default());
+        let expected = 8.25f64.sqrt();
+        assert!((deviation(&of(&numbers)) - expected).abs() < 1e-6);
+        assert!((deviation(&merged) - expected).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,70 @@
+//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `NaN` without any.
+//!
+//! Values that are not wholly a number are left out. Summed as `f64`: whole numbers are exact up to 2^53.
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::number::{parse_number, write_number};
+use crate::run::{Meter, RunError};
+
+pub(super) struct Sum;
+
+/// A sum of numbers.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub sum: f64,
+    pub count: u64,
+}
+
+impl Sums {
+    /// The sum; NaN of no numbers.
+    pub fn sum(self) -> f64 {
+        if self.count == 0 { f64::NAN } else { self.sum }
+    }
+}
+
+impl Aggregate for Sum {
+    type State = Sums;
+
+    #[inline]
+    fn add(
+        &self,
+        state: &mut Sums,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| {
+            if let Some(number) = parse_number(value) {
+                state.sum += number;
+                state.count += 1;
+            }
+            Ok(())
+        })
+    }
+
+    fn merge(&self, state: &mut Sums, other: Sums, _meter: &mut Meter) -> Result<(), RunError> {
+        state.sum += other.sum;
+        state.count += other.count;
+        Ok(())
+    }
+
+    fn write(&self, state: &mut Sums, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        write_number(state.sum(), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn sums() {
+        check("* | stats sum(size) s", &["s=1019"]);
+        check("* | stats by (level) sum(size) s", &["level=error s=1010", "level=info s=9"]);
+        check("* | stats sum(size, size) s, sum(none) t, sum(level) u", &["s=2038 t=NaN u=NaN"]);
+        check("* | stats sum(si*) s, sum(*) t", &["s=1019 t=1019"]);
+        check("* | stats sum(size) if (ok) s", &["s=9"]);
+    }
+}

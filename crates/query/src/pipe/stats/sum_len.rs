@@ -1,0 +1,46 @@
+//! `sum_len(a, b)`: sum of the lengths of the values, in bytes. Exact.
+
+use super::aggregate::{Aggregate, Input};
+use super::count::Rows;
+use crate::block::Scratch;
+use crate::run::{Meter, RunError};
+
+pub(super) struct SumLen;
+
+impl Aggregate for SumLen {
+    type State = u64;
+
+    #[inline]
+    fn add(
+        &self,
+        bytes: &mut u64,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| {
+            *bytes += value.len() as u64;
+            Ok(())
+        })
+    }
+
+    fn merge(&self, bytes: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
+        Rows.merge(bytes, other, meter)
+    }
+
+    fn write(&self, bytes: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
+        Rows.write(bytes, seconds, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn lengths() {
+        check("* | stats sum_len(_msg) n", &["n=22"]);
+        check("* | stats sum_len(size, host) n, sum_len(none) m, sum_len(h*) h", &["n=10 m=0 h=4"]);
+    }
+}

@@ -1,0 +1,76 @@
+//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON array in the order of
+//! `sort`.
+//!
+//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's memory.
+
+use std::collections::HashSet;
+
+use super::aggregate::{Aggregate, Input};
+use crate::block::Scratch;
+use crate::json;
+use crate::number::{Kind, compare_kinds};
+use crate::pipe::tuples::ENTRY_BYTES;
+use crate::run::{Meter, RunError};
+
+pub(super) struct UniqValues {
+    pub limit: u64,
+}
+
+type Set = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
+
+impl Aggregate for UniqValues {
+    type State = Set;
+
+    #[inline]
+    fn add(
+        &self,
+        set: &mut Set,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| {
+            let more = !value.is_empty() && (set.len() as u64) < self.limit;
+            if more && !set.contains(value) {
+                meter.take(value.len() + ENTRY_BYTES)?;
+                set.insert(value.into());
+            }
+            Ok(())
+        })
+    }
+
+    fn merge(&self, set: &mut Set, other: Set, meter: &mut Meter) -> Result<(), RunError> {
+        for value in other {
+            let bytes = value.len() + ENTRY_BYTES;
+            if set.len() as u64 >= self.limit || !set.insert(value) {
+                meter.give_back(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, set: &mut Set, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        let mut values: Vec<(Kind, &[u8])> = set.iter().map(|v| (Kind::of(v), &**v)).collect();
+        values.sort_unstable_by(|a, b| compare_kinds(*a, *b));
+        out.push(b'[');
+        for (i, (_, value)) in values.into_iter().enumerate() {
+            out.extend_from_slice(if i > 0 { b"," } else { b"" });
+            json::write_text(value, out);
+        }
+        out.push(b']');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn different_values() {
+        check("* | stats uniq_values(size) a", &[r#"a=["9","10","1KB"]"#]);
+        check("* | stats uniq_values(host, level) a", &[r#"a=["error","info","x","y"]"#]);
+        check("* | stats uniq_values(none) a, uniq_values(h*) b", &[r#"a=[] b=["x","y"]"#]);
+        check("level:info | stats uniq_values(level) limit 1 a", &[r#"a=["info"]"#]);
+    }
+}

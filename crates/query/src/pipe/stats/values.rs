@@ -1,0 +1,106 @@
+//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array in the order of reading.
+//!
+//! With a limit, of the first N values. All of them are kept in the query's memory.
+
+use super::aggregate::{Aggregate, Input, extend};
+use crate::block::Scratch;
+use crate::json;
+use crate::run::{Meter, RunError};
+
+pub(super) struct Values {
+    pub limit: u64,
+}
+
+/// Members of a JSON array.
+#[derive(Default)]
+pub(super) struct Members {
+    json: Vec<u8>,
+    /// Number of the values, and where each ends when there may be too many.
+    count: u64,
+    text: Vec<u8>,
+}
+
+impl Members {
+    fn push(&mut self, meter: &mut Meter) -> Result<(), RunError> {
+        self.count += 1;
+        extend(&mut self.json, &self.text, meter)
+    }
+}
+
+impl Aggregate for Values {
+    type State = Members;
+
+    #[inline]
+    fn add(
+        &self,
+        members: &mut Members,
+        input: &Input<'_>,
+        row: usize,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        input.each(row, scratch, |value| {
+            if members.count >= self.limit {
+                return Ok(());
+            }
+            members.text.clear();
+            if members.count > 0 {
+                members.text.push(b',');
+            }
+            json::write_text(value, &mut members.text);
+            members.push(meter)
+        })
+    }
+
+    fn merge(
+        &self,
+        members: &mut Members,
+        other: Members,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let mut rest = other.json.as_slice();
+        while !rest.is_empty() && members.count < self.limit {
+            let (value, behind) = rest.split_at(text_end(rest));
+            members.text.clear();
+            if members.count > 0 {
+                members.text.push(b',');
+            }
+            members.text.extend_from_slice(value);
+            members.push(meter)?;
+            rest = behind.strip_prefix(b",").unwrap_or(behind);
+        }
+        meter.give_back(other.json.capacity());
+        Ok(())
+    }
+
+    fn write(&self, members: &mut Members, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.push(b'[');
+        out.extend_from_slice(&members.json);
+        out.push(b']');
+    }
+}
+
+/// The end of the JSON text that `json` begins with.
+fn text_end(json: &[u8]) -> usize {
+    let mut at = 1;
+    while json[at] != b'"' {
+        at += if json[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipe::tests::check;
+
+    #[test]
+    fn all_values() {
+        check("* | stats values(size) a", &[r#"a=["10","9","1KB",""]"#]);
+        check("* | stats values(size, host) limit 3 a", &[r#"a=["10","x","9"]"#]);
+        check(
+            "* | stats by (host) values(si*) a",
+            &[r#"host=x a=["10"]"#, r#"host=y a=["9","1KB"]"#],
+        );
+        check("nothing | stats values(size) a", &["a=[]"]);
+    }
+}
