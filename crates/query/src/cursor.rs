@@ -47,8 +47,15 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
+    /// Passes spaces, and comments: from a `#` that no word stands before to the end of the line.
     pub fn skip_spaces(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
+        loop {
+            self.at = self.text.len() - self.rest().trim_start().len();
+            if self.adjacent() != Some('#') {
+                return;
+            }
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
     }
 
     /// The character at the cursor, spaces included.

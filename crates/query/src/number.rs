@@ -68,7 +68,7 @@ fn parse_other(text: &str) -> Option<f64> {
         return Some(sign * number as f64);
     }
     if text.contains('_') {
-        return text.replace('_', "").parse::<f64>().ok();
+        return parse_other(&text.replace('_', ""));
     }
     if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
         return Some(f64::from(address.to_bits()));
@@ -185,6 +185,9 @@ mod tests {
         check(".5", Some(0.5));
         check("1e3", Some(1000.0));
         check("1_000", Some(1000.0));
+        check("1.234_567", Some(1.234_567));
+        check("1_000KB", Some(1e6));
+        check("1_0ms", Some(1e7));
         check("0xff", Some(255.0));
         check("0b101", Some(5.0));
         check("10KB", Some(10_000.0));

@@ -79,6 +79,25 @@ fn queries_are_written_back() {
     check("* | order by (a, b desc) desc limit 3", "* | sort by (a desc, b) limit 3");
     check("* | top 5 (a)", "* | top 5 by (a)");
     check("* | uniq a, b, a hits", "* | uniq by (a, b) with hits");
+    check(
+        "error  # lines with the word\n | fields a#b, \"#\" #, c\n# the end",
+        "\"error\" | fields \"a#b\", \"#\"",
+    );
+    check("#\n*", "*");
+    check(
+        "_time:day_range(08:00,18:00] offset 1h _time:week_range[mon,FRIDAY)",
+        "_time:day_range(08:00, 18:00] offset 1h _time:week_range[Mon, Fri)",
+    );
+    check(
+        "a:ipv4_range(10.1.2.3/8) ip:ipv6_range(fe80::/16) b:GT_FIELD(c)",
+        "a:ipv4_range(10.0.0.0, 10.255.255.255) ip:ipv6_range(fe80::, fe80:ffff:ffff:ffff:ffff:ffff:ffff:ffff) \
+         b:gt_field(\"c\")",
+    );
+    check(
+        "* | by (_time:week offset 1h, ip:/24, x:10 offset 3) row_max(a, b*, c) r, json_values() sort (d desc) limit 2 j",
+        "* | stats by (_time:1w offset 4d1h, ip:/24, x:\"10\" offset \"3\") row_max(a, \"b\"*, c) as r, \
+         json_values() sort by (d desc) limit 2 as j",
+    );
 }
 
 #[test]
@@ -165,6 +184,33 @@ const PIECES: &[&str] = &[
     "rename",
     "len_range",
     "inf",
+    "ipv4_range",
+    "ipv6_range",
+    "10.0.0.0/8",
+    "::1",
+    "day_range",
+    "week_range",
+    "Mon",
+    "08:00",
+    "eq_field",
+    "lt_field",
+    "pattern_match",
+    "<N>",
+    "contains_common_case",
+    "string_range",
+    "exact",
+    "re",
+    "#",
+    "\n",
+    "month",
+    "/24",
+    "row_max",
+    "json_values",
+    "histogram",
+    "rate",
+    "uniq_values",
+    "field_min",
+    "desc",
 ];
 
 proptest! {

@@ -2,6 +2,8 @@
 //!
 //! Instants are nanoseconds since 1970 UTC. A time without zone is UTC (VictoriaLogs takes the server's zone).
 
+use record::civil::{civil_from_days, days_from_civil};
+
 /// Nanoseconds of a second.
 pub const SECOND_NS: i64 = 1_000_000_000;
 /// Nanoseconds of a minute.
@@ -102,11 +104,7 @@ fn parse_rfc3339(text: &str) -> Option<Instants> {
     if ![4, 7, 10, 13, 16, 19].contains(&b.len()) && b.len() <= 20 {
         return None;
     }
-    let day_of_month = day.unwrap_or(1);
-    if day_of_month > days_in_month(year, month.unwrap_or(1)) {
-        return None;
-    }
-    let days = days_from_civil(year, month.unwrap_or(1), day_of_month);
+    let days = days_from_civil(year, month.unwrap_or(1) as u32, day.unwrap_or(1) as u32)?;
     let clock = hour.unwrap_or(0) * HOUR_NS
         + minute.unwrap_or(0) * MINUTE_NS
         + second.unwrap_or(0) * SECOND_NS;
@@ -114,14 +112,17 @@ fn parse_rfc3339(text: &str) -> Option<Instants> {
         + i128::from(clock)
         + i128::from(fraction_ns.unwrap_or(0))
         - i128::from(zone_ns);
+    let first_of = |year: i64, month: i64| {
+        days_from_civil(year, month as u32, 1).expect("every month has a first day")
+    };
     let length = match (month, day, hour, minute, second, fraction_ns) {
         (.., Some(_)) => 1,
         (.., Some(_), None) => SECOND_NS,
         (_, _, _, Some(_), ..) => MINUTE_NS,
         (_, _, Some(_), ..) => HOUR_NS,
         (_, Some(_), ..) => DAY_NS,
-        (Some(month), ..) => days_in_month(year, month) * DAY_NS,
-        _ => (days_from_civil(year + 1, 1, 1) - days_from_civil(year, 1, 1)) * DAY_NS,
+        (Some(month @ 1..=11), ..) => (first_of(year, month + 1) - days) * DAY_NS,
+        _ => (first_of(year + 1, 1) - days) * DAY_NS,
     };
     // Times out of range count as the ends of time.
     let clamp = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -224,7 +225,7 @@ pub fn format_duration(ns: i64) -> String {
 /// Appends an instant as RFC 3339 in UTC with as many digits behind the point as it needs.
 pub fn write_time(ns: i64, out: &mut Vec<u8>) {
     let (days, clock) = (ns.div_euclid(DAY_NS), ns.rem_euclid(DAY_NS));
-    let (year, month, day) = record::civil::civil_from_days(days);
+    let (year, month, day) = civil_from_days(days);
     let seconds = clock / SECOND_NS;
     let two = |n: i64| [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
     let (century, rest) = (two(year / 100), two(year % 100));
@@ -256,21 +257,6 @@ pub fn format_time(ns: i64) -> String {
     let mut out = Vec::with_capacity(30);
     write_time(ns, &mut out);
     String::from_utf8(out).expect("ASCII")
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar (H. Hinnant, days_from_civil).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-fn days_in_month(year: i64, month: i64) -> i64 {
-    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    days_from_civil(next_year, next, 1) - days_from_civil(year, month, 1)
 }
 
 #[cfg(test)]

@@ -252,15 +252,18 @@ impl Function {
         let limit = self.limit().unwrap_or(u64::MAX);
         let fields = self.fields();
         let row = |by: &str, better, kept| {
-            PerGroup::boxed(row_min_max::RowMinMax { better, by: by.to_owned(), kept }, &[])
+            let (by, text) = (by.to_owned(), Vec::new());
+            PerGroup::boxed(row_min_max::RowMinMax { better, by, kept, text }, &[])
         };
         match self {
             Function::Count(fields) if fields.is_empty() => PerGroup::boxed(count::Rows, &[]),
             Function::Count(_) => PerGroup::boxed(count::Count, fields),
             Function::CountEmpty(_) => PerGroup::boxed(count_empty::CountEmpty, fields),
-            Function::CountUniq(..) => PerGroup::boxed(count_uniq::CountUniq { limit }, fields),
+            Function::CountUniq(..) => {
+                PerGroup::boxed(count_uniq::CountUniq { limit, key: Vec::new() }, fields)
+            }
             Function::CountUniqHash(..) => {
-                PerGroup::boxed(count_uniq_hash::CountUniqHash { limit }, fields)
+                PerGroup::boxed(count_uniq_hash::CountUniqHash { limit, key: Vec::new() }, fields)
             }
             Function::Sum(_) => PerGroup::boxed(sum::Sum, fields),
             Function::SumLen(_) => PerGroup::boxed(sum_len::SumLen, fields),
@@ -276,7 +279,9 @@ impl Function {
             Function::Rate => PerGroup::boxed(rate::Rate, &[]),
             Function::RateSum(_) => PerGroup::boxed(rate::RateSum, fields),
             Function::Any(_) => PerGroup::boxed(any::Any, fields),
-            Function::Values(..) => PerGroup::boxed(values::Values { limit }, fields),
+            Function::Values(..) => {
+                PerGroup::boxed(values::Values { limit, text: Vec::new() }, fields)
+            }
             Function::UniqValues(..) => PerGroup::boxed(uniq_values::UniqValues { limit }, fields),
             Function::RowAny(_) => {
                 PerGroup::boxed(row_any::RowAny { fields: fields.to_vec() }, &[])

@@ -11,14 +11,14 @@ use crate::block::{Block, Column, NamePattern, Scratch};
 use crate::json;
 use crate::run::{Meter, RunError};
 
-/// A function at work.
+/// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {
     /// What it keeps of a group.
     type State: Default + Send + 'static;
 
     /// Takes a row in.
     fn add(
-        &self,
+        &mut self,
         state: &mut Self::State,
         input: &Input<'_>,
         row: usize,
@@ -33,7 +33,7 @@ pub(super) trait Aggregate: Send + 'static {
 
     /// Takes the state of another worker in.
     fn merge(
-        &self,
+        &mut self,
         state: &mut Self::State,
         other: Self::State,
         meter: &mut Meter,
@@ -209,7 +209,7 @@ impl<A: Aggregate> States for PerGroup<A> {
         meter: &mut Meter,
     ) -> Result<(), RunError> {
         let input = Input::new(block, &self.fields);
-        let (function, states) = (&self.function, &mut self.states);
+        let (function, states) = (&mut self.function, &mut self.states);
         let mut add = |row: usize| {
             function.add(&mut states[groups[row] as usize], &input, row, scratch, meter)
         };

@@ -11,7 +11,7 @@ impl Aggregate for Any {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         kept: &mut Option<Box<[u8]>>,
         input: &Input<'_>,
         row: usize,
@@ -31,7 +31,7 @@ impl Aggregate for Any {
     }
 
     fn merge(
-        &self,
+        &mut self,
         kept: &mut Option<Box<[u8]>>,
         other: Option<Box<[u8]>>,
         meter: &mut Meter,

@@ -13,7 +13,7 @@ impl Aggregate for Avg {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         state: &mut Sums,
         input: &Input<'_>,
         row: usize,
@@ -23,7 +23,7 @@ impl Aggregate for Avg {
         Sum.add(state, input, row, scratch, meter)
     }
 
-    fn merge(&self, state: &mut Sums, other: Sums, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, state: &mut Sums, other: Sums, meter: &mut Meter) -> Result<(), RunError> {
         Sum.merge(state, other, meter)
     }
 

@@ -15,7 +15,7 @@ impl Aggregate for Rows {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         count: &mut u64,
         _input: &Input<'_>,
         _row: usize,
@@ -30,7 +30,7 @@ impl Aggregate for Rows {
         *count += lines;
     }
 
-    fn merge(&self, count: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, count: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
         *count += other;
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Aggregate for Count {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         count: &mut u64,
         input: &Input<'_>,
         row: usize,
@@ -56,7 +56,7 @@ impl Aggregate for Count {
         Ok(())
     }
 
-    fn merge(&self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
         Rows.merge(count, other, meter)
     }
 

@@ -12,7 +12,7 @@ impl Aggregate for CountEmpty {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         count: &mut u64,
         input: &Input<'_>,
         row: usize,
@@ -23,7 +23,7 @@ impl Aggregate for CountEmpty {
         Ok(())
     }
 
-    fn merge(&self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
         Rows.merge(count, other, meter)
     }
 

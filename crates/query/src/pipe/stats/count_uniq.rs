@@ -11,14 +11,11 @@ use crate::run::{Meter, RunError};
 
 pub(super) struct CountUniq {
     pub limit: u64,
+    pub key: Vec<u8>,
 }
 
 /// Different tuples, each value behind its length.
-#[derive(Default)]
-pub(super) struct Uniq {
-    tuples: HashSet<Box<[u8]>, foldhash::fast::RandomState>,
-    key: Vec<u8>,
-}
+type Tuples = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
 /// Writes the tuple of a row; whether one of its values is not empty.
 #[inline]
@@ -39,37 +36,43 @@ pub(super) fn write_tuple(
 }
 
 impl Aggregate for CountUniq {
-    type State = Uniq;
+    type State = Tuples;
 
     #[inline]
     fn add(
-        &self,
-        Uniq { tuples, key }: &mut Uniq,
+        &mut self,
+        tuples: &mut Tuples,
         input: &Input<'_>,
         row: usize,
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        let any = write_tuple(input, row, scratch, key)?;
-        if any && (tuples.len() as u64) < self.limit && !tuples.contains(key.as_slice()) {
+        let any = write_tuple(input, row, scratch, &mut self.key)?;
+        let key = self.key.as_slice();
+        if any && (tuples.len() as u64) < self.limit && !tuples.contains(key) {
             meter.take(key.len() + ENTRY_BYTES)?;
-            tuples.insert(key.as_slice().into());
+            tuples.insert(key.into());
         }
         Ok(())
     }
 
-    fn merge(&self, own: &mut Uniq, other: Uniq, meter: &mut Meter) -> Result<(), RunError> {
-        for tuple in other.tuples {
+    fn merge(
+        &mut self,
+        own: &mut Tuples,
+        other: Tuples,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        for tuple in other {
             let bytes = tuple.len() + ENTRY_BYTES;
-            if own.tuples.len() as u64 >= self.limit || !own.tuples.insert(tuple) {
+            if own.len() as u64 >= self.limit || !own.insert(tuple) {
                 meter.give_back(bytes);
             }
         }
         Ok(())
     }
 
-    fn write(&self, state: &mut Uniq, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        out.extend_from_slice(state.tuples.len().to_string().as_bytes());
+    fn write(&self, tuples: &mut Tuples, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(tuples.len().to_string().as_bytes());
     }
 }
 

@@ -18,30 +18,27 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 pub(super) struct CountUniqHash {
     pub limit: u64,
+    pub key: Vec<u8>,
 }
 
 /// Hashes of different tuples.
-#[derive(Default)]
-pub(super) struct Hashes {
-    hashes: HashSet<u64, foldhash::fast::RandomState>,
-    key: Vec<u8>,
-}
+type Hashes = HashSet<u64, foldhash::fast::RandomState>;
 
 impl Aggregate for CountUniqHash {
     type State = Hashes;
 
     #[inline]
     fn add(
-        &self,
-        Hashes { hashes, key }: &mut Hashes,
+        &mut self,
+        hashes: &mut Hashes,
         input: &Input<'_>,
         row: usize,
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        if write_tuple(input, row, scratch, key)? && (hashes.len() as u64) < self.limit {
+        if write_tuple(input, row, scratch, &mut self.key)? && (hashes.len() as u64) < self.limit {
             let mut hasher = foldhash::quality::FixedState::with_seed(SEED).build_hasher();
-            hasher.write(key);
+            hasher.write(&self.key);
             if hashes.insert(hasher.finish()) {
                 meter.take(ENTRY_BYTES)?;
             }
@@ -49,17 +46,22 @@ impl Aggregate for CountUniqHash {
         Ok(())
     }
 
-    fn merge(&self, own: &mut Hashes, other: Hashes, meter: &mut Meter) -> Result<(), RunError> {
-        for hash in other.hashes {
-            if own.hashes.len() as u64 >= self.limit || !own.hashes.insert(hash) {
+    fn merge(
+        &mut self,
+        own: &mut Hashes,
+        other: Hashes,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        for hash in other {
+            if own.len() as u64 >= self.limit || !own.insert(hash) {
                 meter.give_back(ENTRY_BYTES);
             }
         }
         Ok(())
     }
 
-    fn write(&self, state: &mut Hashes, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        out.extend_from_slice(state.hashes.len().to_string().as_bytes());
+    fn write(&self, hashes: &mut Hashes, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(hashes.len().to_string().as_bytes());
     }
 }
 

@@ -73,7 +73,7 @@ impl Aggregate for Histogram {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         hits: &mut Hits,
         input: &Input<'_>,
         row: usize,
@@ -86,7 +86,7 @@ impl Aggregate for Histogram {
         })
     }
 
-    fn merge(&self, hits: &mut Hits, other: Hits, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, hits: &mut Hits, other: Hits, meter: &mut Meter) -> Result<(), RunError> {
         meter.give_back(other.len() * 2 * size_of::<(u16, u64)>());
         other.into_iter().try_for_each(|(place, more)| count(hits, place, more, meter))
     }

@@ -88,7 +88,7 @@ impl Aggregate for JsonValues {
     type State = Rows;
 
     fn add(
-        &self,
+        &mut self,
         Rows { rows }: &mut Rows,
         input: &Input<'_>,
         row: usize,
@@ -114,7 +114,7 @@ impl Aggregate for JsonValues {
         Ok(())
     }
 
-    fn merge(&self, own: &mut Rows, other: Rows, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, own: &mut Rows, other: Rows, meter: &mut Meter) -> Result<(), RunError> {
         own.rows.extend(other.rows);
         self.shorten(&mut own.rows, meter);
         Ok(())

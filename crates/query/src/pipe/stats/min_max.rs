@@ -55,7 +55,7 @@ impl Aggregate for MinMax {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         best: &mut Best,
         input: &Input<'_>,
         row: usize,
@@ -65,7 +65,7 @@ impl Aggregate for MinMax {
         input.each(row, scratch, |value| take_better(best, value, self.better, meter).map(drop))
     }
 
-    fn merge(&self, best: &mut Best, other: Best, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, best: &mut Best, other: Best, meter: &mut Meter) -> Result<(), RunError> {
         let Some((_, value)) = other else { return Ok(()) };
         meter.give_back(value.len());
         take_better(best, &value, self.better, meter).map(drop)

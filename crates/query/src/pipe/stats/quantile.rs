@@ -22,7 +22,7 @@ impl Aggregate for Quantile {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         samples: &mut Samples,
         input: &Input<'_>,
         row: usize,
@@ -36,7 +36,7 @@ impl Aggregate for Quantile {
     }
 
     fn merge(
-        &self,
+        &mut self,
         samples: &mut Samples,
         other: Samples,
         meter: &mut Meter,

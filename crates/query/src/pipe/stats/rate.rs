@@ -19,7 +19,7 @@ impl Aggregate for Rate {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         count: &mut u64,
         input: &Input<'_>,
         row: usize,
@@ -33,7 +33,7 @@ impl Aggregate for Rate {
         Rows.add_lines(count, lines);
     }
 
-    fn merge(&self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
         Rows.merge(count, other, meter)
     }
 
@@ -47,7 +47,7 @@ impl Aggregate for RateSum {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         state: &mut Sums,
         input: &Input<'_>,
         row: usize,
@@ -57,7 +57,7 @@ impl Aggregate for RateSum {
         Sum.add(state, input, row, scratch, meter)
     }
 
-    fn merge(&self, state: &mut Sums, other: Sums, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, state: &mut Sums, other: Sums, meter: &mut Meter) -> Result<(), RunError> {
         Sum.merge(state, other, meter)
     }
 

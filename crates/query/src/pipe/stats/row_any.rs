@@ -14,7 +14,7 @@ impl Aggregate for RowAny {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         kept: &mut Vec<u8>,
         input: &Input<'_>,
         row: usize,
@@ -29,7 +29,12 @@ impl Aggregate for RowAny {
         extend(kept, &text, meter)
     }
 
-    fn merge(&self, kept: &mut Vec<u8>, other: Vec<u8>, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(
+        &mut self,
+        kept: &mut Vec<u8>,
+        other: Vec<u8>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
         if kept.is_empty() {
             *kept = other;
         } else {

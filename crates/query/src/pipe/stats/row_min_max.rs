@@ -19,6 +19,7 @@ pub(super) struct RowMinMax {
     pub by: String,
     /// What of the row is kept.
     pub kept: Kept,
+    pub text: Vec<u8>,
 }
 
 /// What is kept of a row.
@@ -33,13 +34,12 @@ pub(super) enum Kept {
 pub(super) struct BestRow {
     best: Best,
     kept: Vec<u8>,
-    text: Vec<u8>,
 }
 
 impl BestRow {
-    fn keep(&mut self, meter: &mut Meter) -> Result<(), RunError> {
+    fn keep(&mut self, text: &[u8], meter: &mut Meter) -> Result<(), RunError> {
         self.kept.clear();
-        extend(&mut self.kept, &self.text, meter)
+        extend(&mut self.kept, text, meter)
     }
 }
 
@@ -48,7 +48,7 @@ impl Aggregate for RowMinMax {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         state: &mut BestRow,
         input: &Input<'_>,
         row: usize,
@@ -59,16 +59,16 @@ impl Aggregate for RowMinMax {
         if !take_better(&mut state.best, value, self.better, meter)? {
             return Ok(());
         }
-        state.text.clear();
+        self.text.clear();
         match &self.kept {
-            Kept::Row(fields) => input.write_json(row, fields, scratch, &mut state.text),
-            Kept::Field(name) => state.text.extend_from_slice(input.value(name, row, scratch)),
+            Kept::Row(fields) => input.write_json(row, fields, scratch, &mut self.text),
+            Kept::Field(name) => self.text.extend_from_slice(input.value(name, row, scratch)),
         }
-        state.keep(meter)
+        state.keep(&self.text, meter)
     }
 
     fn merge(
-        &self,
+        &mut self,
         state: &mut BestRow,
         other: BestRow,
         meter: &mut Meter,
@@ -76,8 +76,7 @@ impl Aggregate for RowMinMax {
         let Some((_, value)) = other.best else { return Ok(()) };
         meter.give_back(value.len() + other.kept.capacity());
         if take_better(&mut state.best, &value, self.better, meter)? {
-            state.text = other.kept;
-            state.keep(meter)?;
+            state.keep(&other.kept, meter)?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ impl Aggregate for Stddev {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         moments: &mut Moments,
         input: &Input<'_>,
         row: usize,
@@ -63,7 +63,7 @@ impl Aggregate for Stddev {
     }
 
     fn merge(
-        &self,
+        &mut self,
         moments: &mut Moments,
         other: Moments,
         _meter: &mut Meter,

@@ -28,7 +28,7 @@ impl Aggregate for Sum {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         state: &mut Sums,
         input: &Input<'_>,
         row: usize,
@@ -44,7 +44,7 @@ impl Aggregate for Sum {
         })
     }
 
-    fn merge(&self, state: &mut Sums, other: Sums, _meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, state: &mut Sums, other: Sums, _meter: &mut Meter) -> Result<(), RunError> {
         state.sum += other.sum;
         state.count += other.count;
         Ok(())

@@ -12,7 +12,7 @@ impl Aggregate for SumLen {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         bytes: &mut u64,
         input: &Input<'_>,
         row: usize,
@@ -25,7 +25,7 @@ impl Aggregate for SumLen {
         })
     }
 
-    fn merge(&self, bytes: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, bytes: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
         Rows.merge(bytes, other, meter)
     }
 

@@ -23,7 +23,7 @@ impl Aggregate for UniqValues {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         set: &mut Set,
         input: &Input<'_>,
         row: usize,
@@ -40,7 +40,7 @@ impl Aggregate for UniqValues {
         })
     }
 
-    fn merge(&self, set: &mut Set, other: Set, meter: &mut Meter) -> Result<(), RunError> {
+    fn merge(&mut self, set: &mut Set, other: Set, meter: &mut Meter) -> Result<(), RunError> {
         for value in other {
             let bytes = value.len() + ENTRY_BYTES;
             if set.len() as u64 >= self.limit || !set.insert(value) {

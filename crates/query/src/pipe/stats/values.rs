@@ -9,21 +9,23 @@ use crate::run::{Meter, RunError};
 
 pub(super) struct Values {
     pub limit: u64,
+    pub text: Vec<u8>,
 }
 
 /// Members of a JSON array.
 #[derive(Default)]
 pub(super) struct Members {
     json: Vec<u8>,
-    /// Number of the values, and where each ends when there may be too many.
     count: u64,
-    text: Vec<u8>,
 }
 
 impl Members {
-    fn push(&mut self, meter: &mut Meter) -> Result<(), RunError> {
+    fn push(&mut self, text: &[u8], meter: &mut Meter) -> Result<(), RunError> {
+        if self.count > 0 {
+            extend(&mut self.json, b",", meter)?;
+        }
         self.count += 1;
-        extend(&mut self.json, &self.text, meter)
+        extend(&mut self.json, text, meter)
     }
 }
 
@@ -32,7 +34,7 @@ impl Aggregate for Values {
 
     #[inline]
     fn add(
-        &self,
+        &mut self,
         members: &mut Members,
         input: &Input<'_>,
         row: usize,
@@ -43,17 +45,14 @@ impl Aggregate for Values {
             if members.count >= self.limit {
                 return Ok(());
             }
-            members.text.clear();
-            if members.count > 0 {
-                members.text.push(b',');
-            }
-            json::write_text(value, &mut members.text);
-            members.push(meter)
+            self.text.clear();
+            json::write_text(value, &mut self.text);
+            members.push(&self.text, meter)
         })
     }
 
     fn merge(
-        &self,
+        &mut self,
         members: &mut Members,
         other: Members,
         meter: &mut Meter,
@@ -61,12 +60,7 @@ impl Aggregate for Values {
         let mut rest = other.json.as_slice();
         while !rest.is_empty() && members.count < self.limit {
             let (value, behind) = rest.split_at(text_end(rest));
-            members.text.clear();
-            if members.count > 0 {
-                members.text.push(b',');
-            }
-            members.text.extend_from_slice(value);
-            members.push(meter)?;
+            members.push(value, meter)?;
             rest = behind.strip_prefix(b",").unwrap_or(behind);
         }
         meter.give_back(other.json.capacity());
