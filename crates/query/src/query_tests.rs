@@ -128,6 +128,17 @@ fn queries_say_which_fields_they_need() {
     check("* | top 5 by (_raw)", &["_raw"]);
 }
 
+#[test]
+fn the_seeds_of_the_fuzzer_are_queries() {
+    for seed in [
+        include_str!("../../../fuzz/seeds/logsql/every_filter"),
+        include_str!("../../../fuzz/seeds/logsql/every_function"),
+    ] {
+        let query = Query::parse(seed, 0).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Query::parse(&query.to_string(), 0), Ok(query));
+    }
+}
+
 const PIECES: &[&str] = &[
     "error",
     "level",
