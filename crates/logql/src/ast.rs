@@ -1,0 +1,562 @@
+//! A query as a tree, and how it is written.
+
+use std::fmt;
+
+use crate::lex::quote;
+use crate::stage::filter::LabelTest;
+use crate::stage::line::LineFilter;
+use crate::stage::pattern::Pattern;
+use crate::stage::path::Path;
+use crate::stage::template::Template;
+use crate::units::{format_duration, format_number};
+
+/// A query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// Lines.
+    Log(LogQuery),
+    /// Numbers.
+    Metric(Metric),
+}
+
+/// Which lines, and what is done with them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogQuery {
+    /// The stream selector.
+    pub matchers: Vec<Matcher>,
+    /// Stages, in order.
+    pub stages: Vec<Stage>,
+}
+
+/// A test of one label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matcher {
+    /// The label.
+    pub name: String,
+    /// How its value is compared.
+    pub op: MatchOp,
+    /// With what.
+    pub value: String,
+    /// `value` compiled, where `op` asks for it.
+    pub regex: Option<Regex>,
+}
+
+/// How a label is compared with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchOp {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `=~`
+    Match,
+    /// `!~`
+    NotMatch,
+}
+
+impl MatchOp {
+    /// As it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            MatchOp::Equal => "=",
+            MatchOp::NotEqual => "!=",
+            MatchOp::Match => "=~",
+            MatchOp::NotMatch => "!~",
+        }
+    }
+}
+
+impl Matcher {
+    /// Whether a value, empty where there is none, passes.
+    pub fn matches(&self, value: &str) -> bool {
+        let regex = || self.regex.as_ref().expect("compiled where it is asked for");
+        match self.op {
+            MatchOp::Equal => value == self.value,
+            MatchOp::NotEqual => value != self.value,
+            MatchOp::Match => regex().0.is_match(value),
+            MatchOp::NotMatch => !regex().0.is_match(value),
+        }
+    }
+}
+
+/// A compiled regular expression; equal when its text is.
+#[derive(Clone, Debug)]
+pub struct Regex(pub regex::Regex);
+
+impl PartialEq for Regex {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+/// A step behind the selector.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// `|= "…"` and its like.
+    Line(LineFilter),
+    /// `json`, with the labels to take; none: all.
+    Json(Vec<(String, Path)>),
+    /// `logfmt`.
+    Logfmt {
+        /// Wrong lines are errors.
+        strict: bool,
+        /// Keys without value make empty labels.
+        keep_empty: bool,
+        /// The labels to take, each from a key; none: all.
+        labels: Vec<(String, String)>,
+    },
+    /// `regexp`.
+    Regexp(Regex),
+    /// `pattern`.
+    Pattern(Pattern),
+    /// `unpack`.
+    Unpack,
+    /// A test of labels.
+    Label(LabelTest),
+    /// `line_format`.
+    LineFormat(Template),
+    /// `label_format`: labels and where they come from.
+    LabelFormat(Vec<(String, LabelSource)>),
+    /// `decolorize`.
+    Decolorize,
+    /// `drop`.
+    Drop(Vec<Named>),
+    /// `keep`.
+    Keep(Vec<Named>),
+}
+
+/// Where `label_format` takes a value from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelSource {
+    /// Another label, which goes away.
+    Rename(String),
+    /// A template.
+    Template(Template),
+}
+
+/// What `drop` and `keep` name: a label, or a label with a certain value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Named {
+    /// A label.
+    Name(String),
+    /// A label, if it passes.
+    Matcher(Matcher),
+}
+
+impl Named {
+    /// Whether it names this label.
+    pub fn names(&self, name: &str, value: &str) -> bool {
+        match self {
+            Named::Name(named) => named == name,
+            Named::Matcher(matcher) => matcher.name == name && matcher.matches(value),
+        }
+    }
+}
+
+/// A query for numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Metric {
+    /// Over the lines of a stretch of time.
+    Range(Box<RangeAggregation>),
+    /// Over series.
+    Vector {
+        /// Which.
+        op: VectorOp,
+        /// The number of `topk` and its like.
+        parameter: Option<f64>,
+        /// Which labels stay.
+        grouping: Option<Grouping>,
+        /// Of what.
+        inner: Box<Metric>,
+    },
+    /// Between two of them.
+    Binary {
+        /// Which.
+        op: BinaryOp,
+        /// How.
+        modifier: Box<BinaryModifier>,
+        /// Left side.
+        left: Box<Metric>,
+        /// Right side.
+        right: Box<Metric>,
+    },
+    /// A number.
+    Literal(f64),
+    /// A series without labels that is always this number.
+    VectorLiteral(f64),
+    /// `label_replace`.
+    LabelReplace {
+        /// Of what.
+        inner: Box<Metric>,
+        /// The label that is set.
+        to: String,
+        /// The value, with `$1` and its like.
+        replacement: String,
+        /// The label that is looked at.
+        from: String,
+        /// What has to match the whole value.
+        regex: Regex,
+        /// As written.
+        pattern: String,
+    },
+}
+
+/// Numbers over the lines of a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeAggregation {
+    /// Which.
+    pub op: RangeOp,
+    /// The number of `quantile_over_time`.
+    pub parameter: Option<f64>,
+    /// Of which lines.
+    pub query: LogQuery,
+    /// The label that is taken as number.
+    pub unwrap: Option<Unwrap>,
+    /// Length of the stretch, nanoseconds; positive.
+    pub range_ns: i64,
+    /// How far back it lies, nanoseconds.
+    pub offset_ns: i64,
+    /// Which labels stay.
+    pub grouping: Option<Grouping>,
+}
+
+/// `unwrap`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unwrap {
+    /// The label.
+    pub label: String,
+    /// How it is read.
+    pub conversion: Conversion,
+    /// Tests behind it.
+    pub filters: Vec<LabelTest>,
+}
+
+/// How a label is read as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversion {
+    /// A plain number.
+    Number,
+    /// A size, in bytes.
+    Bytes,
+    /// A duration, in seconds; the word is kept as written.
+    Duration(&'static str),
+}
+
+/// Which labels stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grouping {
+    /// All but the named ones, not the named ones.
+    pub without: bool,
+    /// Names.
+    pub labels: Vec<String>,
+}
+
+macro_rules! names {
+    ($(#[$doc:meta])* $type:ident { $($variant:ident $text:literal $what:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type {
+            $(#[doc = $what] $variant,)*
+        }
+
+        impl $type {
+            /// As it is written.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $text,)* }
+            }
+
+            /// The one that is written so.
+            pub fn named(name: &str) -> Option<$type> {
+                match name { $($text => Some($type::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+names! {
+    /// Numbers over lines.
+    RangeOp {
+        Count "count_over_time" "Lines.",
+        Rate "rate" "Lines a second, or the sum of unwrapped values a second.",
+        Bytes "bytes_over_time" "Bytes of lines.",
+        BytesRate "bytes_rate" "Bytes of lines a second.",
+        Sum "sum_over_time" "Sum of values.",
+        Avg "avg_over_time" "Mean of values.",
+        Min "min_over_time" "Least value.",
+        Max "max_over_time" "Greatest value.",
+        Stdvar "stdvar_over_time" "Population variance of values.",
+        Stddev "stddev_over_time" "Population standard deviation of values.",
+        Quantile "quantile_over_time" "Quantile of values.",
+        First "first_over_time" "First value.",
+        Last "last_over_time" "Last value.",
+        Absent "absent_over_time" "1 where there is no line.",
+    }
+}
+
+impl RangeOp {
+    /// Whether it needs `unwrap`: true, cannot have it: false, either.
+    pub fn wants_unwrap(self) -> Option<bool> {
+        match self {
+            RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate => Some(false),
+            RangeOp::Rate | RangeOp::Absent => None,
+            _ => Some(true),
+        }
+    }
+
+    /// Whether it takes `by` and `without`.
+    pub fn takes_grouping(self) -> bool {
+        use RangeOp::{Avg, First, Last, Max, Min, Quantile, Stddev, Stdvar};
+        matches!(self, Avg | First | Last | Max | Min | Quantile | Stddev | Stdvar)
+    }
+}
+
+names! {
+    /// Numbers over series.
+    VectorOp {
+        Sum "sum" "Sum.",
+        Avg "avg" "Mean.",
+        Min "min" "Least.",
+        Max "max" "Greatest.",
+        Count "count" "How many.",
+        Stddev "stddev" "Population standard deviation.",
+        Stdvar "stdvar" "Population variance.",
+        Topk "topk" "The greatest so many.",
+        Bottomk "bottomk" "The least so many.",
+        Sort "sort" "Least first.",
+        SortDesc "sort_desc" "Greatest first.",
+    }
+}
+
+impl VectorOp {
+    /// Whether it takes a number.
+    pub fn takes_parameter(self) -> bool {
+        matches!(self, VectorOp::Topk | VectorOp::Bottomk)
+    }
+}
+
+names! {
+    /// What is done with two numbers.
+    BinaryOp {
+        Or "or" "What is on either side, the left first.",
+        And "and" "The left side where the right side is.",
+        Unless "unless" "The left side where the right side is not.",
+        Equal "==" "Equal.",
+        NotEqual "!=" "Not equal.",
+        Greater ">" "Greater.",
+        GreaterOrEqual ">=" "Greater or equal.",
+        Less "<" "Less.",
+        LessOrEqual "<=" "Less or equal.",
+        Add "+" "Sum.",
+        Subtract "-" "Difference.",
+        Multiply "*" "Product.",
+        Divide "/" "Quotient.",
+        Modulo "%" "Rest.",
+        Power "^" "Power.",
+    }
+}
+
+impl BinaryOp {
+    /// What binds closer has a greater one.
+    pub fn precedence(self) -> u8 {
+        use BinaryOp::*;
+        match self {
+            Or => 1,
+            And | Unless => 2,
+            Equal | NotEqual | Greater | GreaterOrEqual | Less | LessOrEqual => 3,
+            Add | Subtract => 4,
+            Multiply | Divide | Modulo => 5,
+            Power => 6,
+        }
+    }
+
+    /// `and`, `or`, `unless`.
+    pub fn is_set(self) -> bool {
+        self.precedence() <= 2
+    }
+
+    /// `==` and its like.
+    pub fn is_comparison(self) -> bool {
+        self.precedence() == 3
+    }
+}
+
+/// How a binary operation matches series.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BinaryModifier {
+    /// A comparison gives 0 or 1, and leaves nothing out.
+    pub bool: bool,
+    /// `on`: the labels that have to agree; `ignoring`: the others have to.
+    pub matching: Option<Grouping>,
+    /// Series of one side that have several on the other.
+    pub group: Option<Group>,
+}
+
+/// `group_left`, `group_right`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Many are on the left side.
+    pub left: bool,
+    /// Labels that are taken from the side of one.
+    pub include: Vec<String>,
+}
+
+impl Grouping {
+    /// Whether it lets a label stay.
+    pub fn keeps(&self, name: &str) -> bool {
+        self.labels.iter().any(|label| label == name) != self.without
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expr::Log(query) => write!(f, "{query}"),
+            Expr::Metric(metric) => write!(f, "{metric}"),
+        }
+    }
+}
+
+fn join<T: fmt::Display>(parts: impl IntoIterator<Item = T>) -> String {
+    parts.into_iter().map(|part| part.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.name, self.op.sign(), quote(&self.value))
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Named::Name(name) => f.write_str(name),
+            Named::Matcher(matcher) => write!(f, "{matcher}"),
+        }
+    }
+}
+
+impl fmt::Display for LogQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}}}", join(&self.matchers))?;
+        self.stages.iter().try_for_each(|stage| write!(f, " {stage}"))
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Line(filter) => write!(f, "{filter}"),
+            Stage::Json(labels) if labels.is_empty() => f.write_str("| json"),
+            Stage::Json(labels) => {
+                let one = |(name, path): &(String, Path)| format!("{name}={}", quote(path.text()));
+                write!(f, "| json {}", join(labels.iter().map(one)))
+            }
+            Stage::Logfmt { strict, keep_empty, labels } => {
+                f.write_str("| logfmt")?;
+                f.write_str(if *strict { " --strict" } else { "" })?;
+                f.write_str(if *keep_empty { " --keep-empty" } else { "" })?;
+                let one = |(name, key): &(String, String)| format!("{name}={}", quote(key));
+                f.write_str(if labels.is_empty() { "" } else { " " })?;
+                f.write_str(&join(labels.iter().map(one)))
+            }
+            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.0.as_str())),
+            Stage::Pattern(pattern) => write!(f, "| pattern {}", quote(pattern.text())),
+            Stage::Unpack => f.write_str("| unpack"),
+            Stage::Label(test) => write!(f, "| {test}"),
+            Stage::LineFormat(template) => write!(f, "| line_format {}", quote(template.text())),
+            Stage::LabelFormat(labels) => {
+                let one = |(name, source): &(String, LabelSource)| match source {
+                    LabelSource::Rename(from) => format!("{name}={from}"),
+                    LabelSource::Template(template) => format!("{name}={}", quote(template.text())),
+                };
+                write!(f, "| label_format {}", join(labels.iter().map(one)))
+            }
+            Stage::Decolorize => f.write_str("| decolorize"),
+            Stage::Drop(named) => write!(f, "| drop {}", join(named)),
+            Stage::Keep(named) => write!(f, "| keep {}", join(named)),
+        }
+    }
+}
+
+impl fmt::Display for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.without { "without" } else { "by" };
+        write!(f, "{word} ({})", self.labels.join(", "))
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Metric::Range(range) => write!(f, "{range}"),
+            Metric::Vector { op, parameter, grouping, inner } => {
+                f.write_str(op.name())?;
+                if let Some(grouping) = grouping {
+                    write!(f, " {grouping} ")?;
+                }
+                f.write_str("(")?;
+                if let Some(parameter) = parameter {
+                    write!(f, "{}, ", format_number(*parameter))?;
+                }
+                write!(f, "{inner})")
+            }
+            Metric::Binary { op, modifier, left, right } => {
+                write!(f, "({left} {}{modifier} {right})", op.name())
+            }
+            Metric::Literal(value) => f.write_str(&format_number(*value)),
+            Metric::VectorLiteral(value) => write!(f, "vector({})", format_number(*value)),
+            Metric::LabelReplace { inner, to, replacement, from, pattern, .. } => {
+                let texts = [to, replacement, from, pattern].map(|text| quote(text));
+                write!(f, "label_replace({inner}, {})", texts.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for BinaryModifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.bool { " bool" } else { "" })?;
+        if let Some(matching) = &self.matching {
+            let word = if matching.without { "ignoring" } else { "on" };
+            write!(f, " {word} ({})", matching.labels.join(", "))?;
+        }
+        if let Some(group) = &self.group {
+            let word = if group.left { "group_left" } else { "group_right" };
+            write!(f, " {word} ({})", group.include.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RangeAggregation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.op.name())?;
+        if let Some(parameter) = self.parameter {
+            write!(f, "{}, ", format_number(parameter))?;
+        }
+        write!(f, "{}", self.query)?;
+        if let Some(unwrap) = &self.unwrap {
+            write!(f, " {unwrap}")?;
+        }
+        write!(f, " [{}]", format_duration(self.range_ns))?;
+        if self.offset_ns != 0 {
+            write!(f, " offset {}", format_duration(self.offset_ns))?;
+        }
+        f.write_str(")")?;
+        if let Some(grouping) = &self.grouping {
+            write!(f, " {grouping}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Unwrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.conversion {
+            Conversion::Number => write!(f, "| unwrap {}", self.label)?,
+            Conversion::Bytes => write!(f, "| unwrap bytes({})", self.label)?,
+            Conversion::Duration(word) => write!(f, "| unwrap {word}({})", self.label)?,
+        }
+        self.filters.iter().try_for_each(|filter| write!(f, " | {filter}"))
+    }
+}

@@ -1,0 +1,211 @@
+//! LogQL as tokens.
+
+use crate::error::ParseError;
+
+/// Longest text of a query, in bytes, as in Loki. Longer ones are refused.
+pub const QUERY_BYTES_MAX: usize = 131_072;
+
+/// A token.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Token {
+    /// A name or keyword.
+    Word(String),
+    /// A quoted text, without quotes and escapes.
+    Text(String),
+    /// A number.
+    Number(f64),
+    /// A duration, as written.
+    Duration(String, i64),
+    /// A size, as written.
+    Bytes(String, f64),
+    /// `--strict` and its like, without the dashes.
+    Flag(String),
+    /// Punctuation.
+    Sign(&'static str),
+    /// Behind the last.
+    End,
+}
+
+impl Token {
+    /// For messages.
+    pub fn shown(&self) -> String {
+        match self {
+            Token::Word(word) => format!("\"{word}\""),
+            Token::Text(_) => "a quoted text".to_owned(),
+            Token::Number(number) => format!("number {number}"),
+            Token::Duration(text, _) => format!("duration {text}"),
+            Token::Bytes(text, _) => format!("size {text}"),
+            Token::Flag(flag) => format!("--{flag}"),
+            Token::Sign(sign) => format!("\"{sign}\""),
+            Token::End => "the end".to_owned(),
+        }
+    }
+}
+
+/// Longest first.
+const SIGNS: [&str; 32] = [
+    "|=", "|~", "|>", "!=", "!~", "!>", "==", "=~", "<=", ">=", "{", "}", "(", ")", "[", "]", ",",
+    "|", "=", "<", ">", "+", "-", "*", "/", "%", "^", ".", ":", ";", "!", "~",
+];
+
+/// All tokens of `text` with their places; the last is [`Token::End`].
+pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, ParseError> {
+    if text.len() > QUERY_BYTES_MAX {
+        let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
+        return Err(ParseError::new(text, 0, message));
+    }
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        if c.is_whitespace() {
+            at += c.len_utf8();
+        } else if c == '#' {
+            at += rest.find('\n').unwrap_or(rest.len());
+        } else if c == '"' || c == '`' {
+            let (value, length) = quoted(text, at)?;
+            found.push((Token::Text(value), at));
+            at += length;
+        } else if c.is_ascii_digit()
+            || (c == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))
+        {
+            let (token, length) = number(text, at)?;
+            found.push((token, at));
+            at += length;
+        } else if c.is_ascii_alphabetic() || c == '_' {
+            let length = rest
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
+                .unwrap_or(rest.len());
+            found.push((Token::Word(rest[..length].to_owned()), at));
+            at += length;
+        } else if let Some(flag) = rest
+            .strip_prefix("--")
+            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+        {
+            let length = flag
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .unwrap_or(flag.len());
+            found.push((Token::Flag(flag[..length].to_owned()), at));
+            at += 2 + length;
+        } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
+            found.push((Token::Sign(sign), at));
+            at += sign.len();
+        } else {
+            return Err(ParseError::new(text, at, format!("unexpected character {c:?}")));
+        }
+    }
+    found.push((Token::End, text.len()));
+    Ok(found)
+}
+
+fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
+    let rest = &text[at..];
+    let run = rest
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != 'µ' && c != '_')
+        .unwrap_or(rest.len());
+    let written = &rest[..run];
+    if let Ok(number) = written.parse() {
+        // An exponent with a sign goes on: `1e-3`.
+        return Ok((Token::Number(number), run));
+    }
+    if written.ends_with(['e', 'E']) && rest[run..].starts_with(['+', '-']) {
+        let digits = rest[run + 1..]
+            .find(|c: char| !c.is_ascii_digit())
+            .map_or(rest.len(), |digits| run + 1 + digits);
+        if let Ok(number) = rest[..digits].parse() {
+            return Ok((Token::Number(number), digits));
+        }
+    }
+    if let Some(ns) = crate::units::parse_duration_ns(written) {
+        return Ok((Token::Duration(written.to_owned(), ns), run));
+    }
+    if let Some(bytes) = crate::units::parse_bytes(written) {
+        return Ok((Token::Bytes(written.to_owned(), bytes), run));
+    }
+    let message = format!("'{written}' is no number, duration or size");
+    Err(ParseError::new(text, at, message))
+}
+
+/// The text in quotes at `at`, and how long it is written.
+fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
+    let rest = &text[at..];
+    let unended = || ParseError::new(text, at, "literal not terminated");
+    if let Some(raw) = rest.strip_prefix('`') {
+        let length = raw.find('`').ok_or_else(unended)?;
+        return Ok((raw[..length].to_owned(), length + 2));
+    }
+    let mut bytes = Vec::new();
+    let mut chars = rest.char_indices().skip(1);
+    while let Some((place, c)) = chars.next() {
+        match c {
+            '"' => {
+                let value = String::from_utf8(bytes).map_err(|_| {
+                    ParseError::new(text, at, "the escapes do not make valid UTF-8")
+                })?;
+                return Ok((value, place + 1));
+            }
+            '\\' => {
+                let (place, c) = chars.next().ok_or_else(unended)?;
+                let wrong = || {
+                    let message = "unknown escape; write \\\\ for a backslash, or use backticks";
+                    ParseError::new(text, at + place - 1, message)
+                };
+                let digits = match c {
+                    'n' => Err(b'\n'),
+                    't' => Err(b'\t'),
+                    'r' => Err(b'\r'),
+                    'a' => Err(7),
+                    'b' => Err(8),
+                    'f' => Err(12),
+                    'v' => Err(11),
+                    '\\' | '"' | '\'' => Err(c as u8),
+                    'x' => Ok(2),
+                    'u' => Ok(4),
+                    'U' => Ok(8),
+                    _ => return Err(wrong()),
+                };
+                match digits {
+                    Err(byte) => bytes.push(byte),
+                    Ok(digits) => {
+                        let hex = rest.get(place + 1..place + 1 + digits).ok_or_else(wrong)?;
+                        if !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                            return Err(wrong());
+                        }
+                        let code = u32::from_str_radix(hex, 16).map_err(|_| wrong())?;
+                        if digits == 2 {
+                            bytes.push(code as u8);
+                        } else {
+                            let c = char::from_u32(code).ok_or_else(wrong)?;
+                            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                        }
+                        chars.nth(digits - 1);
+                    }
+                }
+            }
+            c => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Err(unended())
+}
+
+/// Writes `text` in quotes so that it is read back as it is.
+pub fn quote(text: &str) -> String {
+    if text.contains('\\') && !text.contains('`') {
+        return format!("`{text}`");
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

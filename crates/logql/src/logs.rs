@@ -1,0 +1,217 @@
+//! Queries for lines: the newest, or the oldest, so many that pass all stages.
+//!
+//! Units of the store are read newest (or oldest) first. Once there are enough lines, those units are not read any more
+//! that hold only times beyond them. Memory is that of the lines asked for, and limited like that of other queries.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use query::source::{
+    Counted, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange,
+};
+use query::{Context, Query, RunError};
+use record::{Batch, LineId};
+
+use crate::ast::LogQuery;
+use crate::error::EvalError;
+use crate::push::push;
+use crate::stage::{DETECTED_LEVEL, Labels};
+use crate::stored::{Reader, RowFields};
+
+/// A line of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it happened, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// Its text, as the stages left it.
+    pub line: String,
+    /// Labels of its stream.
+    pub stream: Labels,
+    /// Its level, and other fields when they were asked for.
+    pub metadata: Labels,
+    /// Labels that stages made.
+    pub parsed: Labels,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        let labels = [&self.stream, &self.metadata, &self.parsed];
+        let text: usize =
+            labels.iter().flat_map(|l| l.iter()).map(|(n, v)| n.len() + v.len() + 48).sum();
+        self.line.len() + text + 200
+    }
+}
+
+/// Runs `query` over lines of `context.range`: the newest `limit` of them, newest first, or with `forward` the oldest,
+/// oldest first. With `fields` all fields of a line are among its metadata.
+pub fn run(
+    query: &LogQuery,
+    source: &dyn Source,
+    context: &Context,
+    limit: usize,
+    forward: bool,
+    fields: bool,
+) -> Result<Vec<Entry>, EvalError> {
+    let pushed = Query::new(push(query).filter, Vec::new());
+    let bound = Arc::new(AtomicI64::new(if forward { i64::MAX } else { i64::MIN }));
+    let nearest = Nearest { inner: source, bound: Arc::clone(&bound), forward };
+    let mut run_context = Context { oldest_first: forward, limit: None, ..context.clone() };
+    // What is sent here is looked at, not sent to the client.
+    run_context.limits.rows_max = u64::MAX;
+    let mut reader = Reader::default();
+    let mut found: BTreeMap<(i64, LineId), Entry> = BTreeMap::new();
+    let mut held = 0;
+    let mut too_large = false;
+    let memory_max = context.limits.memory_bytes_max;
+    query::run(&pushed, &nearest, &run_context, &mut |rows| {
+        for index in 0..rows.len() {
+            // From the end that is wanted, so that few lines get in only to be thrown out.
+            let index = if forward { index } else { rows.len() - 1 - index };
+            let (batch, place) = rows.line(index).expect("no pipe made rows");
+            let row = batch.row(place as usize);
+            let key = (row.time_ns(), row.id());
+            let edge = if forward { found.last_key_value() } else { found.first_key_value() };
+            if found.len() >= limit
+                && edge.is_none_or(|(edge, _)| if forward { key > *edge } else { key < *edge })
+            {
+                continue;
+            }
+            let Some(entry) = look(query, &mut reader, batch, place, fields) else { continue };
+            held += entry.bytes() as u64;
+            found.insert(key, entry);
+            if found.len() > limit {
+                let out = if forward { found.pop_last() } else { found.pop_first() };
+                held -= out.map_or(0, |(_, entry)| entry.bytes() as u64);
+            }
+            context.progress.memory_bytes.store(held, Relaxed);
+            if held > memory_max {
+                too_large = true;
+                return ControlFlow::Break(());
+            }
+            if found.len() >= limit {
+                let edge = if forward { found.last_key_value() } else { found.first_key_value() };
+                let edge = edge.map_or(0, |((time_ns, _), _)| *time_ns);
+                bound.store(edge, Relaxed);
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    if too_large {
+        return Err(RunError::MemoryLimit(memory_max).into());
+    }
+    context.progress.rows.store(found.len() as u64, Relaxed);
+    Ok(if forward {
+        found.into_values().collect()
+    } else {
+        found.into_values().rev().collect()
+    })
+}
+
+/// The entry of a line that passes all stages.
+pub fn look(
+    query: &LogQuery,
+    reader: &mut Reader,
+    batch: &Arc<Batch>,
+    place: u32,
+    fields: bool,
+) -> Option<Entry> {
+    let row = RowFields(batch.row(place as usize));
+    let labels = reader.stream(&row.0);
+    let mut item = reader.item(batch, &labels, &row);
+    if !query.stages.iter().all(|stage| item.apply(stage)) {
+        return None;
+    }
+    let mut stream = Labels::new();
+    item.stream_labels(|name, value| stream.push((name.to_owned(), value.to_owned())));
+    let parsed = item.made_labels();
+    let mut metadata = Labels::new();
+    metadata.extend(item.level().map(|level| (DETECTED_LEVEL.to_owned(), level.to_owned())));
+    if fields {
+        for (id, value) in row.0.fields() {
+            let name = batch.name(id);
+            let shown = |labels: &Labels| labels.iter().any(|(label, _)| label == name);
+            if !name.starts_with('_') && !value.is_empty() && !shown(&stream) && !shown(&parsed) {
+                metadata.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+            }
+        }
+        metadata.sort_unstable();
+        metadata.dedup_by(|a, b| a.0 == b.0);
+    }
+    Some(Entry { time_ns: item.time_ns, line: item.line.into_owned(), stream, metadata, parsed })
+}
+
+/// A source whose units are left out once they cannot hold nearer lines.
+struct Nearest<'s> {
+    inner: &'s dyn Source,
+    /// The farthest time that is wanted.
+    bound: Arc<AtomicI64>,
+    forward: bool,
+}
+
+struct NearUnit {
+    inner: Box<dyn ScanUnit>,
+    bound: Arc<AtomicI64>,
+    forward: bool,
+}
+
+impl Source for Nearest<'_> {
+    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let near = |inner| -> Box<dyn ScanUnit> {
+            Box::new(NearUnit { inner, bound: Arc::clone(&self.bound), forward: self.forward })
+        };
+        Ok(self.inner.units(range)?.into_iter().map(near).collect())
+    }
+
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        self.inner.find(id)
+    }
+}
+
+impl NearUnit {
+    fn is_too_far(&self) -> bool {
+        let bound = self.bound.load(Relaxed);
+        self.inner.time_range_ns().is_some_and(|(oldest, newest)| {
+            if self.forward { oldest > bound } else { newest < bound }
+        })
+    }
+}
+
+impl ScanUnit for NearUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        self.inner.time_range_ns()
+    }
+
+    fn lines(&self) -> u64 {
+        self.inner.lines()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        if self.is_too_far() { Ok(None) } else { self.inner.load() }
+    }
+
+    fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+        if self.is_too_far() { Ok(Some(vec![false; phrases.len()])) } else { self.inner.may_hold(phrases) }
+    }
+
+    fn count(&self, counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
+        self.inner.count(counted)
+    }
+
+    fn segment(&self) -> Option<(u64, usize)> {
+        self.inner.segment()
+    }
+
+    fn count_segment(
+        &self,
+        grouped: Grouped<'_>,
+        each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        self.inner.count_segment(grouped, each)
+    }
+}

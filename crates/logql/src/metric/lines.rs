@@ -1,0 +1,397 @@
+//! Aggregations over lines: one pass, whose lines come in any order.
+//!
+//! What is kept is a state for each series and bucket that has lines ([`super::grid`], [`super::state`]); windows are
+//! put together of those. Where lines are only counted by their fields, the store counts them, and no line comes here.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use query::{Bucket, By, Context, Function, Pipe, Query, Scratch, Stats, StatsFunction};
+
+use super::series::Series;
+use super::state::{Sample, State};
+use super::Evaluation;
+use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwrap};
+use crate::error::EvalError;
+use crate::push::push;
+use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels};
+use crate::stored::{Reader, RowFields, detected_level};
+use crate::units::{parse_bytes, parse_duration_ns, parse_number};
+
+/// Memory of a bucket beside its state: its place in the map.
+const BUCKET_BYTES: usize = 64;
+/// Memory of a series beside its labels and buckets.
+const SERIES_BYTES: usize = 200;
+/// Rows between two looks at the wish to cancel.
+const CHECK_ROWS: u64 = 4_096;
+/// Steps at least so long are counted by the store where it can: it keeps counts of whole seconds, in which a line stamped
+/// exactly at the end of a window counts for the next one.
+const COUNTED_STEP_NS_MIN: i64 = 60_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// What tells series apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// All labels that are shown, and these.
+    All(Vec<String>),
+    /// These labels.
+    By(Vec<String>),
+    /// All labels but these, and the wanted others.
+    Without(Vec<String>, Vec<String>),
+}
+
+impl Keys {
+    /// Those that a grouping leaves; `wanted` are fields that are asked for around it.
+    pub fn of(grouping: &Grouping, wanted: &[String]) -> Keys {
+        match grouping.without {
+            false => Keys::By(grouping.labels.clone()),
+            true => Keys::Without(grouping.labels.clone(), wanted.to_vec()),
+        }
+    }
+
+    fn labels(&self, item: &Item<'_>, unwrapped: Option<&str>) -> Labels {
+        let named = |names: &[String], labels: &mut Labels| {
+            for name in names {
+                if Some(name.as_str()) != unwrapped && !labels.iter().any(|(l, _)| l == name) {
+                    let value = item.with_label(name, str::to_owned);
+                    if !value.is_empty() {
+                        labels.push((name.clone(), value));
+                    }
+                }
+            }
+            labels.sort_unstable();
+        };
+        let mut labels = Labels::new();
+        match self {
+            Keys::By(names) => named(names, &mut labels),
+            Keys::All(wanted) => {
+                labels = item.labels();
+                labels.retain(|(name, _)| Some(name.as_str()) != unwrapped);
+                named(wanted, &mut labels);
+            }
+            Keys::Without(names, wanted) => {
+                labels = item.labels();
+                let goes = |name: &str| Some(name) == unwrapped || names.iter().any(|n| n == name);
+                labels.retain(|(name, _)| !goes(name));
+                let wanted: Vec<String> = wanted.iter().filter(|n| !goes(n)).cloned().collect();
+                named(&wanted, &mut labels);
+            }
+        }
+        labels
+    }
+}
+
+#[derive(Default)]
+struct Collected {
+    series: HashMap<Labels, HashMap<i64, State, foldhash::fast::RandomState>, foldhash::fast::RandomState>,
+    bytes: usize,
+}
+
+impl Collected {
+    /// Adds a line; gives the memory that this took.
+    fn add(&mut self, op: RangeOp, labels: Labels, bucket: i64, sample: Sample) -> usize {
+        let mut taken = 0;
+        if !self.series.contains_key(&labels) {
+            taken += SERIES_BYTES
+                + labels.iter().map(|(n, v)| n.len() + v.len() + 2 * size_of::<String>()).sum::<usize>();
+        }
+        let buckets = self.series.entry(labels).or_default();
+        match buckets.get_mut(&bucket) {
+            Some(state) => {
+                let before = state.extra_bytes();
+                state.merge(op, &State::new(op, sample));
+                taken += state.extra_bytes() - before;
+            }
+            None => {
+                let state = State::new(op, sample);
+                taken += BUCKET_BYTES + state.extra_bytes();
+                buckets.insert(bucket, state);
+            }
+        }
+        self.bytes += taken;
+        taken
+    }
+}
+
+impl Evaluation<'_> {
+    /// Evaluates an aggregation over lines, with series told apart by `keys`.
+    pub(super) fn over_lines(
+        &mut self,
+        range: &RangeAggregation,
+        keys: Keys,
+    ) -> Result<Vec<Series>, EvalError> {
+        let keys = if range.op == RangeOp::Absent { Keys::By(Vec::new()) } else { keys };
+        let collected = match self.counted(range, &keys)? {
+            Some(collected) => collected,
+            None => self.looked_at(range, &keys)?,
+        };
+        let bytes = collected.bytes;
+        let series = self.windows(range, collected);
+        self.give_back(bytes);
+        let series = series?;
+        Ok(if range.op == RangeOp::Absent { self.absent(range, &series) } else { series })
+    }
+
+    /// Sends every line through the stages.
+    fn looked_at(
+        &mut self,
+        range: &RangeAggregation,
+        keys: &Keys,
+    ) -> Result<Collected, EvalError> {
+        let RangeAggregation { op, query, unwrap, range_ns, offset_ns, .. } = range;
+        let pushed = Query::new(push(query).filter, Vec::new());
+        let mut context = Context {
+            range: self.grid.lines_of(*range_ns, *offset_ns),
+            limit: None,
+            ..self.context.clone()
+        };
+        // What is sent here is looked at, not sent to the client.
+        context.limits.rows_max = u64::MAX;
+        let mut reader = Reader::default();
+        let mut collected = Collected::default();
+        let mut failed = None;
+        let mut looked = 0;
+        let source = self.source;
+        query::run(&pushed, source, &context, &mut |rows| {
+            for index in 0..rows.len() {
+                looked += 1;
+                if looked % CHECK_ROWS == 0
+                    && let Err(error) = self.check()
+                {
+                    failed = Some(error.into());
+                    return ControlFlow::Break(());
+                }
+                let (batch, place) = rows.line(index).expect("no pipe made rows");
+                let row = RowFields(batch.row(place as usize));
+                let time_ns = row.0.time_ns().saturating_add(*offset_ns);
+                let Some(bucket) = self.grid.bucket(time_ns, *range_ns) else { continue };
+                let labels = reader.stream(&row.0);
+                let mut item = reader.item(batch, &labels, &row);
+                if !query.stages.iter().all(|stage| item.apply(stage)) {
+                    continue;
+                }
+                let value = match unwrap {
+                    Some(unwrap) => unwrapped(unwrap, &mut item),
+                    None if matches!(op, RangeOp::Bytes | RangeOp::BytesRate) => {
+                        Some(item.line.len() as f64)
+                    }
+                    None => Some(1.0),
+                };
+                let Some(value) = value else { continue };
+                if item.has_error() {
+                    failed = Some(EvalError::Pipeline {
+                        error: item.with_label(ERROR, str::to_owned),
+                        series: shown(&item.labels()),
+                    });
+                    return ControlFlow::Break(());
+                }
+                let labels = keys.labels(&item, unwrap.as_ref().map(|u| u.label.as_str()));
+                let sample = Sample { time_ns, id: row.0.id(), value };
+                let taken = collected.add(*op, labels, bucket, sample);
+                if taken > 0
+                    && let Err(error) = self.take(taken)
+                {
+                    failed = Some(error.into());
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        failed.map_or(Ok(collected), Err)
+    }
+
+    /// Lets the store count lines by fields, where it can: no line is changed, and series are told apart by fields.
+    fn counted(
+        &mut self,
+        range: &RangeAggregation,
+        keys: &Keys,
+    ) -> Result<Option<Collected>, EvalError> {
+        let RangeAggregation { op, query, unwrap, range_ns, offset_ns, .. } = range;
+        let counts = matches!(op, RangeOp::Count | RangeOp::Rate | RangeOp::Absent);
+        let (true, None, Keys::By(names)) = (counts, unwrap, keys) else { return Ok(None) };
+        let pushed = push(query);
+        let step_ns = self.grid.step_ns();
+        let is_instant = self.grid.steps() == 1;
+        let start_ns = self.grid.time_ns(0).saturating_sub(*offset_ns);
+        let in_steps = range_ns % step_ns == 0
+            && step_ns >= COUNTED_STEP_NS_MIN
+            && step_ns % SECOND_NS == 0
+            && start_ns % SECOND_NS == 0;
+        let are_fields = names.iter().all(|name| !name.starts_with('_'));
+        if !pushed.is_whole || !are_fields || !(is_instant || in_steps) {
+            return Ok(None);
+        }
+        let mut fields: Vec<String> = Vec::new();
+        for name in names {
+            let field = if name == DETECTED_LEVEL { "level" } else { name };
+            if !fields.iter().any(|known| known == field) {
+                fields.push(field.to_owned());
+            }
+        }
+        let plain = |name: &String| By { name: name.clone(), bucket: None };
+        let mut by: Vec<By> = fields.iter().map(plain).collect();
+        let mut lines = self.grid.lines_of(*range_ns, *offset_ns);
+        if !is_instant {
+            // Counts of whole seconds: windows that begin at a second, and end before one.
+            lines.start_ns -= 1;
+            lines.end_ns -= 1;
+            let bucket = Bucket::Time { step_ns, offset_ns: start_ns.rem_euclid(step_ns) };
+            by.insert(0, By { name: "_time".to_owned(), bucket: Some(bucket) });
+        }
+        // A name that no field has.
+        let count = "count\0".to_owned();
+        let function = Function::Count(Vec::new());
+        let functions = vec![StatsFunction { function, filter: None, name: count.clone() }];
+        let stats = Query::new(pushed.filter, vec![Pipe::Stats(Stats { by, functions })]);
+        let mut context = Context { range: lines, limit: None, ..self.context.clone() };
+        context.limits.rows_max = u64::MAX;
+        let mut collected = Collected::default();
+        let mut failed = None;
+        let mut scratch = Scratch::default();
+        let source = self.source;
+        query::run(&stats, source, &context, &mut |rows| {
+            for index in 0..rows.len() {
+                let mut get = |name: &str| {
+                    String::from_utf8_lossy(rows.get(index, name, &mut scratch)).into_owned()
+                };
+                let value: f64 = get(&count).parse().unwrap_or(0.0);
+                let bucket = match is_instant {
+                    true => Some(0),
+                    false => {
+                        // The bucket that begins there is the step that ends at its end.
+                        let begins = query::parse_timestamp(get("_time").as_bytes());
+                        let ends = begins.map(|ns| ns.saturating_add(*offset_ns).saturating_add(step_ns));
+                        ends.and_then(|ns| self.grid.bucket(ns, *range_ns))
+                    }
+                };
+                let Some(bucket) = bucket.filter(|_| value > 0.0) else { continue };
+                let mut labels = Labels::new();
+                for name in names {
+                    let value = match name == DETECTED_LEVEL {
+                        true => detected_level(get("level").as_bytes()).to_owned(),
+                        false => get(name),
+                    };
+                    if !value.is_empty() && !labels.iter().any(|(label, _)| label == name) {
+                        labels.push((name.clone(), value));
+                    }
+                }
+                labels.sort_unstable();
+                let id = record::LineId { sequence: 0, line: 0 };
+                let taken = collected.add(*op, labels, bucket, Sample { time_ns: 0, id, value });
+                if let Err(error) = self.take(taken) {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(Some(collected)),
+        }
+    }
+
+    /// Puts windows together.
+    fn windows(
+        &mut self,
+        range: &RangeAggregation,
+        collected: Collected,
+    ) -> Result<Vec<Series>, EvalError> {
+        let RangeAggregation { op, range_ns, parameter, .. } = range;
+        self.take(self.points_bytes(collected.series.len()))?;
+        let mut found = Vec::with_capacity(collected.series.len());
+        // Sums of whole numbers are exact, and need not be made anew for each window.
+        let slides = matches!(op, RangeOp::Count | RangeOp::Rate | RangeOp::Bytes | RangeOp::BytesRate)
+            && range.unwrap.is_none();
+        for (labels, buckets) in collected.series {
+            self.check()?;
+            let mut buckets: Vec<(i64, State)> = buckets.into_iter().collect();
+            buckets.sort_unstable_by_key(|(bucket, _)| *bucket);
+            let mut points = Vec::with_capacity(self.grid.steps());
+            let (mut low, mut high) = (0, 0);
+            let mut sum = 0.0;
+            for step in 0..self.grid.steps() {
+                let (first, last) = self.grid.window(step, *range_ns);
+                while high < buckets.len() && buckets[high].0 <= last {
+                    if let State::Sum(value) = buckets[high].1 {
+                        sum += value;
+                    }
+                    high += 1;
+                }
+                while low < high && buckets[low].0 < first {
+                    if let State::Sum(value) = buckets[low].1 {
+                        sum -= value;
+                    }
+                    low += 1;
+                }
+                let inside = &buckets[low..high];
+                if inside.is_empty() {
+                    points.push(None);
+                    continue;
+                }
+                let mut state = inside[0].1.clone();
+                if slides {
+                    state = State::Sum(sum);
+                } else {
+                    for (place, (_, other)) in inside[1..].iter().enumerate() {
+                        if place % 1024 == 1023 {
+                            self.check()?;
+                        }
+                        state.merge(*op, other);
+                    }
+                }
+                points.push(Some(state.value(*op, *parameter, *range_ns)));
+            }
+            if points.iter().any(Option::is_some) {
+                found.push(Series { labels, points });
+            }
+        }
+        found.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(found)
+    }
+
+    /// 1 where no series has a point.
+    fn absent(&self, range: &RangeAggregation, series: &[Series]) -> Vec<Series> {
+        let points: Vec<Option<f64>> = (0..self.grid.steps())
+            .map(|step| match series.iter().any(|one| one.points[step].is_some()) {
+                true => None,
+                false => Some(1.0),
+            })
+            .collect();
+        if points.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let matchers = &range.query.matchers;
+        let once = |name: &str| matchers.iter().filter(|m| m.name == name).count() == 1;
+        let mut labels: Labels = matchers
+            .iter()
+            .filter(|m| m.op == MatchOp::Equal && !m.value.is_empty() && once(&m.name))
+            .map(|m| (m.name.clone(), m.value.clone()))
+            .collect();
+        labels.sort_unstable();
+        vec![Series { labels, points }]
+    }
+}
+
+/// The value of the label that is taken as number; none when the line has none or does not pass.
+fn unwrapped(unwrap: &Unwrap, item: &mut Item<'_>) -> Option<f64> {
+    let read = |value: &str| match unwrap.conversion {
+        _ if value.is_empty() => None,
+        Conversion::Number => Some(parse_number(value.trim())),
+        Conversion::Bytes => Some(parse_bytes(value)),
+        Conversion::Duration(_) => Some(parse_duration_ns(value).map(|ns| ns as f64 / 1e9)),
+    };
+    let value = item.with_label(&unwrap.label, read)?;
+    if value.is_none() {
+        let details = format!("label {} is no number of the kind", unwrap.label);
+        item.set_error("SampleExtractionErr", details);
+    }
+    let passes = unwrap.filters.iter().all(|filter| filter.passes(item));
+    passes.then_some(value.unwrap_or(0.0))
+}
+
+/// Labels as Loki writes them in messages.
+pub(crate) fn shown(labels: &Labels) -> String {
+    let one = |(name, value): &(String, String)| format!("{name}={}", crate::lex::quote(value));
+    format!("{{{}}}", labels.iter().map(one).collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,188 @@
+//! Queries for numbers: each aggregation over lines is one pass over the store, and what it gives, series of points
+//! on a grid of times, is put together in memory.
+//!
+//! Limits: memory of buckets, series and points counts against that of the query; the number of points of a series and
+//! of series is limited as in Loki.
+
+mod binary;
+mod grid;
+mod lines;
+mod series;
+mod state;
+mod vector;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use query::source::Source;
+use query::{Context, RunError};
+
+use crate::ast::{Metric, RangeOp, VectorOp};
+use crate::error::EvalError;
+use crate::stage::Labels;
+pub use grid::Grid;
+pub use lines::Keys;
+pub use series::{Series, Value};
+
+/// Most points of a series, as in Loki. A finer step is refused.
+pub const POINTS_MAX: i64 = 11_000;
+/// Most series of an answer. More are refused with what to do.
+pub const SERIES_MAX: usize = 5_000;
+
+/// What an evaluation needs to know, and what it uses up.
+pub struct Evaluation<'a> {
+    source: &'a dyn Source,
+    context: &'a Context,
+    grid: Grid,
+    started: Instant,
+    held_bytes: u64,
+}
+
+/// Evaluates `metric` at the times of `grid`.
+pub fn run(
+    metric: &Metric,
+    source: &dyn Source,
+    context: &Context,
+    grid: Grid,
+) -> Result<Value, EvalError> {
+    let mut evaluation =
+        Evaluation { source, context, grid, started: Instant::now(), held_bytes: 0 };
+    let value = evaluation.value(metric, &mut Vec::new())?;
+    if let Value::Series(series) = &value
+        && series.len() > SERIES_MAX
+    {
+        return Err(EvalError::Refused(format!(
+            "maximum number of series ({SERIES_MAX}) reached for a single query; consider reducing query cardinality by \
+             adding more specific stream selectors, reducing the time range, or aggregating results with functions like \
+             sum, count or topk"
+        )));
+    }
+    Ok(value)
+}
+
+impl Evaluation<'_> {
+    /// Evaluates a part. `wanted` are labels that parts around it name, so that fields of lines may be asked for.
+    fn value(&mut self, metric: &Metric, wanted: &mut Vec<String>) -> Result<Value, EvalError> {
+        self.check()?;
+        match metric {
+            Metric::Literal(value) => Ok(Value::Scalar(*value)),
+            Metric::VectorLiteral(value) => {
+                let points = vec![Some(*value); self.grid.steps()];
+                Ok(Value::Series(vec![Series { labels: Labels::new(), points }]))
+            }
+            Metric::Range(range) => {
+                let keys = match &range.grouping {
+                    Some(grouping) => Keys::of(grouping, wanted),
+                    None => Keys::All(wanted.clone()),
+                };
+                self.over_lines(range, keys).map(Value::Series)
+            }
+            Metric::Vector { op, parameter, grouping, inner } => {
+                // Lines can be counted for each group at once, instead of for each series first.
+                let at_once = match (op, &**inner) {
+                    (VectorOp::Sum, Metric::Range(r)) => matches!(
+                        r.op,
+                        RangeOp::Count
+                            | RangeOp::Rate
+                            | RangeOp::Bytes
+                            | RangeOp::BytesRate
+                            | RangeOp::Sum
+                    ),
+                    (VectorOp::Max, Metric::Range(r)) => {
+                        r.op == RangeOp::Max && r.grouping.is_none()
+                    }
+                    (VectorOp::Min, Metric::Range(r)) => {
+                        r.op == RangeOp::Min && r.grouping.is_none()
+                    }
+                    _ => false,
+                };
+                if let (true, Metric::Range(range)) = (at_once, &**inner) {
+                    let keys = match grouping {
+                        Some(grouping) => Keys::of(grouping, wanted),
+                        None => Keys::By(Vec::new()),
+                    };
+                    return self.over_lines(range, keys).map(Value::Series);
+                }
+                let before = wanted.len();
+                if let Some(grouping) = grouping.as_ref().filter(|g| !g.without) {
+                    wanted.extend(grouping.labels.iter().cloned());
+                }
+                let value = self.value(inner, wanted)?;
+                wanted.truncate(before);
+                let Value::Series(series) = value else {
+                    return Err(EvalError::Refused(format!(
+                        "{} needs series, not a number",
+                        op.name()
+                    )));
+                };
+                self.over_series(*op, *parameter, grouping.as_ref(), series).map(Value::Series)
+            }
+            Metric::Binary { op, modifier, left, right } => {
+                let before = wanted.len();
+                if let Some(matching) = modifier.matching.as_ref().filter(|m| !m.without) {
+                    wanted.extend(matching.labels.iter().cloned());
+                }
+                let left = self.value(left, wanted)?;
+                let right = self.value(right, wanted)?;
+                wanted.truncate(before);
+                self.between(*op, modifier, left, right)
+            }
+            Metric::LabelReplace { inner, to, replacement, from, regex, .. } => {
+                wanted.push(from.clone());
+                let value = self.value(inner, wanted)?;
+                wanted.pop();
+                let Value::Series(mut series) = value else {
+                    return Err(EvalError::Refused(
+                        "label_replace needs series, not a number".to_owned(),
+                    ));
+                };
+                for one in &mut series {
+                    let value = series::label(&one.labels, from).to_owned();
+                    if let Some(captures) = regex.0.captures(&value) {
+                        let mut replaced = String::new();
+                        captures.expand(replacement, &mut replaced);
+                        series::set_label(&mut one.labels, to, &replaced);
+                    }
+                }
+                series.sort_by(|a, b| a.labels.cmp(&b.labels));
+                if series.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
+                    return Err(EvalError::Refused(
+                        "label_replace: two series would have the same labels".to_owned(),
+                    ));
+                }
+                Ok(Value::Series(series))
+            }
+        }
+    }
+
+    /// Whether it may go on.
+    fn check(&self) -> Result<(), RunError> {
+        if self.context.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let run_time = self.context.limits.run_time;
+        match self.started.elapsed() > run_time {
+            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts memory that is about to be taken.
+    fn take(&mut self, bytes: usize) -> Result<(), RunError> {
+        self.held_bytes += bytes as u64;
+        self.context.progress.memory_bytes.store(self.held_bytes, Relaxed);
+        let max = self.context.limits.memory_bytes_max;
+        if self.held_bytes > max { Err(RunError::MemoryLimit(max)) } else { Ok(()) }
+    }
+
+    /// Counts memory that was given back.
+    fn give_back(&mut self, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(bytes as u64);
+        self.context.progress.memory_bytes.store(self.held_bytes, Relaxed);
+    }
+
+    /// Memory of the points of so many series.
+    fn points_bytes(&self, series: usize) -> usize {
+        series.saturating_mul(self.grid.steps() * size_of::<Option<f64>>() + 64)
+    }
+}

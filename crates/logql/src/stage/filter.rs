@@ -1,0 +1,166 @@
+//! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and parentheses.
+//!
+//! As in Loki, a line with an error passes every test but those of text, so that errors are seen until somebody
+//! filters `__error__`; and a value that is no number makes an error, not a miss.
+
+use std::fmt;
+
+use super::Item;
+use super::ip::IpRange;
+use crate::ast::Matcher;
+use crate::lex::quote;
+use crate::units::{format_number, parse_bytes, parse_duration_ns, parse_number};
+
+/// A test of labels.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelTest {
+    /// As text.
+    Text(Matcher),
+    /// As a number of some kind.
+    Compare {
+        /// The label.
+        name: String,
+        /// How.
+        comparison: Comparison,
+        /// With what.
+        bound: Bound,
+    },
+    /// As an address.
+    Ip {
+        /// The label.
+        name: String,
+        /// Passes outside the range.
+        negated: bool,
+        /// The addresses.
+        range: IpRange,
+    },
+    /// All of these; two or more.
+    All(Vec<LabelTest>),
+    /// Any of these; two or more.
+    Any(Vec<LabelTest>),
+}
+
+/// How numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+}
+
+impl Comparison {
+    fn sign(self) -> &'static str {
+        match self {
+            Comparison::Equal => "==",
+            Comparison::NotEqual => "!=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+        }
+    }
+
+    fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Comparison::Equal => a == b,
+            Comparison::NotEqual => a != b,
+            Comparison::Greater => a > b,
+            Comparison::GreaterOrEqual => a >= b,
+            Comparison::Less => a < b,
+            Comparison::LessOrEqual => a <= b,
+        }
+    }
+}
+
+/// What a label is compared with; its kind says how the label is read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// A plain number.
+    Number(f64),
+    /// A duration as written, and in nanoseconds.
+    Duration(String, i64),
+    /// A size as written, and in bytes.
+    Bytes(String, f64),
+}
+
+impl LabelTest {
+    /// Whether a line passes; may note an error on it.
+    pub fn passes(&self, item: &mut Item<'_>) -> bool {
+        match self {
+            LabelTest::Text(matcher) => item.with_label(&matcher.name, |v| matcher.matches(v)),
+            LabelTest::Compare { name, comparison, bound } => {
+                if item.has_error() {
+                    return true;
+                }
+                let read = |value: &str| match bound {
+                    _ if value.is_empty() => None,
+                    Bound::Number(_) => Some(parse_number(value)),
+                    Bound::Duration(..) => Some(parse_duration_ns(value).map(|ns| ns as f64)),
+                    Bound::Bytes(..) => Some(parse_bytes(value)),
+                };
+                let wanted = match bound {
+                    Bound::Number(value) | Bound::Bytes(_, value) => *value,
+                    Bound::Duration(_, ns) => *ns as f64,
+                };
+                match item.with_label(name, read) {
+                    None => false,
+                    Some(Some(value)) => comparison.holds(value, wanted),
+                    Some(None) => {
+                        item.set_error("LabelFilterErr", format!("label {name} is no number of the kind"));
+                        true
+                    }
+                }
+            }
+            LabelTest::Ip { name, negated, range } => {
+                if item.has_error() {
+                    return true;
+                }
+                let inside = item.with_label(name, |value| match value.is_empty() {
+                    true => None,
+                    false => Some(value.trim().parse().is_ok_and(|address| range.contains(address))),
+                });
+                inside.is_some_and(|inside| inside != *negated)
+            }
+            // Every test is made, as each may note an error.
+            LabelTest::All(tests) => tests.iter().fold(true, |all, test| test.passes(item) & all),
+            LabelTest::Any(tests) => tests.iter().any(|test| test.passes(item)),
+        }
+    }
+}
+
+impl fmt::Display for LabelTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |tests: &[LabelTest], word: &str| {
+            let one = |test: &LabelTest| match test {
+                LabelTest::All(_) | LabelTest::Any(_) => format!("({test})"),
+                _ => test.to_string(),
+            };
+            tests.iter().map(one).collect::<Vec<_>>().join(word)
+        };
+        match self {
+            LabelTest::Text(matcher) => write!(f, "{matcher}"),
+            LabelTest::Compare { name, comparison, bound } => {
+                write!(f, "{name} {} ", comparison.sign())?;
+                match bound {
+                    Bound::Number(value) => f.write_str(&format_number(*value)),
+                    Bound::Duration(text, _) | Bound::Bytes(text, _) => f.write_str(text),
+                }
+            }
+            LabelTest::Ip { name, negated, range } => {
+                let sign = if *negated { "!=" } else { "=" };
+                write!(f, "{name} {sign} ip({})", quote(range.text()))
+            }
+            LabelTest::All(tests) => f.write_str(&join(tests, " and ")),
+            LabelTest::Any(tests) => f.write_str(&join(tests, " or ")),
+        }
+    }
+}

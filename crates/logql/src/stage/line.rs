@@ -1,0 +1,79 @@
+//! Tests of the line: `|= "a" or "b"`, `!=`, `|~`, `!~`, `|>`, `!>`, and `ip("…")`.
+
+use std::fmt;
+
+use super::ip::IpRange;
+use super::pattern::Pattern;
+use crate::ast::Regex;
+use crate::lex::quote;
+
+/// A test of the line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineFilter {
+    /// What is looked for.
+    pub op: LineOp,
+    /// Lines pass in which none is found.
+    pub negated: bool,
+    /// One of these is to be found; at least one.
+    pub needles: Vec<Needle>,
+}
+
+/// What a line filter looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineOp {
+    /// A text or an address.
+    Contains,
+    /// What a regular expression matches.
+    Match,
+    /// The whole line, by a pattern.
+    Pattern,
+}
+
+/// One thing that is looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Needle {
+    /// A text.
+    Text(String),
+    /// An address.
+    Ip(IpRange),
+    /// A match.
+    Regex(Regex),
+    /// A pattern of the whole line.
+    Pattern(Pattern),
+}
+
+impl LineFilter {
+    /// Whether a line passes.
+    pub fn passes(&self, line: &str) -> bool {
+        let found = self.needles.iter().any(|needle| match needle {
+            Needle::Text(text) => memchr::memmem::find(line.as_bytes(), text.as_bytes()).is_some(),
+            Needle::Ip(range) => range.is_in(line),
+            Needle::Regex(regex) => regex.0.is_match(line),
+            Needle::Pattern(pattern) => pattern.is_match(line),
+        });
+        found != self.negated
+    }
+}
+
+impl fmt::Display for LineFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.op, self.negated) {
+            (LineOp::Contains, false) => "|=",
+            (LineOp::Contains, true) => "!=",
+            (LineOp::Match, false) => "|~",
+            (LineOp::Match, true) => "!~",
+            (LineOp::Pattern, false) => "|>",
+            (LineOp::Pattern, true) => "!>",
+        })?;
+        for (place, needle) in self.needles.iter().enumerate() {
+            f.write_str(if place > 0 { " or " } else { " " })?;
+            match needle {
+                Needle::Text(text) => f.write_str(&quote(text))?,
+                Needle::Ip(range) => write!(f, "ip({})", quote(range.text()))?,
+                Needle::Regex(regex) => f.write_str(&quote(regex.0.as_str()))?,
+                Needle::Pattern(pattern) => f.write_str(&quote(pattern.text()))?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! `key=value key="quoted value" alone`.
+
+use std::borrow::Cow;
+
+/// Calls `each` with every key and value of a line; a key alone has an empty one. What is not of the form is left out;
+/// with `strict` it is an error.
+pub fn pairs(
+    line: &str,
+    strict: bool,
+    mut each: impl FnMut(&str, Cow<'_, str>),
+) -> Result<(), &'static str> {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c <= ' ');
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let end = rest.find(|c: char| c <= ' ' || c == '=' || c == '"').unwrap_or(rest.len());
+        let key = &rest[..end];
+        rest = &rest[end..];
+        let Some(behind) = rest.strip_prefix('=') else {
+            if rest.starts_with('"') {
+                if strict {
+                    return Err("unexpected '\"'");
+                }
+                rest = skip_word(rest);
+            } else {
+                each(key, Cow::Borrowed(""));
+            }
+            continue;
+        };
+        if key.is_empty() {
+            if strict {
+                return Err("unexpected '='");
+            }
+            rest = skip_word(behind);
+            continue;
+        }
+        if behind.starts_with('"') {
+            match quoted(behind) {
+                Some((value, length)) => {
+                    each(key, value);
+                    rest = &behind[length..];
+                }
+                None if strict => return Err("unterminated quoted value"),
+                None => rest = skip_word(behind),
+            }
+        } else {
+            let end = behind.find(|c: char| c <= ' ' || c == '"').unwrap_or(behind.len());
+            rest = &behind[end..];
+            if rest.starts_with('"') {
+                if strict {
+                    return Err("unexpected '\"'");
+                }
+                rest = skip_word(rest);
+                continue;
+            }
+            each(key, Cow::Borrowed(&behind[..end]));
+        }
+    }
+}
+
+fn skip_word(text: &str) -> &str {
+    &text[text.find(|c: char| c <= ' ').unwrap_or(text.len())..]
+}
+
+/// The text in quotes at the start, and how long it is written.
+fn quoted(text: &str) -> Option<(Cow<'_, str>, usize)> {
+    let inner = &text[1..];
+    let plain = inner.find(['"', '\\'])?;
+    if inner.as_bytes()[plain] == b'"' {
+        return Some((Cow::Borrowed(&inner[..plain]), plain + 2));
+    }
+    let mut value = String::new();
+    let mut chars = inner.char_indices();
+    while let Some((place, c)) = chars.next() {
+        match c {
+            '"' => return Some((Cow::Owned(value), place + 2)),
+            '\\' => value.push(match chars.next()?.1 {
+                'n' => '\n',
+                't' => '\t',
+                'r' => '\r',
+                other => other,
+            }),
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_values() {
+        let check = |line: &str, strict: bool, expected: &str| {
+            let mut found = Vec::new();
+            let result = pairs(line, strict, |key, value| found.push(format!("{key}={value}")));
+            assert_eq!(result.map_or("error".to_owned(), |()| found.join("|")), expected, "{line}");
+        };
+        check("a=1 b=\"x y\" c", true, "a=1|b=x y|c=");
+        check(r#"m="q\"r\n" n="#, true, "m=q\"r\n|n=");
+        check("=x a=1", false, "a=1");
+        check("=x a=1", true, "error");
+        check("a=\"x b=1", false, "b=1");
+        check("a=\"x b=1", true, "error");
+        check("a=b\"c d=1", false, "d=1");
+        check("\"x\" d=1", false, "d=1");
+        check("", true, "");
+    }
+}

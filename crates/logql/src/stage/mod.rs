@@ -1,0 +1,334 @@
+//! What the stages of a query do with a line: tests, parsers, formats.
+//!
+//! A line ([`Item`]) has three kinds of labels. Those of its stream, with `detected_level`, and those that stages made
+//! are shown and tell series apart. The fields that Loginson found in the line when it came can be asked for by name,
+//! but tell nothing apart, so that a process id does not make a series of each process.
+
+pub(crate) mod ansi;
+pub(crate) mod filter;
+pub(crate) mod functions;
+pub(crate) mod ip;
+pub(crate) mod json;
+pub(crate) mod line;
+pub(crate) mod logfmt;
+pub(crate) mod path;
+pub(crate) mod pattern;
+pub(crate) mod template;
+
+use std::borrow::Cow;
+
+use crate::ast::{LabelSource, Named, Stage};
+use json::{Json, label_name};
+
+/// Labels as they are shown: names in order, no value empty.
+pub type Labels = Vec<(String, String)>;
+
+/// The label with the level of a line, in Loki's words.
+pub const DETECTED_LEVEL: &str = "detected_level";
+/// The label that says which stage could not take a line.
+pub const ERROR: &str = "__error__";
+const ERROR_DETAILS: &str = "__error_details__";
+/// Labels of one line; what stages make beyond it is left out, as a hostile line could be nothing but keys.
+pub const LABELS_MAX: usize = 1_000;
+
+/// Gives the fields of a line by name; empty when there is none.
+pub trait Fields {
+    /// The value of a field.
+    fn field(&self, name: &str) -> Cow<'_, str>;
+}
+
+/// A line on its way through the stages.
+pub struct Item<'a> {
+    /// When it happened, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// Its text.
+    pub line: Cow<'a, str>,
+    stream: &'a [(String, String)],
+    level: &'static str,
+    fields: &'a dyn Fields,
+    hides_fields: bool,
+    made: Labels,
+    gone: Vec<String>,
+    error: Option<(&'static str, String)>,
+}
+
+impl<'a> Item<'a> {
+    /// A line as it was stored; `stream` in order of names.
+    pub fn new(
+        time_ns: i64,
+        line: Cow<'a, str>,
+        stream: &'a [(String, String)],
+        level: &'static str,
+        fields: &'a dyn Fields,
+    ) -> Item<'a> {
+        Item {
+            time_ns,
+            line,
+            stream,
+            level,
+            fields,
+            hides_fields: false,
+            made: Labels::new(),
+            gone: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Whether a stage could not take it.
+    pub fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Notes that a stage could not take it; the first one stays.
+    pub fn set_error(&mut self, error: &'static str, details: String) {
+        self.error.get_or_insert((error, details));
+    }
+
+    /// Calls `with` with the value of a label, empty where there is none.
+    pub fn with_label<T>(&self, name: &str, with: impl FnOnce(&str) -> T) -> T {
+        if name == ERROR || name == ERROR_DETAILS {
+            let error = self.error.as_ref();
+            return with(error.map_or("", |(e, details)| if name == ERROR { e } else { details }));
+        }
+        if let Some((_, value)) = self.made.iter().find(|(made, _)| made == name) {
+            return with(value);
+        }
+        if self.gone.iter().any(|gone| gone == name) {
+            return with("");
+        }
+        if let Some((_, value)) = self.stream.iter().find(|(label, _)| label == name) {
+            return with(value);
+        }
+        if name == DETECTED_LEVEL {
+            return with(self.level);
+        }
+        if self.hides_fields || name.starts_with('_') {
+            return with("");
+        }
+        with(&self.fields.field(name))
+    }
+
+    /// Sets a label; without a value it is taken away.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.made.retain(|(made, _)| made != name);
+        if value.is_empty() {
+            if !self.gone.iter().any(|gone| gone == name) {
+                self.gone.push(name.to_owned());
+            }
+        } else if self.made.len() < LABELS_MAX {
+            self.made.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// Sets a label that a parser found; one of the stream keeps its value, and the other gets a name of its own.
+    fn set_parsed(&mut self, name: &str, value: &str) {
+        let taken = self.stream.iter().any(|(label, _)| label == name)
+            && !self.gone.iter().any(|gone| gone == name);
+        match taken {
+            true => self.set(&format!("{name}_extracted"), value),
+            false => self.set(name, value),
+        }
+    }
+
+    /// Calls `each` with the labels of the stream that are left.
+    pub fn stream_labels(&self, mut each: impl FnMut(&str, &str)) {
+        let left = |name: &str| {
+            !self.gone.iter().any(|gone| gone == name)
+                && !self.made.iter().any(|(made, _)| made == name)
+        };
+        self.stream.iter().filter(|(name, _)| left(name)).for_each(|(n, v)| each(n, v));
+    }
+
+    /// The level, unless a stage took it away or made another.
+    pub fn level(&self) -> Option<&str> {
+        let hidden = self.gone.iter().any(|gone| gone == DETECTED_LEVEL)
+            || self.made.iter().any(|(made, _)| made == DETECTED_LEVEL);
+        (!hidden && !self.level.is_empty()).then_some(self.level)
+    }
+
+    /// The labels that stages made, errors among them, in order of names.
+    pub fn made_labels(&self) -> Labels {
+        let mut labels = self.made.clone();
+        if let Some((error, details)) = &self.error {
+            labels.push((ERROR.to_owned(), (*error).to_owned()));
+            labels.push((ERROR_DETAILS.to_owned(), details.clone()));
+        }
+        labels.sort_unstable();
+        labels
+    }
+
+    /// All labels that are shown.
+    pub fn labels(&self) -> Labels {
+        let mut labels = self.made_labels();
+        self.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
+        labels.extend(self.level().map(|level| (DETECTED_LEVEL.to_owned(), level.to_owned())));
+        labels.sort_unstable();
+        labels
+    }
+
+    /// Sends the line through a stage; false when it does not pass.
+    pub fn apply(&mut self, stage: &Stage) -> bool {
+        match stage {
+            Stage::Line(filter) => return filter.passes(&self.line),
+            Stage::Label(test) => return test.passes(self),
+            Stage::Json(labels) => self.json(labels),
+            Stage::Unpack => self.unpack(),
+            Stage::Logfmt { strict, keep_empty, labels } => {
+                self.logfmt(*strict, *keep_empty, labels)
+            }
+            Stage::Regexp(regex) => {
+                let line = self.take_line();
+                if let Some(captures) = regex.0.captures(&line) {
+                    for name in regex.0.capture_names().flatten() {
+                        let value = captures.name(name).map_or("", |m| m.as_str());
+                        self.set_parsed(name, value);
+                    }
+                }
+                self.line = line;
+            }
+            Stage::Pattern(pattern) => {
+                let line = self.take_line();
+                pattern.captures(&line, |name, value| self.set_parsed(name, value));
+                self.line = line;
+            }
+            Stage::LineFormat(template) => match template.render(self) {
+                Ok(line) => self.line = Cow::Owned(line),
+                Err(error) => self.set_error("TemplateFormatErr", error),
+            },
+            Stage::LabelFormat(labels) => {
+                for (name, source) in labels {
+                    match source {
+                        LabelSource::Rename(from) => {
+                            let value = self.with_label(from, str::to_owned);
+                            if !value.is_empty() {
+                                self.set(name, &value);
+                                if name != from {
+                                    self.set(from, "");
+                                }
+                            }
+                        }
+                        LabelSource::Template(template) => match template.render(self) {
+                            Ok(value) => self.set(name, &value),
+                            Err(error) => self.set_error("TemplateFormatErr", error),
+                        },
+                    }
+                }
+            }
+            Stage::Decolorize => {
+                if let Some(plain) = ansi::without_colours(&self.line) {
+                    self.line = Cow::Owned(plain);
+                }
+            }
+            Stage::Drop(named) => self.drop_labels(named),
+            Stage::Keep(named) => {
+                for (label, value) in self.labels() {
+                    let kept = named.iter().any(|n| n.names(&label, &value));
+                    // Errors are no labels of the user's to keep or not.
+                    if !kept && !label.starts_with("__error") {
+                        self.set(&label, "");
+                    }
+                }
+                // Fields that are named stay, as labels.
+                for named in named {
+                    let name = match named {
+                        Named::Name(name) => name,
+                        Named::Matcher(matcher) => &matcher.name,
+                    };
+                    let value = self.with_label(name, str::to_owned);
+                    let shown = self.stream.iter().any(|(label, _)| label == name)
+                        || name == DETECTED_LEVEL;
+                    if !shown && named.names(name, &value) && !value.is_empty() {
+                        self.set(name, &value);
+                    }
+                }
+                self.hides_fields = true;
+            }
+        }
+        true
+    }
+
+    fn take_line(&mut self) -> Cow<'a, str> {
+        std::mem::take(&mut self.line)
+    }
+
+    fn drop_labels(&mut self, named: &[Named]) {
+        for named in named {
+            match named {
+                Named::Name(name) if name == ERROR => self.error = None,
+                Named::Name(name) if name == ERROR_DETAILS => {
+                    if let Some((_, details)) = &mut self.error {
+                        details.clear();
+                    }
+                }
+                Named::Name(name) => self.set(name, ""),
+                Named::Matcher(matcher) => {
+                    let name = &matcher.name;
+                    if self.with_label(name, |value| !value.is_empty() && matcher.matches(value)) {
+                        match name == ERROR {
+                            true => self.error = None,
+                            false => self.set(name, ""),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn json(&mut self, labels: &[(String, path::Path)]) {
+        let line = self.take_line();
+        match Json::parse(&line) {
+            Ok(value @ Json::Object(..)) if labels.is_empty() => {
+                value.flatten(&mut |name, value| self.set_parsed(name, value));
+            }
+            Ok(value) if !labels.is_empty() => {
+                for (name, path) in labels {
+                    let found = path.find(&value).map_or("", Json::shown);
+                    if !found.is_empty() {
+                        self.set_parsed(name, found);
+                    }
+                }
+            }
+            Ok(_) => self.set_error("JSONParserErr", "the line is no JSON object".to_owned()),
+            Err(error) => self.set_error("JSONParserErr", error.to_owned()),
+        }
+        self.line = line;
+    }
+
+    fn unpack(&mut self) {
+        let line = self.take_line();
+        let mut entry = None;
+        match Json::parse(&line) {
+            Ok(Json::Object(members, _)) => {
+                for (key, value) in &members {
+                    match value {
+                        Json::Text(text) if key == "_entry" => entry = Some(text.to_string()),
+                        Json::Text(text) => self.set_parsed(&label_name("", key), text),
+                        _ => {}
+                    }
+                }
+            }
+            Ok(_) => self.set_error("JSONParserErr", "the line is no JSON object".to_owned()),
+            Err(error) => self.set_error("JSONParserErr", error.to_owned()),
+        }
+        self.line = entry.map_or(line, Cow::Owned);
+    }
+
+    fn logfmt(&mut self, strict: bool, keep_empty: bool, labels: &[(String, String)]) {
+        let line = self.take_line();
+        let found = logfmt::pairs(&line, strict, |key, value| {
+            if labels.is_empty() {
+                let name = label_name("", key);
+                if !name.is_empty() && (!value.is_empty() || keep_empty) {
+                    self.set_parsed(&name, &value);
+                }
+            }
+            for (name, _) in labels.iter().filter(|(_, wanted)| wanted == key) {
+                self.set_parsed(name, &value);
+            }
+        });
+        if let Err(error) = found {
+            self.set_error("LogfmtParserErr", error.to_owned());
+        }
+        self.line = line;
+    }
+}

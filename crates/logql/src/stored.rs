@@ -1,0 +1,145 @@
+//! Lines of the store as Loki has them: a text, and labels of its stream.
+//!
+//! The text is the message without its syslog head; of a line that is a JSON object, the whole object. Lines whose
+//! object was made to carry a text (`{"_msg":…`) are that text.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use record::{Batch, FieldId, Row};
+
+use crate::stage::json::label_name;
+use crate::stage::{Fields, Item, Labels};
+
+/// Types whose lines are texts: those that the parser gives itself to lines that are no JSON.
+pub const TEXT_TYPES: [&str; 3] = ["syslog", "plain", "access"];
+/// How an object begins that carries a text.
+const CARRIER: &[u8] = b"{\"_msg\":";
+/// Streams whose labels are kept. Beyond them all are forgotten and made again.
+const STREAMS_KEPT: usize = 10_000;
+
+/// Levels as they are stored, and what Loki calls them.
+pub const LEVELS: [(&str, &str); 8] = [
+    ("emerg", "critical"),
+    ("alert", "critical"),
+    ("critical", "critical"),
+    ("error", "error"),
+    ("warning", "warn"),
+    ("notice", "info"),
+    ("info", "info"),
+    ("debug", "debug"),
+];
+/// The level of a line that names none.
+pub const UNKNOWN_LEVEL: &str = "unknown";
+
+/// What Loki calls a level.
+pub fn detected_level(level: &[u8]) -> &'static str {
+    let known = LEVELS.iter().find(|(name, _)| name.as_bytes() == level);
+    known.map_or(UNKNOWN_LEVEL, |(_, detected)| detected)
+}
+
+/// Makes items of rows; keeps what rows have in common.
+#[derive(Default)]
+pub struct Reader {
+    streams: HashMap<String, Arc<Labels>, foldhash::fast::RandomState>,
+    text: String,
+    batch: Option<(Arc<Batch>, Known)>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    msg: Option<FieldId>,
+    log_type: Option<FieldId>,
+    level: Option<FieldId>,
+}
+
+/// The fields of a row.
+pub struct RowFields<'a>(pub Row<'a>);
+
+impl Fields for RowFields<'_> {
+    fn field(&self, name: &str) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.0.get_by_name(name).unwrap_or_default())
+    }
+}
+
+impl Reader {
+    /// The labels of the row's stream.
+    pub fn stream(&mut self, row: &Row<'_>) -> Arc<Labels> {
+        self.text.clear();
+        row.write_stream(&mut self.text);
+        if let Some(known) = self.streams.get(&self.text) {
+            return Arc::clone(known);
+        }
+        if self.streams.len() >= STREAMS_KEPT {
+            self.streams.clear();
+        }
+        let mut labels: Labels = row
+            .stream_fields()
+            .filter_map(|name| {
+                let value = String::from_utf8_lossy(row.get_by_name(name)?).into_owned();
+                (!value.is_empty()).then(|| (label_name("", name), value))
+            })
+            .collect();
+        labels.sort_unstable();
+        labels.dedup_by(|a, b| a.0 == b.0);
+        let labels = Arc::new(labels);
+        self.streams.insert(self.text.clone(), Arc::clone(&labels));
+        labels
+    }
+
+    /// The item of a row of `batch`.
+    pub fn item<'a>(
+        &mut self,
+        batch: &'a Arc<Batch>,
+        stream: &'a Labels,
+        fields: &'a RowFields<'a>,
+    ) -> Item<'a> {
+        let known = match &self.batch {
+            Some((seen, known)) if Arc::ptr_eq(seen, batch) => *known,
+            _ => {
+                let id = |name: &str| batch.field_id(name);
+                let known = Known { msg: id("_msg"), log_type: id("type"), level: id("level") };
+                self.batch = Some((Arc::clone(batch), known));
+                known
+            }
+        };
+        let row = &fields.0;
+        let get = |id: Option<FieldId>| id.and_then(|id| row.get(id)).unwrap_or_default();
+        let line = text(row.raw(), get(known.msg), get(known.log_type));
+        let level = detected_level(get(known.level));
+        Item::new(row.time_ns(), String::from_utf8_lossy(line), stream, level, fields)
+    }
+}
+
+/// The text of a line, from the line as it was sent, its message and its type.
+pub fn text<'a>(raw: &'a [u8], msg: &'a [u8], log_type: &[u8]) -> &'a [u8] {
+    if TEXT_TYPES.iter().any(|text| text.as_bytes() == log_type) {
+        return msg;
+    }
+    let raw = raw.trim_ascii();
+    if raw.starts_with(CARRIER)
+        || (!msg.is_empty() && raw.ends_with(msg))
+        || raw.last() != Some(&b'}') {
+        return msg;
+    }
+    memchr::memchr(b'{', raw).map_or(msg, |at| &raw[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn texts() {
+        for (raw, msg, log_type, expected) in [
+            ("<13>Jan 1 00:00:00 h a: hello", "hello", "syslog", "hello"),
+            (r#"{"a":1,"msg":"x"}"#, "x", "json", r#"{"a":1,"msg":"x"}"#),
+            (r#"{"a":1}"#, r#"{"a":1}"#, "json", r#"{"a":1}"#),
+            (r#"<13>1 - h a - - - {"a":1,"msg":"x"}"#, "x", "json", r#"{"a":1,"msg":"x"}"#),
+            (r#"{"_msg":"pushed \"line\"","job":"x"}"#, "pushed \"line\"", "json", "pushed \"line\""),
+            ("hello", "hello", "mine", "hello"),
+        ] {
+            let found = super::text(raw.as_bytes(), msg.as_bytes(), log_type.as_bytes());
+            assert_eq!(String::from_utf8_lossy(found), expected, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Records in memory for tests: fields are set by hand.
