@@ -5,8 +5,8 @@ use std::fmt;
 use crate::lex::quote;
 use crate::stage::filter::LabelTest;
 use crate::stage::line::LineFilter;
-use crate::stage::pattern::Pattern;
 use crate::stage::path::Path;
+use crate::stage::pattern::Pattern;
 use crate::stage::template::Template;
 use crate::units::{format_duration, format_number};
 

@@ -82,9 +82,8 @@ pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, ParseError> {
             .strip_prefix("--")
             .filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
         {
-            let length = flag
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
-                .unwrap_or(flag.len());
+            let length =
+                flag.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(flag.len());
             found.push((Token::Flag(flag[..length].to_owned()), at));
             at += 2 + length;
         } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
@@ -104,15 +103,16 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
         .find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != 'µ' && c != '_')
         .unwrap_or(rest.len());
     let written = &rest[..run];
-    if let Ok(number) = written.parse() {
-        // An exponent with a sign goes on: `1e-3`.
+    if let Some(number) = written.parse().ok().filter(|number: &f64| number.is_finite()) {
         return Ok((Token::Number(number), run));
     }
+    // An exponent with a sign goes on: `1e-3`.
     if written.ends_with(['e', 'E']) && rest[run..].starts_with(['+', '-']) {
         let digits = rest[run + 1..]
             .find(|c: char| !c.is_ascii_digit())
             .map_or(rest.len(), |digits| run + 1 + digits);
-        if let Ok(number) = rest[..digits].parse() {
+        if let Some(number) = rest[..digits].parse().ok().filter(|number: &f64| number.is_finite())
+        {
             return Ok((Token::Number(number), digits));
         }
     }

@@ -18,6 +18,7 @@ mod parse;
 pub mod push;
 mod stage;
 mod stored;
+pub mod streams;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -102,11 +102,7 @@ pub fn run(
         return Err(RunError::MemoryLimit(memory_max).into());
     }
     context.progress.rows.store(found.len() as u64, Relaxed);
-    Ok(if forward {
-        found.into_values().collect()
-    } else {
-        found.into_values().rev().collect()
-    })
+    Ok(if forward { found.into_values().collect() } else { found.into_values().rev().collect() })
 }
 
 /// The entry of a line that passes all stages.
@@ -196,7 +192,11 @@ impl ScanUnit for NearUnit {
     }
 
     fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
-        if self.is_too_far() { Ok(Some(vec![false; phrases.len()])) } else { self.inner.may_hold(phrases) }
+        if self.is_too_far() {
+            Ok(Some(vec![false; phrases.len()]))
+        } else {
+            self.inner.may_hold(phrases)
+        }
     }
 
     fn count(&self, counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {

@@ -216,7 +216,8 @@ impl Parser<'_> {
 
     fn matcher(&mut self) -> Result<Matcher> {
         let name = self.name("a label name")?;
-        let op = self.match_op().ok_or_else(|| self.unexpected("\"=\", \"!=\", \"=~\" or \"!~\""))?;
+        let op =
+            self.match_op().ok_or_else(|| self.unexpected("\"=\", \"!=\", \"=~\" or \"!~\""))?;
         let value = self.string()?;
         self.make_matcher(name, op, value)
     }
@@ -251,7 +252,9 @@ impl Parser<'_> {
         loop {
             let stage = match self.peek() {
                 Token::Sign("|=") => self.line_filter(LineOp::Contains, false)?,
-                Token::Sign("!=") if self.takes_line() => self.line_filter(LineOp::Contains, true)?,
+                Token::Sign("!=") if self.takes_line() => {
+                    self.line_filter(LineOp::Contains, true)?
+                }
                 Token::Sign("|~") => self.line_filter(LineOp::Match, false)?,
                 Token::Sign("!~") => self.line_filter(LineOp::Match, true)?,
                 Token::Sign("|>") => self.line_filter(LineOp::Pattern, false)?,
@@ -320,11 +323,13 @@ impl Parser<'_> {
             Token::Sign("(") => return self.label_test().map(Stage::Label),
             _ => return Err(self.unexpected("a stage, such as json, or a test of a label")),
         };
-        // A label may be named as a stage is.
-        let is_test = matches!(
-            self.peek_behind(),
-            Token::Sign("=" | "!=" | "=~" | "!~" | "==" | ">" | ">=" | "<" | "<=")
-        );
+        // A label may be named as a stage is, but behind a stage without arguments `!=` is a line filter.
+        let stands_alone = matches!(word.as_str(), "json" | "logfmt" | "unpack" | "decolorize");
+        let is_test = match self.peek_behind() {
+            Token::Sign("!=" | "!~") => !stands_alone,
+            Token::Sign("=" | "=~" | "==" | ">" | ">=" | "<" | "<=") => true,
+            _ => false,
+        };
         if is_test {
             return self.label_test().map(Stage::Label);
         }
@@ -354,7 +359,8 @@ impl Parser<'_> {
                 let text = self.string()?;
                 let regex = self.regex(&text)?;
                 if regex.0.capture_names().flatten().next().is_none() {
-                    let message = "at least one named capture must be supplied, such as (?P<name>re)";
+                    let message =
+                        "at least one named capture must be supplied, such as (?P<name>re)";
                     return Err(self.error_before(message));
                 }
                 Stage::Regexp(regex)
@@ -371,7 +377,9 @@ impl Parser<'_> {
                 loop {
                     let name = self.name("a label name")?;
                     if labels.iter().any(|(other, _)| *other == name) {
-                        let message = format!("multiple label name '{name}' not allowed in a single format operation");
+                        let message = format!(
+                            "multiple label name '{name}' not allowed in a single format operation"
+                        );
                         return Err(self.error_before(message));
                     }
                     self.expect("=")?;
@@ -577,7 +585,9 @@ impl Parser<'_> {
         for (word, left) in [("group_left", true), ("group_right", false)] {
             if self.is_word(word) {
                 if modifier.matching.is_none() || op.is_set() {
-                    return Err(self.error(format!("{word} goes behind on() or ignoring() of an arithmetic operation")));
+                    return Err(self.error(format!(
+                        "{word} goes behind on() or ignoring() of an arithmetic operation"
+                    )));
                 }
                 self.next();
                 let named = self.peek() == &Token::Sign("(")
@@ -674,7 +684,9 @@ impl Parser<'_> {
                         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
                 };
                 if !is_name(&to) {
-                    return Err(self.error_before(format!("invalid label name \"{to}\" in label_replace")));
+                    return Err(
+                        self.error_before(format!("invalid label name \"{to}\" in label_replace"))
+                    );
                 }
                 let regex = self.regex(&format!("^(?s:{pattern})$"))?;
                 Ok(Metric::LabelReplace { inner, to, replacement, from, regex, pattern })
@@ -693,7 +705,10 @@ impl Parser<'_> {
         if op.takes_parameter() {
             let value = self.number()?;
             if !(value >= 1.0 && value.fract() == 0.0 && value < 1e9) {
-                let message = format!("invalid parameter for {}: it must be a whole number above 0", op.name());
+                let message = format!(
+                    "invalid parameter for {}: it must be a whole number above 0",
+                    op.name()
+                );
                 return Err(self.error_before(message));
             }
             parameter = Some(value);
@@ -704,7 +719,9 @@ impl Parser<'_> {
         let behind = if before.is_none() { self.grouping()? } else { None };
         let grouping = before.or(behind);
         if grouping.is_some() && matches!(op, VectorOp::Sort | VectorOp::SortDesc) {
-            return Err(self.error_before(format!("grouping not allowed for {} aggregation", op.name())));
+            return Err(
+                self.error_before(format!("grouping not allowed for {} aggregation", op.name()))
+            );
         }
         if let Metric::Literal(_) = *inner {
             return Err(self.error_before(format!("{} needs series, not a number", op.name())));
@@ -795,6 +812,16 @@ impl Parser<'_> {
                 if range.unwrap.is_some() {
                     return Err(self.error_before("only tests of labels stand behind unwrap"));
                 }
+                // Written behind each other they would be another query.
+                let named = match range.query.stages.last() {
+                    Some(Stage::Drop(named) | Stage::Keep(named)) => named.last(),
+                    _ => None,
+                };
+                if let (Some(Named::Name(_)), Stage::Line(filter)) = (named, &stages[0])
+                    && filter.negated
+                {
+                    return Err(self.error_before("write the line filter before drop or keep"));
+                }
                 range.query.stages.extend(stages);
                 if range.query.stages.len() > STAGES_MAX {
                     return Err(self.error_before(format!("more than {STAGES_MAX} stages")));
@@ -815,7 +842,9 @@ impl Parser<'_> {
         };
         let (label, conversion) = if self.peek() == &Token::Sign("(") {
             if conversion == Conversion::Number {
-                let message = format!("not supported: conversion {word}(); there are bytes, duration and duration_seconds");
+                let message = format!(
+                    "not supported: conversion {word}(); there are bytes, duration and duration_seconds"
+                );
                 return Err(self.error_before(message));
             }
             self.next();

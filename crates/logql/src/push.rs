@@ -6,9 +6,9 @@
 use query::{Filter, Pattern, Test};
 
 use crate::ast::{LogQuery, MatchOp, Matcher, Named, Stage};
+use crate::stage::DETECTED_LEVEL;
 use crate::stage::filter::LabelTest;
 use crate::stage::line::{LineFilter, Needle};
-use crate::stage::DETECTED_LEVEL;
 use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL};
 
 /// A filter, and whether it is all that the query asks of lines.

@@ -120,7 +120,8 @@ pub fn text<'a>(raw: &'a [u8], msg: &'a [u8], log_type: &[u8]) -> &'a [u8] {
     let raw = raw.trim_ascii();
     if raw.starts_with(CARRIER)
         || (!msg.is_empty() && raw.ends_with(msg))
-        || raw.last() != Some(&b'}') {
+        || raw.last() != Some(&b'}')
+    {
         return msg;
     }
     memchr::memchr(b'{', raw).map_or(msg, |at| &raw[at..])
@@ -135,7 +136,12 @@ mod tests {
             (r#"{"a":1,"msg":"x"}"#, "x", "json", r#"{"a":1,"msg":"x"}"#),
             (r#"{"a":1}"#, r#"{"a":1}"#, "json", r#"{"a":1}"#),
             (r#"<13>1 - h a - - - {"a":1,"msg":"x"}"#, "x", "json", r#"{"a":1,"msg":"x"}"#),
-            (r#"{"_msg":"pushed \"line\"","job":"x"}"#, "pushed \"line\"", "json", "pushed \"line\""),
+            (
+                r#"{"_msg":"pushed \"line\"","job":"x"}"#,
+                "pushed \"line\"",
+                "json",
+                "pushed \"line\"",
+            ),
             ("hello", "hello", "mine", "hello"),
         ] {
             let found = super::text(raw.as_bytes(), msg.as_bytes(), log_type.as_bytes());

@@ -56,8 +56,7 @@ pub fn parse_duration_ns(text: &str) -> Option<i64> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let letters =
-            rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let letters = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
         let (_, unit_ns) = DURATIONS.iter().find(|(name, _)| *name == &rest[..letters])?;
         sum_ns += number * unit_ns;
         rest = &rest[letters..];
@@ -95,9 +94,8 @@ pub fn format_duration(ns: i64) -> String {
 /// A size such as `10KB`, `1.5 MiB`, `2G`, `17`; bytes.
 pub fn parse_bytes(text: &str) -> Option<f64> {
     let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
-        .unwrap_or(text.len());
+    let digits =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(text.len());
     let number: f64 = text[..digits].replace(',', "").parse().ok()?;
     let unit = text[digits..].trim().to_ascii_lowercase();
     let (_, bytes) = SIZES.iter().find(|(name, _)| *name == unit)?;

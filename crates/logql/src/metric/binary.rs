@@ -55,7 +55,9 @@ impl Evaluation<'_> {
         let right_keys = keys(&right, modifier);
         // Where a side has a point of a key.
         let there = |series: &[Series], members: Option<&Vec<usize>>| -> Vec<bool> {
-            let any = |step: usize| members.into_iter().flatten().any(|&m| series[m].points[step].is_some());
+            let any = |step: usize| {
+                members.into_iter().flatten().any(|&m| series[m].points[step].is_some())
+            };
             (0..self.grid.steps()).map(any).collect()
         };
         match op {

@@ -32,7 +32,9 @@ impl Grid {
         }
         let steps = (i128::from(end_ns) - i128::from(start_ns)) / i128::from(step_ns) + 1;
         if steps > i128::from(POINTS_MAX) {
-            return Err(format!("exceeded maximum resolution of {POINTS_MAX} points per time series. Try increasing the value of the step parameter"));
+            return Err(format!(
+                "exceeded maximum resolution of {POINTS_MAX} points per time series. Try increasing the value of the step parameter"
+            ));
         }
         Ok(Grid { start_ns, step_ns, steps: steps as i64 })
     }
@@ -56,7 +58,11 @@ impl Grid {
     pub fn lines_of(&self, range_ns: i64, offset_ns: i64) -> TimeRange {
         let last_ns = self.time_ns(self.steps() - 1);
         TimeRange {
-            start_ns: self.start_ns.saturating_sub(range_ns).saturating_sub(offset_ns).saturating_add(1),
+            start_ns: self
+                .start_ns
+                .saturating_sub(range_ns)
+                .saturating_sub(offset_ns)
+                .saturating_add(1),
             end_ns: last_ns.saturating_sub(offset_ns).saturating_add(1),
         }
     }

@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use query::{Bucket, By, Context, Function, Pipe, Query, Scratch, Stats, StatsFunction};
 
+use super::Evaluation;
 use super::series::Series;
 use super::state::{Sample, State};
-use super::Evaluation;
 use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::push::push;
@@ -83,7 +83,11 @@ impl Keys {
 
 #[derive(Default)]
 struct Collected {
-    series: HashMap<Labels, HashMap<i64, State, foldhash::fast::RandomState>, foldhash::fast::RandomState>,
+    series: HashMap<
+        Labels,
+        HashMap<i64, State, foldhash::fast::RandomState>,
+        foldhash::fast::RandomState,
+    >,
     bytes: usize,
 }
 
@@ -93,7 +97,10 @@ impl Collected {
         let mut taken = 0;
         if !self.series.contains_key(&labels) {
             taken += SERIES_BYTES
-                + labels.iter().map(|(n, v)| n.len() + v.len() + 2 * size_of::<String>()).sum::<usize>();
+                + labels
+                    .iter()
+                    .map(|(n, v)| n.len() + v.len() + 2 * size_of::<String>())
+                    .sum::<usize>();
         }
         let buckets = self.series.entry(labels).or_default();
         match buckets.get_mut(&bucket) {
@@ -133,11 +140,7 @@ impl Evaluation<'_> {
     }
 
     /// Sends every line through the stages.
-    fn looked_at(
-        &mut self,
-        range: &RangeAggregation,
-        keys: &Keys,
-    ) -> Result<Collected, EvalError> {
+    fn looked_at(&mut self, range: &RangeAggregation, keys: &Keys) -> Result<Collected, EvalError> {
         let RangeAggregation { op, query, unwrap, range_ns, offset_ns, .. } = range;
         let pushed = Query::new(push(query).filter, Vec::new());
         let mut context = Context {
@@ -256,11 +259,13 @@ impl Evaluation<'_> {
                 };
                 let value: f64 = get(&count).parse().unwrap_or(0.0);
                 let bucket = match is_instant {
-                    true => Some(0),
+                    // One that is in the only window, however short that is.
+                    true => Some(1),
                     false => {
                         // The bucket that begins there is the step that ends at its end.
                         let begins = query::parse_timestamp(get("_time").as_bytes());
-                        let ends = begins.map(|ns| ns.saturating_add(*offset_ns).saturating_add(step_ns));
+                        let ends =
+                            begins.map(|ns| ns.saturating_add(*offset_ns).saturating_add(step_ns));
                         ends.and_then(|ns| self.grid.bucket(ns, *range_ns))
                     }
                 };
@@ -301,8 +306,9 @@ impl Evaluation<'_> {
         self.take(self.points_bytes(collected.series.len()))?;
         let mut found = Vec::with_capacity(collected.series.len());
         // Sums of whole numbers are exact, and need not be made anew for each window.
-        let slides = matches!(op, RangeOp::Count | RangeOp::Rate | RangeOp::Bytes | RangeOp::BytesRate)
-            && range.unwrap.is_none();
+        let slides =
+            matches!(op, RangeOp::Count | RangeOp::Rate | RangeOp::Bytes | RangeOp::BytesRate)
+                && range.unwrap.is_none();
         for (labels, buckets) in collected.series {
             self.check()?;
             let mut buckets: Vec<(i64, State)> = buckets.into_iter().collect();

@@ -48,7 +48,8 @@ impl State {
         match (self, other) {
             (State::Sum(sum), State::Sum(other)) => *sum += other,
             (State::Extreme(extreme), State::Extreme(other)) => {
-                *extreme = if op == RangeOp::Max { extreme.max(*other) } else { extreme.min(*other) };
+                *extreme =
+                    if op == RangeOp::Max { extreme.max(*other) } else { extreme.min(*other) };
             }
             (State::Moments(n, mean, squares), State::Moments(m, other, others)) => {
                 let (distance, sum) = (other - *mean, *n + m);

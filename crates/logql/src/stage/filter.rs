@@ -115,7 +115,10 @@ impl LabelTest {
                     None => false,
                     Some(Some(value)) => comparison.holds(value, wanted),
                     Some(None) => {
-                        item.set_error("LabelFilterErr", format!("label {name} is no number of the kind"));
+                        item.set_error(
+                            "LabelFilterErr",
+                            format!("label {name} is no number of the kind"),
+                        );
                         true
                     }
                 }
@@ -126,7 +129,9 @@ impl LabelTest {
                 }
                 let inside = item.with_label(name, |value| match value.is_empty() {
                     true => None,
-                    false => Some(value.trim().parse().is_ok_and(|address| range.contains(address))),
+                    false => {
+                        Some(value.trim().parse().is_ok_and(|address| range.contains(address)))
+                    }
                 });
                 inside.is_some_and(|inside| inside != *negated)
             }

@@ -51,9 +51,7 @@ impl Value {
     fn int(&self) -> i64 {
         match self {
             Value::Int(number) => *number,
-            Value::Text(text) => {
-                text.trim().parse().unwrap_or_else(|_| self.float() as i64)
-            }
+            Value::Text(text) => text.trim().parse().unwrap_or_else(|_| self.float() as i64),
             _ => self.float() as i64,
         }
     }
@@ -288,9 +286,7 @@ impl Function {
                 let scale = 10f64.powi(int(1).clamp(0, 15) as i32);
                 Ok(Value::Float((float(0) * scale).round() / scale))
             }
-            "bytes" => {
-                parse_bytes(text(0)).map(Value::Float).ok_or_else(|| self.wrong("no size"))
-            }
+            "bytes" => parse_bytes(text(0)).map(Value::Float).ok_or_else(|| self.wrong("no size")),
             "duration" => parse_duration_ns(text(0))
                 .map(|ns| Value::Float(ns as f64 / 1e9))
                 .ok_or_else(|| self.wrong("no duration")),

@@ -71,9 +71,7 @@ pub fn label_name(prefix: &str, key: &str) -> String {
     if key.is_empty() {
         return name;
     }
-    if !prefix.is_empty() {
-        name.push('_');
-    } else if key.starts_with(|c: char| c.is_ascii_digit()) {
+    if !prefix.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) {
         name.push('_');
     }
     name.extend(key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
@@ -179,7 +177,8 @@ impl<'a> Reader<'a> {
         self.at += 1;
         let start = self.at;
         let bytes = self.text.as_bytes();
-        let ended = memchr::memchr2(b'"', b'\\', &bytes[start..]).ok_or("a JSON text does not end")?;
+        let ended =
+            memchr::memchr2(b'"', b'\\', &bytes[start..]).ok_or("a JSON text does not end")?;
         if bytes[start + ended] == b'"' {
             self.at = start + ended + 1;
             return Ok(Cow::Borrowed(&self.text[start..start + ended]));
@@ -187,7 +186,8 @@ impl<'a> Reader<'a> {
         let mut value = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let length = memchr::memchr2(b'"', b'\\', rest.as_bytes()).ok_or("a JSON text does not end")?;
+            let length =
+                memchr::memchr2(b'"', b'\\', rest.as_bytes()).ok_or("a JSON text does not end")?;
             value.push_str(&rest[..length]);
             self.at += length + 1;
             if rest.as_bytes()[length] == b'"' {
@@ -219,7 +219,10 @@ impl<'a> Reader<'a> {
     }
 
     fn hex(&mut self) -> Result<u32, &'static str> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         let code = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
         self.at += 4;
         code.ok_or("a wrong escape in a JSON text")
@@ -248,7 +251,20 @@ mod tests {
         check(r#" { "a" : "q\"\u00e9\ud83d\ude00\n" } "#, "a=q\"\u{e9}\u{1F600}\n");
         check("{}", "");
         check("[1]", "");
-        for wrong in ["", "{", "{a:1}", r#"{"a"}"#, r#"{"a":}"#, r#"{"a":1,}"#, "{} x", r#"{"a":"\q"}"#, r#"{"a":"\u12"#, "nul", "[1", "1x"] {
+        for wrong in [
+            "",
+            "{",
+            "{a:1}",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            "{} x",
+            r#"{"a":"\q"}"#,
+            r#"{"a":"\u12"#,
+            "nul",
+            "[1",
+            "1x",
+        ] {
             check(wrong, "error");
         }
         let deep = "[".repeat(DEPTH_MAX + 2);

@@ -403,8 +403,7 @@ mod tests {
     }
 
     fn render(template: &str) -> String {
-        let stream =
-            [("app".to_owned(), "web".to_owned()), ("n".to_owned(), "12".to_owned())];
+        let stream = [("app".to_owned(), "web".to_owned()), ("n".to_owned(), "12".to_owned())];
         let item = Item::new(0, Cow::Borrowed("the line"), &stream, "info", &Nothing);
         match Template::parse(template) {
             Ok(template) => template.render(&item).unwrap_or_else(|e| format!("failed: {e}")),
@@ -419,7 +418,10 @@ mod tests {
             ("{{.absent}}|{{.pid}}", "|7"),
             ("{{ .app | ToUpper }}", "WEB"),
             ("{{ ToUpper .app | printf \"%s-%d\" \"x\" 3 }}", "failed: printf: too many arguments"),
-            ("{{ printf \"%s:%d:%5.1f|%-4s|%q\" .app 3 2.25 \"a\" \"b\" }}", "web:3:  2.2|a   |\"b\""),
+            (
+                "{{ printf \"%s:%d:%5.1f|%-4s|%q\" .app 3 2.25 \"a\" \"b\" }}",
+                "web:3:  2.2|a   |\"b\"",
+            ),
             ("{{ Replace .app \"e\" \"E\" 1 }}", "wEb"),
             ("{{ .app | replace \"e\" \"o\" | upper }}", "WOB"),
             ("{{ if eq .app \"web\" }}yes{{ else }}no{{ end }}", "yes"),

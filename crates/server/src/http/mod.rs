@@ -15,6 +15,7 @@ mod files;
 mod guard;
 mod insert;
 mod listen;
+mod loki;
 mod metrics;
 mod nodes;
 mod page;
@@ -167,6 +168,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(summary::routes())
         .merge(metrics::routes())
         .merge(nodes::routes())
+        .merge(loki::routes())
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guard::check))

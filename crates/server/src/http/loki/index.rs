@@ -1,0 +1,178 @@
+//! `index/stats`, `index/volume`, `index/volume_range`: how much there is of what.
+//!
+//! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query counts them, bytes are
+//! estimated from them, and streams are those of the newest part. Volumes are exact.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ::query::{Function, Pipe, Query, Scratch, Stats, StatsFunction};
+use axum::extract::{ConnectInfo, State};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use logql::ast::{Grouping, LogQuery, Metric, RangeAggregation, RangeOp, VectorOp};
+use logql::metric::{self, Grid, Series, Value as Numbers};
+use serde_json::json;
+
+use super::LokiError;
+use super::LokiResult;
+use super::answer::{self, Cost};
+use super::labels::{filter, selector};
+use super::params::{self, QUERY_SINCE_NS};
+use super::query::{ask, run, window_ns};
+use crate::http::App;
+use crate::http::params::Params;
+
+/// Series of a volume when not told how many; the greatest are given.
+const VOLUMES_DEFAULT: usize = 100;
+/// Labels that volumes are told apart by when neither they nor the selector name any.
+const VOLUME_LABELS: [&str; 3] = ["app_name", "hostname", "type"];
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/loki/api/v1/index/stats", get(stats).post(stats))
+        .route("/loki/api/v1/index/volume", get(volume).post(volume))
+        .route("/loki/api/v1/index/volume_range", get(volume_range).post(volume_range))
+}
+
+type Peer = ConnectInfo<SocketAddr>;
+
+async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
+    let matchers = selector(&params)?.matchers;
+    let mut asked = ask(&app, "index stats", peer)?;
+    asked.context.range = range;
+    let (body, _) = run(asked, move |running| {
+        let name = "count".to_owned();
+        let function = Function::Count(Vec::new());
+        let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
+        let pipes = vec![Pipe::Stats(Stats { by: Vec::new(), functions })];
+        let query = Query::new(filter(&matchers), pipes);
+        let mut entries = 0u64;
+        let mut scratch = Scratch::default();
+        ::query::run(&query, running.source(), &running.context, &mut |rows| {
+            for index in 0..rows.len() {
+                let count = String::from_utf8_lossy(rows.get(index, &name, &mut scratch));
+                entries += count.parse().unwrap_or(0);
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        let units = running.source().units(range).map_err(::query::RunError::from)?;
+        let lines: u64 = units.iter().map(|unit| unit.lines()).sum();
+        let bytes: u64 = units.iter().map(|unit| unit.bytes()).sum();
+        let line_bytes = bytes as f64 / lines.max(1) as f64;
+        let streams = match entries {
+            0 => 0,
+            _ => logql::streams::count(&matchers, running.source(), &running.context, UNITS_MAX)?,
+        };
+        Ok(json!({
+            "streams": streams,
+            "chunks": units.len(),
+            "bytes": (entries as f64 * line_bytes) as u64,
+            "entries": entries,
+        }))
+    })
+    .await?;
+    Ok(Json(body).into_response())
+}
+
+/// Frames and blocks, the newest of the range, whose streams are counted.
+const UNITS_MAX: usize = 16;
+
+async fn volume(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
+    let grid = Grid::instant(range.end_ns.saturating_sub(1));
+    let (series, cost) = volumes(&app, &params, peer, grid, window_ns(range)).await?;
+    Ok(answer::instant(&Numbers::Series(series), &grid, &cost))
+}
+
+async fn volume_range(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
+    let step_ns = params::duration_ns(&params, "step")?.unwrap_or(window_ns(range) / 100).max(1);
+    let grid = Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
+    let (series, cost) = volumes(&app, &params, peer, grid, step_ns).await?;
+    Ok(answer::range(&Numbers::Series(series), &grid, &cost))
+}
+
+async fn volumes(
+    app: &Arc<App>,
+    params: &Params,
+    peer: SocketAddr,
+    grid: Grid,
+    range_ns: i64,
+) -> LokiResult<(Vec<Series>, Cost)> {
+    let matchers = selector(params)?.matchers;
+    let limit: usize = params.number("limit")?.unwrap_or(VOLUMES_DEFAULT);
+    let mut labels: Vec<String> =
+        params.all("targetLabels").flat_map(|list| list.split(',')).map(str::to_owned).collect();
+    if labels.is_empty() {
+        labels.extend(matchers.iter().map(|matcher| matcher.name.clone()));
+    }
+    if labels.is_empty() {
+        labels.extend(VOLUME_LABELS.map(str::to_owned));
+    }
+    labels.sort_unstable();
+    labels.dedup();
+    let by_labels = match params.get("aggregateBy") {
+        None | Some("series") => false,
+        Some("labels") => true,
+        Some(other) => {
+            return Err(LokiError::bad_request(format!("invalid aggregation option '{other}'")));
+        }
+    };
+    let groupings: Vec<Vec<String>> = match by_labels {
+        true => labels.into_iter().map(|label| vec![label]).collect(),
+        false => vec![labels],
+    };
+    let asked = ask(app, "index volume", peer)?;
+    run(asked, move |running| {
+        let mut found: Vec<Series> = Vec::new();
+        for labels in groupings {
+            let name = labels[0].clone();
+            let range = RangeAggregation {
+                op: RangeOp::Bytes,
+                parameter: None,
+                query: LogQuery { matchers: matchers.clone(), stages: Vec::new() },
+                unwrap: None,
+                range_ns,
+                offset_ns: 0,
+                grouping: None,
+            };
+            let sum = Metric::Vector {
+                op: VectorOp::Sum,
+                parameter: None,
+                grouping: Some(Grouping { without: false, labels }),
+                inner: Box::new(Metric::Range(Box::new(range))),
+            };
+            let value = metric::run(&sum, running.source(), &running.context, grid)?;
+            let Numbers::Series(mut series) = value else { continue };
+            series.retain(|one| !one.labels.is_empty());
+            if by_labels && !series.is_empty() {
+                // Only that a label is there counts, not its value.
+                let mut points = vec![None; grid.steps()];
+                for (sum, step) in points.iter_mut().zip(0..) {
+                    let there: Vec<f64> =
+                        series.iter().filter_map(|one| one.points[step]).collect();
+                    *sum = (!there.is_empty()).then(|| there.iter().sum());
+                }
+                series = vec![Series { labels: vec![(name, String::new())], points }];
+            }
+            found.extend(series);
+        }
+        let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
+        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        found.truncate(limit);
+        Ok(found)
+    })
+    .await
+}

@@ -1,0 +1,255 @@
+//! `labels`, `label/{name}/values`, `series`, `detected_labels`, `detected_fields`, `patterns`: what Grafana offers to
+//! choose from.
+//!
+//! Values of the usual labels come from counts that segments keep. Names of others, which only pushed and labelled lines
+//! have, are looked for in the newest part of the range.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use ::query::{Filter, Query, RunError, field_values};
+use axum::Router;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::routing::get;
+use logql::ast::{Expr, LogQuery, Matcher};
+use logql::{Labels, detected_level, logs, parse_duration_ns, push, streams};
+use serde_json::{Map, Value, json};
+
+use super::answer::success;
+use super::params::{self, LABELS_SINCE_NS};
+use super::query::{ask, plain, run};
+use super::{LokiError, LokiResult};
+use crate::http::App;
+use crate::http::ask::Running;
+use crate::http::params::Params;
+
+/// Labels that lines of the usual sources have.
+const USUAL: [&str; 4] = ["app_name", "hostname", "level", "type"];
+/// Frames and blocks, the newest of the range, in which names of other labels are looked for.
+const UNITS_MAX: usize = 256;
+/// Values of a label; the most frequent ones are given.
+const VALUES_MAX: usize = 10_000;
+/// Lines in which `detected_fields` looks for fields, unless told.
+const FIELD_LINES: usize = 1_000;
+/// Most such lines.
+const FIELD_LINES_MAX: usize = 5_000;
+/// Fields that `detected_fields` gives, unless told.
+const FIELDS_DEFAULT: usize = 1_000;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/loki/api/v1/labels", get(names).post(names))
+        .route("/loki/api/v1/label", get(names).post(names))
+        .route("/loki/api/v1/label/{name}/values", get(values).post(values))
+        .route("/loki/api/v1/series", get(series).post(series))
+        .route("/loki/api/v1/detected_labels", get(detected_labels).post(detected_labels))
+        .route("/loki/api/v1/detected_fields", get(detected_fields).post(detected_fields))
+        .route("/loki/api/v1/detected_field/{name}/values", get(field_values_of))
+        .route("/loki/api/v1/patterns", get(patterns).post(patterns))
+}
+
+type Peer = ConnectInfo<SocketAddr>;
+
+/// The selector in a parameter; all lines when there is none.
+pub fn selector(params: &Params) -> LokiResult<LogQuery> {
+    let nothing = LogQuery { matchers: Vec::new(), stages: Vec::new() };
+    let Some(text) = params.get("query") else { return Ok(nothing) };
+    match logql::parse(text).map_err(LokiError::bad_request)? {
+        Expr::Log(query) => Ok(query),
+        Expr::Metric(_) => Err(LokiError::bad_request("only label matchers are supported")),
+    }
+}
+
+/// The filter of a selector.
+pub fn filter(matchers: &[Matcher]) -> Filter {
+    Filter::and(matchers.iter().map(push::matcher).collect())
+}
+
+async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
+    let query = selector(&params)?;
+    let mut asked = ask(&app, "labels", peer)?;
+    asked.context.range = range;
+    let (names, _) = run(asked, move |running| {
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for name in USUAL {
+            if !values_of(running, &query.matchers, name, 1)?.is_empty() {
+                names.insert(name.to_owned());
+            }
+        }
+        let check = || running.check();
+        let others = streams::names(running.source(), range, UNITS_MAX, &check)?;
+        names.extend(others.into_iter().filter(|name| !USUAL.contains(&name.as_str())));
+        Ok(names)
+    })
+    .await?;
+    Ok(success(json!(names)))
+}
+
+/// The values of a label, the most frequent first.
+fn values_of(
+    running: &Running,
+    matchers: &[Matcher],
+    name: &str,
+    limit: usize,
+) -> Result<Vec<String>, RunError> {
+    let query = Query::new(filter(matchers), Vec::new());
+    let found = field_values(&query, running.source(), &running.context, name, "", Some(limit))?;
+    Ok(found.into_iter().map(|value| value.value).collect())
+}
+
+async fn values(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    Path(name): Path<String>,
+    params: Params,
+) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
+    let query = selector(&params)?;
+    let mut asked = ask(&app, &format!("label {name}"), peer)?;
+    asked.context.range = range;
+    let (values, _) =
+        run(asked, move |running| plain(values_of_label(running, &query.matchers, &name))).await?;
+    Ok(success(json!(values)))
+}
+
+fn values_of_label(
+    running: &Running,
+    matchers: &[Matcher],
+    name: &str,
+) -> Result<BTreeSet<String>, RunError> {
+    if name == "detected_level" {
+        let levels = values_of(running, matchers, "level", VALUES_MAX)?;
+        return Ok(levels.iter().map(|l| detected_level(l.as_bytes()).to_owned()).collect());
+    }
+    if name.starts_with('_') {
+        return Ok(BTreeSet::new());
+    }
+    Ok(values_of(running, matchers, name, VALUES_MAX)?.into_iter().collect())
+}
+
+async fn series(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
+    let mut selectors = Vec::new();
+    for text in params.all("match[]").chain(params.all("match")) {
+        selectors.push(logql::parse_matchers(text).map_err(LokiError::bad_request)?);
+    }
+    if selectors.is_empty() {
+        selectors.push(Vec::new());
+    }
+    let mut asked = ask(&app, "series", peer)?;
+    asked.context.range = range;
+    let (found, _) = run(asked, move |running| {
+        let mut found: BTreeSet<Labels> = BTreeSet::new();
+        for matchers in &selectors {
+            let streams = streams::streams(matchers, running.source(), &running.context)?;
+            found.extend(streams.into_keys());
+        }
+        Ok(found)
+    })
+    .await?;
+    let one = |labels: Labels| -> Map<String, Value> {
+        labels.into_iter().map(|(name, value)| (name, value.into())).collect()
+    };
+    Ok(success(json!(found.into_iter().map(one).collect::<Vec<_>>())))
+}
+
+async fn detected_labels(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> LokiResult {
+    let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
+    let query = selector(&params)?;
+    let mut asked = ask(&app, "detected_labels", peer)?;
+    asked.context.range = range;
+    let (counts, _) = run(asked, move |running| {
+        let mut counts = Vec::new();
+        for name in USUAL {
+            let values = values_of(running, &query.matchers, name, VALUES_MAX)?.len();
+            if values > 0 {
+                counts.push(json!({ "label": name, "cardinality": values }));
+            }
+        }
+        Ok(counts)
+    })
+    .await?;
+    Ok(axum::response::IntoResponse::into_response(axum::Json(json!({ "detectedLabels": counts }))))
+}
+
+/// Values of fields in the newest lines of a query.
+async fn sampled(
+    app: &Arc<App>,
+    peer: SocketAddr,
+    params: &Params,
+) -> LokiResult<BTreeMap<String, BTreeSet<String>>> {
+    let range = params::range(params, crate::http::now_ns(), LABELS_SINCE_NS)?;
+    let query = selector(params)?;
+    let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
+    let mut asked = ask(app, "detected_fields", peer)?;
+    asked.context.range = range;
+    let (entries, _) = run(asked, move |running| {
+        logs::run(&query, running.source(), &running.context, lines.max(1), false, true)
+    })
+    .await?;
+    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in entries {
+        for (name, value) in entry.metadata.into_iter().chain(entry.parsed) {
+            fields.entry(name).or_default().insert(value);
+        }
+    }
+    Ok(fields)
+}
+
+async fn detected_fields(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> LokiResult {
+    let fields = sampled(&app, peer, &params).await?;
+    let limit: usize = params.number("limit")?.unwrap_or(FIELDS_DEFAULT);
+    let one = |(name, values): (&String, &BTreeSet<String>)| json!({ "label": name, "type": kind(values), "cardinality": values.len(), "parsers": null });
+    let fields: Vec<Value> = fields.iter().take(limit).map(one).collect();
+    let body = json!({ "fields": fields, "limit": limit });
+    Ok(axum::response::IntoResponse::into_response(axum::Json(body)))
+}
+
+async fn field_values_of(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    Path(name): Path<String>,
+    params: Params,
+) -> LokiResult {
+    let fields = sampled(&app, peer, &params).await?;
+    let limit: usize = params.number("limit")?.unwrap_or(FIELDS_DEFAULT);
+    let values: Vec<&String> = fields.get(&name).into_iter().flatten().take(limit).collect();
+    let body = json!({ "values": values, "limit": limit });
+    Ok(axum::response::IntoResponse::into_response(axum::Json(body)))
+}
+
+/// What all values of a field are, in Loki's words.
+fn kind(values: &BTreeSet<String>) -> &'static str {
+    let all = |is: fn(&str) -> bool| values.iter().all(|value| is(value));
+    if all(|v| v.parse::<i64>().is_ok()) {
+        "int"
+    } else if all(|v| v.parse::<f64>().is_ok()) {
+        "float"
+    } else if all(|v| v == "true" || v == "false") {
+        "boolean"
+    } else if all(|v| v.parse::<IpAddr>().is_err() && parse_duration_ns(v).is_some()) {
+        "duration"
+    } else {
+        "string"
+    }
+}
+
+/// None are found by Loginson.
+async fn patterns() -> LokiResult {
+    Ok(success(json!([])))
+}

@@ -1,0 +1,90 @@
+//! Everything under `/loki/api/v1/`: the API of Grafana Loki, for Grafana's data source, `logcli` and shippers.
+//!
+//! Parameters, answers and errors (plain text) are Loki's; `docs/grafana.md` says what is there. Every query takes its
+//! place in the queue like others and has their limits.
+
+mod answer;
+mod index;
+mod labels;
+mod params;
+mod query;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+
+use super::App;
+use super::error::ApiError;
+use super::params::Params;
+
+/// The version of Loki whose API this is.
+const LOKI_VERSION: &str = "3.7.0";
+
+/// The routes below `/loki/api/v1/`.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .merge(query::routes())
+        .merge(labels::routes())
+        .merge(index::routes())
+        .route("/loki/api/v1/format_query", get(format_query).post(format_query))
+        .route("/loki/api/v1/status/buildinfo", get(build_info))
+}
+
+/// An error as Loki shows it: a status and a text.
+#[derive(Debug)]
+struct LokiError(StatusCode, String);
+
+type LokiResult<T = Response> = Result<T, LokiError>;
+
+impl LokiError {
+    /// 400: the client has to change the request.
+    fn bad_request(message: impl std::fmt::Display) -> LokiError {
+        LokiError(StatusCode::BAD_REQUEST, message.to_string())
+    }
+}
+
+impl From<ApiError> for LokiError {
+    fn from(error: ApiError) -> LokiError {
+        LokiError(error.status(), error.to_string())
+    }
+}
+
+impl IntoResponse for LokiError {
+    fn into_response(self) -> Response {
+        let LokiError(status, mut message) = self;
+        message.push('\n');
+        (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], message).into_response()
+    }
+}
+
+async fn format_query(params: Params) -> Response {
+    let formatted = params
+        .required("query")
+        .map_err(LokiError::from)
+        .and_then(|text| logql::parse(text).map_err(LokiError::bad_request));
+    match formatted {
+        Ok(expr) => Json(json!({ "status": "success", "data": expr.to_string() })).into_response(),
+        Err(LokiError(status, error)) => {
+            let body = json!({ "status": "invalid-query", "error": error });
+            (status, Json(body)).into_response()
+        }
+    }
+}
+
+/// Grafana asks which version it talks to.
+async fn build_info() -> Response {
+    let info = json!({
+        "version": LOKI_VERSION,
+        "revision": env!("CARGO_PKG_VERSION"),
+        "branch": "loginson",
+        "buildUser": "",
+        "buildDate": "",
+        "goVersion": "",
+    });
+    Json(info).into_response()
+}

@@ -1,0 +1,190 @@
+//! `query` and `query_range`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::query::RunError;
+use ::query::source::TimeRange;
+use axum::Router;
+use axum::extract::{ConnectInfo, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::get;
+use logql::ast::{Expr, LogQuery, Metric};
+use logql::metric::{Grid, Value};
+use logql::{EvalError, logs, metric};
+
+use super::answer::{self, CATEGORIZE_LABELS, Cost};
+use super::params::{self, QUERY_SINCE_NS};
+use super::{LokiError, LokiResult};
+use crate::http::App;
+use crate::http::ask::{Asked, Running, answer};
+use crate::http::params::Params;
+
+/// Lines of an answer when not told how many.
+const LIMIT_DEFAULT: usize = 100;
+/// Most lines of an answer, as in Loki. More are refused.
+const LIMIT_MAX: usize = 5_000;
+/// Points that a range is cut into when no step is given.
+const STEPS_DEFAULT: i64 = 250;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/loki/api/v1/query", get(at).post(at))
+        .route("/loki/api/v1/query_range", get(over).post(over))
+}
+
+type Peer = ConnectInfo<SocketAddr>;
+
+/// Whether the client wants the kinds of labels apart.
+pub fn categorizes(headers: &HeaderMap) -> bool {
+    let flags = headers.get_all("x-loki-response-encoding-flags").iter();
+    flags
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|flag| flag.trim() == CATEGORIZE_LABELS)
+}
+
+/// Reads a query.
+pub fn parse(params: &Params) -> LokiResult<Expr> {
+    logql::parse(params.required("query")?).map_err(LokiError::bad_request)
+}
+
+/// A place in the queue for a query with that text.
+pub fn ask(app: &Arc<App>, text: &str, peer: SocketAddr) -> LokiResult<Asked> {
+    Ok(Asked::new(app, "loki", text, peer)?)
+}
+
+/// Runs a part of a query, and says what it cost. What is wrong with the question itself does not count as a failure.
+pub async fn run<T: Send + 'static>(
+    asked: Asked,
+    work: impl FnOnce(&Running) -> Result<T, EvalError> + Send + 'static,
+) -> LokiResult<(T, Cost)> {
+    let came = Instant::now();
+    let done = answer(asked, move |running| {
+        let waited = came.elapsed();
+        let cost =
+            || Cost::new(&running.context.progress, waited, came.elapsed().saturating_sub(waited));
+        match work(running) {
+            Ok(value) => Ok(Ok((value, cost()))),
+            Err(EvalError::Run(error)) => Err(error),
+            Err(error) => Ok(Err(error)),
+        }
+    });
+    done.await?.map_err(LokiError::bad_request)
+}
+
+async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+    let now_ns = crate::http::now_ns();
+    let time_ns = params::time(&params, "time")?.unwrap_or(now_ns);
+    let Expr::Metric(expr) = parse(&params)? else {
+        return Err(LokiError::bad_request(
+            "log queries are not supported as an instant query type, please change your query to a range query type",
+        ));
+    };
+    let grid = Grid::instant(time_ns);
+    let (value, cost) = numbers(&app, &params, peer, expr, grid).await?;
+    Ok(answer::instant(&value, &grid, &cost))
+}
+
+async fn over(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    headers: HeaderMap,
+    params: Params,
+) -> LokiResult {
+    let now_ns = crate::http::now_ns();
+    let range = params::range(&params, now_ns, QUERY_SINCE_NS)?;
+    if params::duration_ns(&params, "interval")?.is_some_and(|ns| ns > 0) {
+        return Err(LokiError::bad_request("not supported: interval; ask for all lines"));
+    }
+    match parse(&params)? {
+        Expr::Metric(expr) => {
+            let step_ns = match params::duration_ns(&params, "step")? {
+                Some(step_ns) => step_ns,
+                None => {
+                    let range_s = (range.end_ns - range.start_ns) / SECOND_NS;
+                    (range_s / STEPS_DEFAULT).max(1) * SECOND_NS
+                }
+            };
+            let grid =
+                Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
+            let (value, cost) = numbers(&app, &params, peer, expr, grid).await?;
+            Ok(answer::range(&value, &grid, &cost))
+        }
+        Expr::Log(query) => {
+            let limit = limit(&params)?;
+            let forward = match params.get("direction").map(str::to_ascii_lowercase).as_deref() {
+                None | Some("backward") => false,
+                Some("forward") => true,
+                Some(other) => {
+                    return Err(LokiError::bad_request(format!("invalid direction '{other}'")));
+                }
+            };
+            let wanted = Wanted { range, limit, forward, categorize: categorizes(&headers) };
+            lines(&app, &params, peer, query, wanted).await
+        }
+    }
+}
+
+fn limit(params: &Params) -> LokiResult<usize> {
+    let limit: i64 = params.number("limit")?.unwrap_or(LIMIT_DEFAULT as i64);
+    if limit <= 0 {
+        return Err(LokiError::bad_request("limit must be a positive value"));
+    }
+    match usize::try_from(limit) {
+        Ok(limit) if limit <= LIMIT_MAX => Ok(limit),
+        _ => Err(LokiError::bad_request(format!(
+            "max entries limit per query exceeded, limit > max_entries_limit_per_query ({limit} > {LIMIT_MAX})"
+        ))),
+    }
+}
+
+/// Which lines are wanted, and how.
+struct Wanted {
+    range: TimeRange,
+    limit: usize,
+    forward: bool,
+    categorize: bool,
+}
+
+async fn lines(
+    app: &Arc<App>,
+    params: &Params,
+    peer: SocketAddr,
+    query: LogQuery,
+    wanted: Wanted,
+) -> LokiResult<Response> {
+    let Wanted { range, limit, forward, categorize } = wanted;
+    let mut asked = ask(app, params.required("query")?, peer)?;
+    asked.context.range = range;
+    let (entries, cost) = run(asked, move |running| {
+        logs::run(&query, running.source(), &running.context, limit, forward, categorize)
+    })
+    .await?;
+    Ok(answer::lines(&entries, categorize, &cost))
+}
+
+async fn numbers(
+    app: &Arc<App>,
+    params: &Params,
+    peer: SocketAddr,
+    expr: Metric,
+    grid: Grid,
+) -> LokiResult<(Value, Cost)> {
+    let asked = ask(app, params.required("query")?, peer)?;
+    run(asked, move |running| metric::run(&expr, running.source(), &running.context, grid)).await
+}
+
+/// For parts that cannot be asked wrongly.
+pub fn plain<T>(result: Result<T, RunError>) -> Result<T, EvalError> {
+    result.map_err(EvalError::from)
+}
+
+/// The whole of a range as one window: its length, at least a nanosecond.
+pub fn window_ns(range: TimeRange) -> i64 {
+    range.end_ns.saturating_sub(range.start_ns).max(1)
+}

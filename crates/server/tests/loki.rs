@@ -1,0 +1,314 @@
+//! The API of Grafana Loki, asked of the real binary as Grafana and `logcli` ask it.
+//!
+//! The requests are those of Grafana's built-in Loki data source (`public/app/plugins/datasource/loki`, `pkg/tsdb/loki`)
+//! and of `logcli` (`pkg/logcli/client`); `make test-logcli` runs the real `logcli`.
+
+mod common;
+
+use common::{Answer, Server, encoded};
+use serde_json::{Value, json};
+
+/// 2026-01-31T12:00:00Z, seconds.
+const NOON_S: i64 = 1_769_860_800;
+
+/// Ten lines of a shop and ten access lines, one a second from noon on.
+fn with_lines() -> Server {
+    let server = Server::start();
+    let mut lines = String::new();
+    for i in 0..10 {
+        let level = ["error", "info", "info"][i % 3];
+        lines.push_str(&format!(
+            "{{\"_time\":\"2026-01-31T12:00:0{i}Z\",\"message\":\"order {i} done\",\"hostname\":\"web{}\",\"app_name\":\"shop\",\"level\":\"{level}\",\"took\":{}}}\n",
+            i % 2,
+            i * 10
+        ));
+    }
+    let answer = server.post("/insert/jsonline", lines.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let lines: String = (0..10)
+        .map(|i| format!("<14>1 2026-01-31T12:00:0{i}.5Z web1 proxy 7 - - GET /{i} took={i}ms\n"))
+        .collect();
+    let answer = server.post("/insert/lines", lines.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    server
+}
+
+fn ask(server: &Server, call: &str, parameters: &[(&str, &str)]) -> Answer {
+    let pairs: Vec<String> =
+        parameters.iter().map(|(n, v)| format!("{n}={}", encoded(v))).collect();
+    server.get(&format!("/loki/api/v1/{call}?{}", pairs.join("&")))
+}
+
+fn data(server: &Server, call: &str, parameters: &[(&str, &str)]) -> Value {
+    let answer = ask(server, call, parameters);
+    assert_eq!(answer.status, 200, "{call} {parameters:?}: {}", answer.text());
+    let mut body = answer.json();
+    assert_eq!(body["status"], "success");
+    body["data"].take()
+}
+
+fn nanoseconds(second: i64) -> String {
+    format!("{}000000000", NOON_S + second)
+}
+
+#[test]
+fn lines() {
+    let server = with_lines();
+    let (start, end) = (nanoseconds(0), nanoseconds(60));
+    let range = [("start", start.as_str()), ("end", end.as_str())];
+    let ask_range = |query: &str, more: &[(&str, &str)]| {
+        data(&server, "query_range", &[&range[..], &[("query", query)], more].concat())
+    };
+    let found =
+        ask_range(r#"{app_name="proxy"} |= "GET""#, &[("limit", "2"), ("direction", "BACKWARD")]);
+    assert_eq!(found["resultType"], "streams");
+    assert_eq!(
+        found["result"],
+        json!([{
+            "stream": {"app_name": "proxy", "hostname": "web1", "type": "syslog", "detected_level": "info"},
+            "values": [
+                [format!("{}500000000", NOON_S + 9), "GET /9 took=9ms"],
+                [format!("{}500000000", NOON_S + 8), "GET /8 took=8ms"],
+            ],
+        }])
+    );
+    let summary = &found["stats"]["summary"];
+    assert_eq!(summary["totalEntriesReturned"], 2);
+    assert!(summary["totalLinesProcessed"].as_u64().unwrap() >= 10, "{summary}");
+
+    // A JSON line comes back as it was sent, whichever field is its message.
+    let found = ask_range(
+        r#"{app_name="shop", hostname="web0"} | json | took > 50"#,
+        &[("direction", "forward")],
+    );
+    let values: Vec<&Value> = found["result"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|s| s["values"].as_array().unwrap())
+        .collect();
+    assert_eq!(values.len(), 2, "{found}");
+    let line = values[0][1].as_str().unwrap();
+    assert!(
+        line.starts_with(r#"{"_time":"2026-01-31T12:00:06Z","message":"order 6 done""#),
+        "{line}"
+    );
+    assert_eq!(found["result"][0]["stream"]["took"], "60");
+
+    // Grafana wants labels apart by kind.
+    let path = format!(
+        "/loki/api/v1/query_range?start={start}&end={end}&limit=1&query={}",
+        encoded(r#"{app_name="shop"} | json took"#)
+    );
+    let header = [("X-Loki-Response-Encoding-Flags", "categorize-labels")];
+    let found = server.request("GET", &path, &header, b"").json();
+    assert_eq!(found["data"]["encodingFlags"], json!(["categorize-labels"]));
+    let one = &found["data"]["result"][0];
+    assert_eq!(one["stream"], json!({"app_name": "shop", "hostname": "web1", "type": "json"}));
+    assert_eq!(one["values"][0][2]["parsed"], json!({"took": "90"}));
+    let metadata = &one["values"][0][2]["structuredMetadata"];
+    assert_eq!(
+        (&metadata["detected_level"], &metadata["level"]),
+        (&json!("error"), &json!("error"))
+    );
+
+    // By a form, with times as RFC 3339 and as seconds.
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let body = format!(
+        "query={}&start=2026-01-31T12:00:00Z&end={}.5&limit=100",
+        encoded(r#"{type=~".+"}"#),
+        NOON_S + 2
+    );
+    let answer = server.request("POST", "/loki/api/v1/query_range", &form, body.as_bytes()).json();
+    let lines: usize = answer["data"]["result"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["values"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(lines, 5, "the end is outside: {answer}");
+}
+
+#[test]
+fn numbers() {
+    let server = with_lines();
+    let at = (NOON_S + 9).to_string();
+    let instant = |query: &str| data(&server, "query", &[("query", query), ("time", &at)]);
+    let found = instant(r#"sum by (level) (count_over_time({app_name="shop"}[5s]))"#);
+    assert_eq!(found["resultType"], "vector");
+    assert_eq!(
+        found["result"],
+        json!([
+            {"metric": {"level": "error"}, "value": [NOON_S + 9, "2"]},
+            {"metric": {"level": "info"}, "value": [NOON_S + 9, "3"]},
+        ])
+    );
+    // What Grafana asks to see whether the data source works.
+    assert_eq!(instant("vector(1)+vector(1)")["result"][0]["value"][1], "2");
+    assert_eq!(instant("1+1")["resultType"], "scalar");
+    let found = instant(
+        r#"quantile_over_time(0.5, {app_name="proxy"} | logfmt | unwrap duration(took) [10s]) by ()"#,
+    );
+    assert_eq!(found["result"][0]["value"][1], "0.004");
+
+    // What Grafana asks for its histogram of lines.
+    let (start, end) = ((NOON_S).to_string(), (NOON_S + 9).to_string());
+    let range = [("start", start.as_str()), ("end", end.as_str()), ("step", "3")];
+    let over =
+        |query: &str| data(&server, "query_range", &[&range[..], &[("query", query)]].concat());
+    let found = over(
+        r#"sum by (level, detected_level) (count_over_time({app_name="shop"} | drop __error__[3s]))"#,
+    );
+    assert_eq!(found["resultType"], "matrix");
+    assert_eq!(
+        found["result"][0],
+        json!({
+            "metric": {"level": "error", "detected_level": "error"},
+            "values": [[NOON_S, "1"], [NOON_S + 3, "1"], [NOON_S + 6, "1"], [NOON_S + 9, "1"]],
+        })
+    );
+    let found = over(r#"sum(rate({app_name="proxy"} | logfmt | took > 4ms [3s]))"#);
+    assert_eq!(
+        found["result"][0]["values"],
+        json!([[NOON_S + 6, "0.3333333333333333"], [NOON_S + 9, "1"]])
+    );
+
+    // Counts of whole minutes come from what segments keep; they are the same.
+    let hour = [("start", "1769860800"), ("end", "1769864400"), ("step", "60s")];
+    let query = r#"sum by (app_name) (count_over_time({type=~"json|syslog"}[1m]))"#;
+    let found = data(&server, "query_range", &[&hour[..], &[("query", query)]].concat());
+    assert_eq!(
+        found["result"],
+        json!([
+            {"metric": {"app_name": "proxy"}, "values": [[NOON_S + 60, "10"]]},
+            {"metric": {"app_name": "shop"}, "values": [[NOON_S + 60, "10"]]},
+        ])
+    );
+}
+
+#[test]
+fn labels_and_volumes() {
+    let server = with_lines();
+    let (start, end) = (nanoseconds(0), nanoseconds(60));
+    let range = [("start", start.as_str()), ("end", end.as_str())];
+    let with = |more: &[(&'static str, &'static str)]| [&range[..], more].concat();
+    assert_eq!(data(&server, "labels", &range), json!(["app_name", "hostname", "level", "type"]));
+    assert_eq!(data(&server, "label/app_name/values", &range), json!(["proxy", "shop"]));
+    let of_shop = with(&[("query", r#"{app_name="shop"}"#)]);
+    assert_eq!(data(&server, "label/hostname/values", &of_shop), json!(["web0", "web1"]));
+    assert_eq!(data(&server, "label/detected_level/values", &range), json!(["error", "info"]));
+    assert_eq!(data(&server, "label/nosuch/values", &range), json!([]));
+    assert_eq!(data(&server, "labels", &[("start", "1"), ("end", "2")]), json!([]));
+    let found = data(
+        &server,
+        "series",
+        &with(&[("match[]", r#"{app_name="shop"}"#), ("match[]", r#"{type="syslog"}"#)]),
+    );
+    assert_eq!(
+        found,
+        json!([
+            {"app_name": "proxy", "hostname": "web1", "type": "syslog"},
+            {"app_name": "shop", "hostname": "web0", "type": "json"},
+            {"app_name": "shop", "hostname": "web1", "type": "json"},
+        ])
+    );
+    let stats = ask(&server, "index/stats", &of_shop).json();
+    assert_eq!((&stats["entries"], &stats["streams"]), (&json!(10), &json!(2)), "{stats}");
+    assert!(stats["bytes"].as_u64().unwrap() > 100 && stats["chunks"].as_u64().unwrap() > 0);
+    let found = data(&server, "index/volume", &with(&[("query", r#"{app_name=~".+"}"#)]));
+    assert_eq!(found["resultType"], "vector");
+    assert_eq!(
+        found["result"][1],
+        json!({"metric": {"app_name": "proxy"}, "value": [found["result"][1]["value"][0], "150"]})
+    );
+    let parameters =
+        with(&[("query", r#"{app_name="proxy"}"#), ("targetLabels", "hostname"), ("step", "5s")]);
+    let found = data(&server, "index/volume_range", &parameters);
+    assert_eq!(found["result"][0]["metric"], json!({"hostname": "web1"}));
+    assert_eq!(found["result"][0]["values"], json!([[NOON_S + 5, "75"], [NOON_S + 10, "75"]]));
+    let parameters = with(&[("query", r#"{app_name=~".+"}"#), ("aggregateBy", "labels")]);
+    assert_eq!(
+        data(&server, "index/volume", &parameters)["result"][0]["metric"],
+        json!({"app_name": ""})
+    );
+    let fields = ask(&server, "detected_fields", &of_shop).json();
+    assert!(
+        fields["fields"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"label": "took", "type": "int", "cardinality": 10, "parsers": null})),
+        "{fields}"
+    );
+    let found = ask(&server, "detected_labels", &range).json();
+    assert!(
+        found["detectedLabels"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"label": "app_name", "cardinality": 2})),
+        "{found}"
+    );
+    assert_eq!(data(&server, "patterns", &of_shop), json!([]));
+    assert_eq!(ask(&server, "status/buildinfo", &[]).json()["version"], "3.7.0");
+    assert_eq!(server.get("/ready").status, 200);
+    assert_eq!(
+        data(&server, "format_query", &[("query", r#"sum(rate({a="b"}[5m]))by(x)"#)]),
+        r#"sum by (x) (rate({a="b"} [5m]))"#
+    );
+}
+
+#[test]
+fn errors_are_texts_that_say_what_to_do() {
+    let server = Server::start();
+    for (call, parameters, expected) in [
+        (
+            "query",
+            vec![("query", "rate(")],
+            "parse error at line 1, col 6: syntax error: unexpected the end",
+        ),
+        ("query", vec![("query", "{}")], "log queries are not supported as an instant query type"),
+        ("query", vec![], "the parameter 'query' is missing"),
+        ("query_range", vec![("query", "{}"), ("limit", "0")], "limit must be a positive value"),
+        (
+            "query_range",
+            vec![("query", "{}"), ("limit", "5001")],
+            "max entries limit per query exceeded",
+        ),
+        (
+            "query_range",
+            vec![("query", "{}"), ("start", "2"), ("end", "1")],
+            "end timestamp must not be before",
+        ),
+        ("query_range", vec![("query", "{}"), ("start", "x")], "could not parse 'start'"),
+        ("query_range", vec![("query", "{}"), ("direction", "up")], "invalid direction 'up'"),
+        (
+            "query_range",
+            vec![("query", "vector(1)"), ("step", "0")],
+            "zero or negative query resolution step",
+        ),
+        (
+            "query_range",
+            vec![("query", "vector(1)"), ("start", "0"), ("end", "11000"), ("step", "1")],
+            "exceeded maximum resolution of 11000 points",
+        ),
+        ("series", vec![("match[]", "{")], "parse error"),
+        ("index/volume", vec![("query", "rate({}[5m])")], "only label matchers are supported"),
+    ] {
+        let answer = ask(&server, call, &parameters);
+        assert_eq!(answer.status, 400, "{call} {parameters:?}");
+        assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+        assert!(answer.text().contains(expected), "{call} {parameters:?}: {}", answer.text());
+    }
+}
+
+#[test]
+fn queries_are_in_the_queue() {
+    let server = with_lines();
+    let query = r#"{app_name="proxy"} |= "listed""#;
+    data(&server, "query_range", &[("query", query)]);
+    let queries = server.get("/api/v1/queries").json();
+    let entry = &queries["queries"][0];
+    assert_eq!(
+        (&entry["kind"], &entry["query"], &entry["state"]),
+        (&json!("loki"), &json!(query), &json!("done"))
+    );
+}
