@@ -212,15 +212,14 @@ impl Block {
     }
 
     /// The rows at `picks`, each as often as it is named.
-    #[allow(dead_code)]
-    pub fn repeat(self, picks: &[u32]) -> Block {
+    pub fn repeat(&self, picks: &[u32]) -> Block {
         match self {
-            Block::Lines(mut lines) => {
-                lines.rows = picks.iter().map(|&i| lines.rows[i as usize]).collect();
-                let values = lines.values.iter_mut();
-                values.for_each(|values| values.pick(picks.iter().map(|&i| i as usize)));
-                Block::Lines(lines)
-            }
+            Block::Lines(lines) => Block::Lines(Lines {
+                batch: lines.batch.clone(),
+                rows: picks.iter().map(|&i| lines.rows[i as usize]).collect(),
+                layout: lines.layout.clone(),
+                values: lines.values.iter().map(|values| values.repeat(picks)).collect(),
+            }),
             Block::Made(rows) => {
                 Block::Made(picks.iter().map(|&i| rows[i as usize].clone()).collect())
             }

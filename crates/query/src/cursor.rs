@@ -150,6 +150,12 @@ impl<'a> Cursor<'a> {
         &rest[..end.unwrap_or(rest.len())]
     }
 
+    /// What stands right behind the bare word that comes next.
+    pub fn behind_word(&mut self) -> Option<char> {
+        let length = self.peek_word(false).len();
+        self.rest()[length..].chars().next()
+    }
+
     /// Takes the bare word `keyword` (lower case) in any case, if it comes next.
     pub fn eat_keyword(&mut self, keyword: &str) -> bool {
         let found = self.peek_word(false).eq_ignore_ascii_case(keyword);

@@ -91,7 +91,7 @@ pub fn field_values(
     limit: Option<usize>,
 ) -> Result<Vec<ValueHits>, RunError> {
     let (by, hits) = (vec![field.to_owned()], HITS.to_owned());
-    let query = query.row_wise_with(Pipe::Top(Top { limit: u64::MAX, by, hits }));
+    let query = query.row_wise_with(Pipe::Top(Top { limit: u64::MAX, by, hits, rank: None }));
     value_hits(&query, source, context, [field, HITS], filter, limit)
 }
 

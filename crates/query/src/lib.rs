@@ -55,8 +55,9 @@ pub use filter::{
 };
 pub use number::parse_timestamp;
 pub use pipe::{
-    Bucket, By, Facets, Function, Measure, Pipe, Sort, SortKey, Stats, StatsFunction, Top, Uniq,
-    ValueNumber,
+    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, JsonArray, Math,
+    MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields, Sort,
+    SortKey, Stats, StatsFunction, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll, ValueNumber,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{Cancel, Permit, QueryInfo, Queue, QueueError, QueueLimits, State, TAIL};

@@ -207,6 +207,7 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
                 insert(row, &number.result, &length);
             }
         }
+        other => panic!("{other} is not generated"),
     }
     rows
 }
@@ -340,8 +341,9 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
     prop_oneof![
         any_change().prop_map(Pipe::Change),
         any_filter().prop_map(Pipe::Filter),
-        (prop::collection::vec(key, 1..3), 0u64..5, prop::option::of(0u64..20))
-            .prop_map(|(keys, offset, limit)| Pipe::Sort(Sort { keys, offset, limit })),
+        (prop::collection::vec(key, 1..3), 0u64..5, prop::option::of(0u64..20)).prop_map(
+            |(keys, offset, limit)| Pipe::Sort(Sort { keys, offset, limit, ..Sort::default() })
+        ),
         (names.clone(), any::<bool>()).prop_map(|(by, hits)| Pipe::Uniq(Uniq {
             by,
             hits,
@@ -350,7 +352,8 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
         (names, 0u64..5).prop_map(|(by, limit)| Pipe::Top(Top {
             limit,
             by,
-            hits: "hits".to_owned()
+            hits: "hits".to_owned(),
+            rank: None,
         })),
         any_stats().prop_map(Pipe::Stats),
         Just(Pipe::FieldNames),
@@ -404,7 +407,7 @@ proptest! {
             name: name.to_owned(),
         };
         let pipe = if top {
-            Pipe::Top(Top { limit: 9, by: vec!["level".to_owned()], hits: "hits".to_owned() })
+            Pipe::Top(Top { limit: 9, by: vec!["level".to_owned()], hits: "hits".to_owned(), rank: None })
         } else {
             Pipe::Stats(Stats {
                 by: time.into_iter().chain(by_level.then_some(level)).collect(),

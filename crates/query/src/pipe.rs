@@ -3,16 +3,29 @@
 
 pub(crate) mod columns;
 pub(crate) mod compute;
+mod encode;
+pub(crate) mod extract;
 pub(crate) mod facets;
 pub(crate) mod field_names;
+pub(crate) mod format;
+pub(crate) mod json_array;
 pub(crate) mod limit;
+pub(crate) mod math;
+pub(crate) mod pack;
+mod pattern;
+pub(crate) mod rewrite;
+mod rows;
+pub(crate) mod set_stream_fields;
 pub(crate) mod sort;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
+pub(crate) mod time_add;
 pub(crate) mod top;
 pub(crate) mod tuples;
 pub(crate) mod uniq;
+pub(crate) mod unpack;
+pub(crate) mod unroll;
 pub(crate) mod value;
 
 use std::fmt;
@@ -26,14 +39,25 @@ use crate::filter::{Filter, Selector, parse_filter};
 use crate::rolled::Weighted;
 use crate::run::{Next, RunError};
 
-pub(crate) use compute::ComputeRows;
-use compute::Computing;
+pub use compute::Overwrite;
+pub(crate) use compute::{ComputePipe, ComputeRows};
+use compute::{Computing, parse_field};
+pub use extract::{Extract, ExtractPattern};
 pub use facets::Facets;
+pub use format::Format;
+pub use json_array::{JsonArray, Parts};
+pub use math::{Expression, Math, MathEntry};
+pub use pack::Pack;
+pub use rewrite::{Rewrite, TextChange};
+pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{Bucket, By, Function, Stats, StatsFunction};
+pub use time_add::TimeAdd;
 pub use top::Top;
 pub use uniq::Uniq;
+pub use unpack::{PackedForm, Unpack};
+pub use unroll::Unroll;
 pub use value::{Measure, ValueNumber};
 
 /// One step behind a `|`.
@@ -47,7 +71,7 @@ pub enum Pipe {
     Limit(u64),
     /// `offset`: leaves out the first so many rows.
     Offset(u64),
-    /// `sort`.
+    /// `sort`, `first`, `last`.
     Sort(Sort),
     /// `uniq`: different values.
     Uniq(Uniq),
@@ -61,6 +85,32 @@ pub enum Pipe {
     Facets(Facets),
     /// `len`, `json_array_len`, `hash`: a number about a value.
     ValueNumber(ValueNumber),
+    /// `math`: numbers computed from fields.
+    Math(Math),
+    /// `extract`, `extract_regexp`: parts of a value.
+    Extract(Extract),
+    /// `unpack_json`, `unpack_logfmt`, `unpack_syslog`: the fields that a value holds.
+    Unpack(Unpack),
+    /// `split`, `unpack_words`: the parts of a value as a JSON array.
+    JsonArray(JsonArray),
+    /// `format`: fields put together into a text.
+    Format(Format),
+    /// `replace`, `replace_regexp`, `collapse_nums`, `decolorize`: a value rewritten.
+    Rewrite(Rewrite),
+    /// `pack_json`, `pack_logfmt`: the fields of a row as a text.
+    Pack(Pack),
+    /// `time_add`: a time moved.
+    TimeAdd(TimeAdd),
+    /// `set_stream_fields`: another stream.
+    SetStreamFields(SetStreamFields),
+    /// `unroll`: a row for each item of arrays.
+    Unroll(Unroll),
+    /// `sample`: one row in so many.
+    Sample(u64),
+    /// `drop_empty_fields`: leaves out rows without any value.
+    DropEmptyFields,
+    /// `blocks_count`: the number of blocks, in a field of that name.
+    BlocksCount(String),
 }
 
 /// The pipes there are, for messages.
@@ -73,21 +123,48 @@ const PIPES: &[&str] = &[
     "limit",
     "offset",
     "sort",
+    "first",
+    "last",
     "uniq",
     "top",
     "stats",
     "field_names",
     "field_values",
     "facets",
+    "extract",
+    "extract_regexp",
+    "unpack_json",
+    "unpack_logfmt",
+    "unpack_syslog",
+    "unpack_words",
+    "split",
+    "unroll",
+    "math",
+    "format",
+    "replace",
+    "replace_regexp",
+    "collapse_nums",
+    "decolorize",
+    "pack_json",
+    "pack_logfmt",
     "len",
     "json_array_len",
     "hash",
+    "time_add",
+    "set_stream_fields",
+    "sample",
+    "drop_empty_fields",
+    "blocks_count",
 ];
 
 /// Reads a pipe, behind its `|`.
 pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
     let position = cursor.position();
     let name = cursor.peek_word(false).to_ascii_lowercase();
+    if cursor.behind_word() == Some(':') && !PIPES.contains(&name.as_str()) {
+        // The word `filter` may be left out.
+        return parse_filter(cursor).map(Pipe::Filter);
+    }
     if Function::names().contains(&name.as_str()) {
         return stats::parse_functions(cursor, Vec::new()).map(Pipe::Stats);
     }
@@ -103,6 +180,8 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "limit" | "head" => limit::parse_count(cursor, Some(10)).map(Pipe::Limit),
         "offset" | "skip" => limit::parse_count(cursor, None).map(Pipe::Offset),
         "sort" | "order" => sort::parse(cursor).map(Pipe::Sort),
+        "first" => sort::parse_ends(cursor, false).map(Pipe::Sort),
+        "last" => sort::parse_ends(cursor, true).map(Pipe::Sort),
         "uniq" => uniq::parse(cursor).map(Pipe::Uniq),
         "top" => top::parse(cursor).map(Pipe::Top),
         "stats" => stats::parse(cursor).map(Pipe::Stats),
@@ -114,10 +193,49 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "len" => value::parse(cursor, Measure::Len).map(Pipe::ValueNumber),
         "json_array_len" => value::parse(cursor, Measure::JsonArrayLen).map(Pipe::ValueNumber),
         "hash" => value::parse(cursor, Measure::Hash).map(Pipe::ValueNumber),
+        "math" | "eval" => math::parse(cursor).map(Pipe::Math),
+        "extract" => extract::parse(cursor, false).map(Pipe::Extract),
+        "extract_regexp" => extract::parse(cursor, true).map(Pipe::Extract),
+        "unpack_json" => unpack::parse(cursor, PackedForm::Json).map(Pipe::Unpack),
+        "unpack_logfmt" => unpack::parse(cursor, PackedForm::Logfmt).map(Pipe::Unpack),
+        "unpack_syslog" => {
+            unpack::parse(cursor, PackedForm::Syslog { zone_offset_s: 0 }).map(Pipe::Unpack)
+        }
+        "unpack_words" => json_array::parse_words(cursor).map(Pipe::JsonArray),
+        "split" => json_array::parse_split(cursor).map(Pipe::JsonArray),
+        "unroll" => unroll::parse(cursor).map(Pipe::Unroll),
+        "format" => format::parse(cursor).map(Pipe::Format),
+        "replace" => rewrite::parse_replace(cursor, false).map(Pipe::Rewrite),
+        "replace_regexp" => rewrite::parse_replace(cursor, true).map(Pipe::Rewrite),
+        "collapse_nums" => rewrite::parse_collapse_nums(cursor).map(Pipe::Rewrite),
+        "decolorize" => rewrite::parse_decolorize(cursor).map(Pipe::Rewrite),
+        "pack_json" => pack::parse(cursor, true).map(Pipe::Pack),
+        "pack_logfmt" => pack::parse(cursor, false).map(Pipe::Pack),
+        "time_add" => time_add::parse(cursor).map(Pipe::TimeAdd),
+        "set_stream_fields" => set_stream_fields::parse(cursor).map(Pipe::SetStreamFields),
+        "sample" => {
+            let position = cursor.position();
+            match limit::parse_count(cursor, None)? {
+                0 => Err(cursor.error_at(position, &["a number from 1 on"], "not one row in 0")),
+                one_in => Ok(Pipe::Sample(one_in)),
+            }
+        }
+        "drop_empty_fields" => Ok(Pipe::DropEmptyFields),
+        "blocks_count" => {
+            let name = parse_field(cursor, "as")?.unwrap_or(BLOCKS_COUNT.to_owned());
+            Ok(Pipe::BlocksCount(name))
+        }
+        "" if cursor.peek() == Some('(') => stats::parse_grouped(cursor).map(Pipe::Stats),
+        "" if !matches!(cursor.peek(), None | Some('|' | ')')) => {
+            parse_filter(cursor).map(Pipe::Filter)
+        }
         "" => Err(cursor.error_at(position, PIPES, "no pipe behind \"|\"")),
         _ => Err(cursor.error_at(position, PIPES, format!("there is no pipe \"{name}\""))),
     }
 }
+
+/// Name of the field that `blocks_count` makes.
+const BLOCKS_COUNT: &str = "blocks_count";
 
 impl fmt::Display for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,21 +250,38 @@ impl fmt::Display for Pipe {
             Pipe::Stats(stats) => write!(f, "{stats}"),
             Pipe::FieldNames => f.write_str("field_names"),
             Pipe::Facets(facets) => write!(f, "{facets}"),
-            Pipe::ValueNumber(number) => write!(f, "{number}"),
+            Pipe::Unroll(unroll) => write!(f, "{unroll}"),
+            Pipe::Sample(one_in) => write!(f, "sample {one_in}"),
+            Pipe::DropEmptyFields => f.write_str("drop_empty_fields"),
+            Pipe::BlocksCount(name) if name == BLOCKS_COUNT => f.write_str("blocks_count"),
+            Pipe::BlocksCount(name) => write!(f, "blocks_count as {}", quote_name(name)),
+            computing => write!(f, "{}", computing.compute().expect("the others compute fields")),
         }
     }
 }
 
 impl Pipe {
-    /// Whether it looks at each row by itself: what a live tail can do, and what leaves the order of time.
+    /// Whether it looks at each row by itself, and leaves the order of time: what the newest rows of a query can go
+    /// through.
     pub fn is_row_wise(&self) -> bool {
-        matches!(self, Pipe::Change(_) | Pipe::Filter(_)) || self.computing().is_some()
+        let keeps_time = |pipe: &dyn ComputePipe| !pipe.results().contains(&"_time");
+        matches!(self, Pipe::Change(_) | Pipe::Filter(_) | Pipe::Sample(_) | Pipe::DropEmptyFields)
+            || self.compute().is_some_and(keeps_time)
     }
 
-    /// What it does to each row, when that is to compute fields.
-    pub(crate) fn computing(&self) -> Option<ComputeRows> {
+    /// The pipe as one that computes fields of each row, if it is one.
+    pub(crate) fn compute(&self) -> Option<&dyn ComputePipe> {
         Some(match self {
-            Pipe::ValueNumber(number) => ComputeRows::new(Box::new(number.clone()), None),
+            Pipe::ValueNumber(pipe) => pipe,
+            Pipe::Math(pipe) => pipe,
+            Pipe::Extract(pipe) => pipe,
+            Pipe::Unpack(pipe) => pipe,
+            Pipe::JsonArray(pipe) => pipe,
+            Pipe::Format(pipe) => pipe,
+            Pipe::Rewrite(pipe) => pipe,
+            Pipe::Pack(pipe) => pipe,
+            Pipe::TimeAdd(pipe) => pipe,
+            Pipe::SetStreamFields(pipe) => pipe,
             _ => return None,
         })
     }
@@ -161,17 +296,23 @@ impl Pipe {
         match self {
             Pipe::Change(change) => columns::needed_fields(change, &mut wanted),
             Pipe::Filter(filter) => wanted.add_filter(filter),
-            Pipe::Limit(_) | Pipe::Offset(_) => {}
-            Pipe::Sort(sort) => sort.keys.iter().for_each(|key| wanted.add(&key.name)),
+            Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Sample(_) => {}
+            Pipe::Sort(sort) => sort.needed_fields(&mut wanted),
             Pipe::Uniq(uniq) => return only(&uniq.by),
             Pipe::Top(top) => return only(&top.by),
             Pipe::Stats(stats) => return stats.needed_fields(),
             Pipe::FieldNames | Pipe::Facets(_) => return FieldSet::all(),
-            Pipe::ValueNumber(number) => {
-                if wanted.contains(&number.result) {
-                    wanted.remove(&number.result);
-                    wanted.add(&number.field);
-                }
+            Pipe::Unroll(unroll) => {
+                unroll.condition.iter().for_each(|filter| wanted.add_filter(filter));
+                wanted.add_all(&unroll.fields);
+            }
+            // Whether a row has anything, each of the fields decides that it may have.
+            Pipe::DropEmptyFields => {}
+            Pipe::BlocksCount(_) => return FieldSet::none(),
+            computing => {
+                let pipe = computing.compute().expect("the others compute fields");
+                pipe.needed_fields(&mut wanted);
+                pipe.condition().iter().for_each(|filter| wanted.add_filter(filter));
             }
         }
         wanted
@@ -193,9 +334,15 @@ impl Pipe {
             Pipe::Stats(stats) => Box::new(stats::Grouping::new(stats)),
             Pipe::FieldNames => Box::new(field_names::Names::default()),
             Pipe::Facets(facets) => Box::new(facets::FacetCounts::new(facets)),
-            Pipe::ValueNumber(_) => {
-                let rows = self.computing().expect("it computes");
-                Box::new(Computing { rows, scratch: Scratch::default() })
+            Pipe::Unroll(unroll) => Box::new(unroll::UnrollRows::new(unroll)),
+            Pipe::Sample(one_in) => Box::new(rows::SampleRows { one_in: *one_in }),
+            Pipe::DropEmptyFields => Box::new(rows::DropEmpty::default()),
+            Pipe::BlocksCount(name) => {
+                Box::new(rows::CountBlocks { name: name.clone(), blocks: 0 })
+            }
+            computing => {
+                let pipe = computing.compute().expect("the others compute fields");
+                Box::new(Computing { rows: ComputeRows::new(pipe), scratch: Scratch::default() })
             }
         }
     }

@@ -98,6 +98,52 @@ fn queries_are_written_back() {
         "* | stats by (_time:1w offset 4d1h, ip:/24, x:\"10\" offset \"3\") row_max(a, \"b\"*, c) as r, \
          json_values() sort by (d desc) limit 2 as j",
     );
+    check("* | a:b | \"c\" | {d=e}", "* | filter a:\"b\" | filter \"c\" | filter d:=\"e\"");
+    check("* | (a) count() n", "* | stats by (a) count(*) as n");
+    check(
+        "* | last 3 by (a, b desc) partition by (c) rank",
+        "* | sort by (a desc, b) partition by (c) limit 3 rank as rank",
+    );
+    check("* | first", "* | sort by (_time) limit 1");
+    check("* | top 5 (a) rank as r", "* | top 5 by (a) rank as r");
+    check("* | mv a* as *", "* | rename \"a\"* as *");
+    check(
+        "* | extract if (x) 'a=<b> ' from c skip_empty_results",
+        "* | extract if (\"x\") \"a=<b> \" from c skip_empty_results",
+    );
+    check(
+        "* | format <a> as b keep_original_fields",
+        "* | format \"<a>\" as b keep_original_fields",
+    );
+    check("* | replace ('a', b) at c limit 2", "* | replace (\"a\", \"b\") at c limit 2");
+    check("* | replace_regexp if (*) (a, '')", "* | replace_regexp if (*) (\"a\", \"\")");
+    check(
+        "* | collapse_nums at a prettify | decolorize b | decolorize",
+        "* | collapse_nums at a prettify | decolorize b | decolorize",
+    );
+    check(
+        "* | unpack_json a fields (b*, c) result_prefix p",
+        "* | unpack_json from a fields (\"b\"*, c) result_prefix \"p\"",
+    );
+    check(
+        "* | unpack_syslog offset -2h keep_original_fields",
+        "* | unpack_syslog offset -2h keep_original_fields",
+    );
+    check("* | unpack_words a drop_duplicates", "* | unpack_words from a drop_duplicates");
+    check(
+        "* | pack_json fields (a) b | pack_logfmt",
+        "* | pack_json fields (a) as b | pack_logfmt",
+    );
+    check(
+        "* | time_add 90m at t | sample 5 | drop_empty_fields",
+        "* | time_add 1h30m at t | sample 5 | drop_empty_fields",
+    );
+    check(
+        "* | len(a) b | hash(a) | json_array_len a c",
+        "* | len(a) as b | hash(a) | json_array_len(a) as c",
+    );
+    check("* | unroll a, b | blocks_count as c", "* | unroll by (a, b) | blocks_count as c");
+    check("* | set_stream_fields if (a) b, c", "* | set_stream_fields if (\"a\") b, c");
 }
 
 #[test]
@@ -222,6 +268,23 @@ const PIECES: &[&str] = &[
     "uniq_values",
     "field_min",
     "desc",
+    "math",
+    "+",
+    "^",
+    "extract",
+    "<a>",
+    "from",
+    "format",
+    "replace",
+    "unpack_json",
+    "split",
+    "unroll",
+    "pack_logfmt",
+    "time_add",
+    "partition",
+    "rank",
+    "(?P<a>b)",
+    "extract_regexp",
 ];
 
 proptest! {

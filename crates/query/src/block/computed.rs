@@ -13,10 +13,12 @@ use super::{Block, Column, Layout, Scratch};
 
 /// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
 /// twice into itself would otherwise fill any memory in a few steps.
-pub(crate) const VALUE_BYTES_MAX: usize = 4 << 20;
+pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// Most rows of a block for which columns are computed; larger ones are taken apart.
-pub(crate) const COMPUTED_ROWS_MAX: usize = 256;
+pub(crate) const COMPUTED_ROWS_MAX: usize = 128;
+/// Bytes of new values of a column of one block, beyond which it is as for a value that is too long.
+const COLUMN_BYTES_MAX: usize = 2 << 30;
 
 /// A pipe made a value longer than [`VALUE_BYTES_MAX`].
 #[derive(Debug)]
@@ -39,7 +41,13 @@ impl Values {
         &self.bytes[begin as usize..end as usize]
     }
 
-    /// Keeps the rows at `picks`, each as often as it is named.
+    /// The rows at `picks`, each as often as it is named.
+    pub fn repeat(&self, picks: &[u32]) -> Values {
+        let spans = picks.iter().map(|&row| self.spans[row as usize]).collect();
+        Values { bytes: self.bytes.clone(), spans }
+    }
+
+    /// Keeps the rows at `picks`.
     pub fn pick(&mut self, picks: impl Iterator<Item = usize>) {
         self.spans = picks.map(|row| self.spans[row]).collect();
     }
@@ -108,7 +116,7 @@ impl Computed {
         let NewColumn { bytes, spans, .. } = &mut self.columns[column];
         let begin = bytes.len();
         write(bytes);
-        if bytes.len() - begin > VALUE_BYTES_MAX {
+        if bytes.len() - begin > VALUE_BYTES_MAX || bytes.len() > COLUMN_BYTES_MAX {
             return Err(TooLong);
         }
         spans[row] = span(begin, bytes.len());
@@ -117,7 +125,6 @@ impl Computed {
     }
 
     /// The value that a row got.
-    #[allow(dead_code)]
     pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
         let NewColumn { bytes, spans, .. } = &self.columns[column];
         let (begin, end) = spans[row];
@@ -183,7 +190,7 @@ impl Computed {
 }
 
 fn span(begin: usize, end: usize) -> Span {
-    // Blocks have few enough rows: pipes take them apart before they compute.
+    // New values end at the limit of a column, and those that are kept are of few rows.
     let place = |at: usize| u32::try_from(at).expect("the values of a column stay below 4 GiB");
     (place(begin), place(end))
 }

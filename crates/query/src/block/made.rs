@@ -38,8 +38,16 @@ impl Named for MadeField {
 impl MadeRow {
     /// A copy of the visible fields of a row of a block, and of the hidden ones in `include`.
     pub(super) fn copy_of(visit: impl FnOnce(Each<'_>)) -> MadeRow {
+        MadeRow::copy_without(&[], visit)
+    }
+
+    /// A copy without some fields.
+    pub fn copy_without(without: &[String], visit: impl FnOnce(Each<'_>)) -> MadeRow {
         let mut copy = MadeRow::default();
         visit(&mut |name, value, hidden| {
+            if without.iter().any(|w| **w == **name) && !hidden {
+                return;
+            }
             copy.push(name.clone(), value);
             copy.fields.last_mut().expect("just pushed").hidden = hidden;
         });

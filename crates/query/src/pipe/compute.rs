@@ -4,8 +4,6 @@
 //! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what is held is bounded by
 //! one piece, whatever the size of a block. Its bytes are counted as memory of the query.
 
-#![allow(dead_code)]
-
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -14,8 +12,48 @@ use crate::bitmap::Bitmap;
 use crate::block::{Block, COMPUTED_ROWS_MAX, Computed, Scratch, TooLong, VALUE_BYTES_MAX};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector, parse_filter};
 use crate::run::{Meter, Next, RunError};
+
+/// A pipe of the kind, as it is written in a query.
+pub(crate) trait ComputePipe: fmt::Display {
+    /// Makes it ready to run.
+    fn prepare(&self) -> Box<dyn Compute>;
+
+    /// Which rows it looks at; none: all.
+    fn condition(&self) -> Option<&Filter> {
+        None
+    }
+
+    /// The condition, to be changed.
+    #[allow(dead_code)]
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        None
+    }
+
+    /// Turns what rows are to have behind it into what they must have before it, without the condition.
+    fn needed_fields(&self, wanted: &mut FieldSet);
+
+    /// The fields that it gives values to, if that is known without rows.
+    fn results(&self) -> Vec<&str>;
+}
+
+/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`. `always`: to every row.
+pub(super) fn needs_for<'n>(
+    wanted: &mut FieldSet,
+    results: &[&str],
+    always: bool,
+    sources: impl IntoIterator<Item = &'n str>,
+) {
+    if !results.iter().any(|result| wanted.contains(result)) {
+        return;
+    }
+    if always {
+        results.iter().for_each(|result| wanted.remove(result));
+    }
+    sources.into_iter().for_each(|source| wanted.add(source));
+}
 
 /// Computes fields of rows, each from the fields of its row.
 pub(crate) trait Compute: Send + Sync {
@@ -51,6 +89,13 @@ impl Overwrite {
                 return overwrite;
             }
         }
+    }
+}
+
+impl Overwrite {
+    /// Whether each row gets the new value.
+    pub fn is_always(self) -> bool {
+        self == Overwrite::default()
     }
 }
 
@@ -199,8 +244,8 @@ pub(crate) struct ComputeRows {
 }
 
 impl ComputeRows {
-    pub fn new(compute: Box<dyn Compute>, condition: Option<&Filter>) -> ComputeRows {
-        ComputeRows { compute, condition: condition.map(Selector::new) }
+    pub fn new(pipe: &dyn ComputePipe) -> ComputeRows {
+        ComputeRows { compute: pipe.prepare(), condition: pipe.condition().map(Selector::new) }
     }
 
     /// Computes the fields of a block of at most [`COMPUTED_ROWS_MAX`] rows; gives the memory that was counted for them.

@@ -76,6 +76,7 @@ impl Processor for Names {
         push_tuples(
             &["name".to_owned()],
             Some("hits"),
+            None,
             names.into_iter().map(tuple).collect(),
             next,
         )

@@ -1,29 +1,41 @@
-//! `sort by (a desc, b) [desc] [limit N] [offset N]`: rows in the order of values.
+//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the order of values; and
+//! `first N by (a)`, `last N by (a)`, which are sorted with a limit.
+//!
+//! With `partition by`, rows that have the same values there are sorted by themselves, and limit and offset hold for each
+//! such group; the groups come in the order of their values. `rank` is the place of a row in its group, from 1.
 //!
 //! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most twice that
 //! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order they
 //! came in.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use super::{Processor, limit::parse_count};
+use super::compute::parse_field;
+use super::{Processor, limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::number::{Kind, compare_kinds};
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 
 /// The `sort` pipe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
     /// By what; first key first.
     pub keys: Vec<SortKey>,
+    /// What makes the groups that are sorted each by itself.
+    pub partition: Vec<String>,
     /// Rows that are left out at the beginning.
     pub offset: u64,
     /// Rows that are kept.
     pub limit: Option<u64>,
+    /// Field for the place of a row, from 1.
+    pub rank: Option<String>,
 }
 
 /// A field to sort by.
@@ -36,8 +48,24 @@ pub struct SortKey {
 }
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
+    let mut sort = Sort::default();
+    parse_keys(cursor, &mut sort, false)?;
+    parse_rest(cursor, &mut sort)?;
+    Ok(sort)
+}
+
+/// Reads what stands behind `first`, or with `last` behind that.
+pub(super) fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
+    let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
+    let limit = if number { parse_count(cursor, None)? } else { 1 };
+    let mut sort = Sort { limit: Some(limit), ..Sort::default() };
+    parse_keys(cursor, &mut sort, last)?;
+    parse_rest(cursor, &mut sort)?;
+    Ok(sort)
+}
+
+fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<(), ParseError> {
     cursor.eat_keyword("by");
-    let mut sort = Sort { keys: Vec::new(), offset: 0, limit: None };
     if cursor.eat('(') {
         while !cursor.eat(')') {
             let name = cursor.expect_string(false, "a field name")?.text;
@@ -49,23 +77,54 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
             }
         }
     }
-    if parse_direction(cursor) {
-        sort.keys.iter_mut().for_each(|key| key.descending = !key.descending);
-        if sort.keys.is_empty() {
-            sort.keys.push(SortKey { name: "_time".to_owned(), descending: true });
-        }
-    }
+    let descending = parse_direction(cursor);
     if sort.keys.is_empty() {
         sort.keys.push(SortKey { name: "_time".to_owned(), descending: false });
     }
+    if descending != last {
+        sort.keys.iter_mut().for_each(|key| key.descending = !key.descending);
+    }
+    Ok(())
+}
+
+fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError> {
     loop {
         if cursor.eat_keyword("limit") {
             sort.limit = Some(parse_count(cursor, None)?);
         } else if cursor.eat_keyword("offset") {
             sort.offset = parse_count(cursor, None)?;
+        } else if cursor.eat_keyword("partition") {
+            if !cursor.eat_keyword("by") {
+                return Err(cursor.error(&["\"by\""], "no \"by\" behind \"partition\""));
+            }
+            sort.partition = parse_by(cursor)?;
+        } else if let Some(name) = parse_rank(cursor)? {
+            sort.rank = Some(name);
         } else {
-            return Ok(sort);
+            return Ok(());
         }
+    }
+}
+
+/// Reads `rank [as name]`, if it comes next.
+pub(super) fn parse_rank(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
+    if !cursor.eat_keyword("rank") {
+        return Ok(None);
+    }
+    Ok(Some(parse_field(cursor, "as")?.unwrap_or("rank".to_owned())))
+}
+
+/// Writes ` rank as name`.
+pub(super) fn write_rank(rank: &Option<String>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    rank.as_ref().map_or(Ok(()), |name| write!(f, " rank as {}", quote_name(name)))
+}
+
+impl Sort {
+    /// Turns what rows are to have behind it into what they must have before.
+    pub(super) fn needed_fields(&self, wanted: &mut FieldSet) {
+        self.rank.iter().for_each(|name| wanted.remove(name));
+        self.keys.iter().for_each(|key| wanted.add(&key.name));
+        wanted.add_all(&self.partition);
     }
 }
 
@@ -84,23 +143,34 @@ impl fmt::Display for Sort {
         };
         let keys: Vec<String> = self.keys.iter().map(key).collect();
         write!(f, "sort by ({})", keys.join(", "))?;
+        if !self.partition.is_empty() {
+            write!(f, " partition by ({})", write_names(&self.partition))?;
+        }
         if self.offset > 0 {
             write!(f, " offset {}", self.offset)?;
         }
-        self.limit.map_or(Ok(()), |limit| write!(f, " limit {limit}"))
+        self.limit.map_or(Ok(()), |limit| write!(f, " limit {limit}"))?;
+        write_rank(&self.rank, f)
     }
 }
 
 pub(super) struct Sorter {
     sort: Sort,
     carried: Vec<String>,
-    entries: Vec<Entry>,
+    /// By the values of what makes groups.
+    groups: HashMap<Box<[u8]>, Group, foldhash::fast::RandomState>,
     arrived: u64,
-    /// Entries from which on only the first ones are kept.
+    /// Entries of a group from which on only the first ones are kept.
     entries_max: usize,
+    key: Vec<u8>,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Group {
+    entries: Vec<Entry>,
     /// Rows behind this one cannot get in any more.
     threshold: Option<Entry>,
-    scratch: Scratch,
 }
 
 #[derive(Clone)]
@@ -120,25 +190,21 @@ impl Entry {
 
 /// Rows collected beside the limit before the last ones are thrown away.
 const SPARE_ROWS: usize = 1_024;
+/// The same for each of many groups.
+const SPARE_ROWS_OF_GROUP: usize = 16;
 
 impl Sorter {
     pub fn new(sort: &Sort, carried: &[String]) -> Sorter {
-        let kept = sort.limit.map(|limit| limit.saturating_add(sort.offset));
-        let kept = kept.map_or(usize::MAX, |kept| usize::try_from(kept).unwrap_or(usize::MAX));
+        let spare = if sort.partition.is_empty() { SPARE_ROWS } else { SPARE_ROWS_OF_GROUP };
         Sorter {
             sort: sort.clone(),
             carried: carried.to_vec(),
-            entries: Vec::new(),
+            groups: HashMap::default(),
             arrived: 0,
-            entries_max: kept.saturating_mul(2).saturating_add(SPARE_ROWS),
-            threshold: None,
+            entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
+            key: Vec::new(),
             scratch: Scratch::default(),
         }
-    }
-
-    fn kept(&self) -> usize {
-        let limit = self.sort.limit.unwrap_or(u64::MAX);
-        usize::try_from(limit.saturating_add(self.sort.offset)).unwrap_or(usize::MAX)
     }
 
     fn add(
@@ -146,9 +212,19 @@ impl Sorter {
         block: &Block,
         row: usize,
         columns: &[Column<'_>],
+        partition: &[Column<'_>],
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        if let Some(threshold) = &self.threshold {
+        self.key.clear();
+        for &column in partition {
+            tuples::write_part(block.value(column, row, &mut self.scratch), &mut self.key);
+        }
+        if !self.groups.contains_key(self.key.as_slice()) {
+            meter.take(self.key.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
+            self.groups.insert(self.key.as_slice().into(), Group::default());
+        }
+        let group = self.groups.get_mut(self.key.as_slice()).expect("just looked at");
+        if let Some(threshold) = &group.threshold {
             let ordering =
                 compare_row(&self.sort.keys, columns, block, row, threshold, &mut self.scratch);
             if ordering.is_ge() {
@@ -164,18 +240,27 @@ impl Sorter {
         let entry = Entry { keys, arrived: self.arrived, row };
         self.arrived += 1;
         meter.take(entry.memory_bytes())?;
-        self.entries.push(entry);
-        if self.entries.len() >= self.entries_max {
-            self.trim(meter);
+        group.entries.push(entry);
+        if group.entries.len() >= self.entries_max {
+            group.trim(&self.sort, meter);
         }
         Ok(())
     }
+}
 
-    fn trim(&mut self, meter: &mut Meter) {
-        let kept = self.kept();
-        let keys = &self.sort.keys;
-        self.entries.sort_unstable_by(|a, b| compare_entries(keys, a, b));
-        let gone = self.entries.drain(kept.min(self.entries.len())..);
+impl Sort {
+    /// Rows of a group that may come out, and those that are left out before.
+    fn kept(&self) -> usize {
+        let limit = self.limit.unwrap_or(u64::MAX);
+        usize::try_from(limit.saturating_add(self.offset)).unwrap_or(usize::MAX)
+    }
+}
+
+impl Group {
+    /// Sorts the entries and keeps those that may come out.
+    fn trim(&mut self, sort: &Sort, meter: &mut Meter) {
+        self.entries.sort_unstable_by(|a, b| compare_entries(&sort.keys, a, b));
+        let gone = self.entries.drain(sort.kept().min(self.entries.len())..);
         meter.give_back(gone.map(|e| e.memory_bytes()).sum());
         self.threshold =
             self.entries.last().map(|last| Entry { row: MadeRow::default(), ..last.clone() });
@@ -211,39 +296,59 @@ fn compare_entries(keys: &[SortKey], a: &Entry, b: &Entry) -> Ordering {
     a.arrived.cmp(&b.arrived)
 }
 
+/// The order of the values of groups.
+fn compare_groups(a: &[u8], b: &[u8]) -> Ordering {
+    let pairs = tuples::parts(a).zip(tuples::parts(b));
+    let compare = |(a, b)| compare_kinds((Kind::of(a), a), (Kind::of(b), b));
+    pairs.map(compare).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+}
+
 impl Processor for Sorter {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        if self.kept() == 0 {
+        if self.sort.kept() == 0 {
             return Ok(ControlFlow::Break(()));
         }
-        let keys = self.sort.keys.clone();
+        let Sort { keys, partition, .. } = self.sort.clone();
         let columns: Vec<Column<'_>> = keys.iter().map(|key| block.column(&key.name)).collect();
+        let partition: Vec<Column<'_>> = partition.iter().map(|name| block.column(name)).collect();
         for row in 0..block.len() {
             if row % CHECK_ROWS == CHECK_ROWS - 1 {
                 next.check()?;
             }
-            self.add(&block, row, &columns, next.meter())?;
+            self.add(&block, row, &columns, &partition, next.meter())?;
         }
         Ok(ControlFlow::Continue(()))
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        self.trim(next.meter());
-        let entries = std::mem::take(&mut self.entries);
+        let rank: Option<Arc<str>> = self.sort.rank.as_deref().map(Into::into);
+        let mut groups: Vec<(Box<[u8]>, Group)> =
+            std::mem::take(&mut self.groups).into_iter().collect();
+        groups.sort_unstable_by(|a, b| compare_groups(&a.0, &b.0));
         let skipped = usize::try_from(self.sort.offset).unwrap_or(usize::MAX);
-        let mut entries = entries.into_iter().skip(skipped).peekable();
-        while entries.peek().is_some() {
-            let (mut bytes, mut rows) = (0, Vec::new());
-            for entry in entries.by_ref().take(BLOCK_ROWS_MAX) {
+        let (mut bytes, mut rows) = (0, Vec::new());
+        for (_, mut group) in groups {
+            group.trim(&self.sort, next.meter());
+            for (place, mut entry) in group.entries.into_iter().enumerate() {
                 bytes += entry.memory_bytes();
+                if place < skipped {
+                    continue;
+                }
+                if let Some(rank) = &rank {
+                    entry.row.set(rank, (place + 1).to_string().as_bytes());
+                }
                 rows.push(entry.row);
-            }
-            let flow = next.push(Block::Made(rows))?;
-            next.meter().give_back(bytes);
-            if flow.is_break() {
-                break;
+                if rows.len() == BLOCK_ROWS_MAX {
+                    let flow = next.push(Block::Made(std::mem::take(&mut rows)))?;
+                    next.meter().give_back(std::mem::take(&mut bytes));
+                    if flow.is_break() {
+                        return Ok(());
+                    }
+                }
             }
         }
+        let _ = next.push(Block::Made(rows))?;
+        next.meter().give_back(bytes);
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
-//! `top N by (a, b) [hits as name]`: the most frequent values, with the number of rows that have them.
+//! `top N by (a, b) [hits as name] [rank as name]`: the most frequent values, with the number of rows that have them.
 //!
 //! All different values are counted, up to the memory limit of queries.
 
 use std::fmt;
 use std::ops::ControlFlow;
 
+use super::sort::{parse_rank, write_rank};
 use super::{
     Processor, limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
     write_names,
@@ -24,6 +25,8 @@ pub struct Top {
     pub by: Vec<String>,
     /// Name of the field with the number of rows.
     pub hits: String,
+    /// Field for the place of a row, from 1.
+    pub rank: Option<String>,
 }
 
 /// Rows when no number is given.
@@ -38,22 +41,26 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     if by.is_empty() {
         return Err(cursor.error_at(position, &["field names"], "top needs the fields to look at"));
     }
-    let mut top = Top { limit, hits: hits_name(&by), by };
-    if cursor.eat_keyword("hits") {
-        cursor.eat_keyword("as");
-        top.hits = cursor.expect_string(false, "a name for the number of hits")?.text;
+    let mut top = Top { limit, hits: hits_name(&by), by, rank: None };
+    loop {
+        if cursor.eat_keyword("hits") {
+            cursor.eat_keyword("as");
+            top.hits = cursor.expect_string(false, "a name for the number of hits")?.text;
+        } else if let Some(name) = parse_rank(cursor)? {
+            top.rank = Some(name);
+        } else {
+            return Ok(top);
+        }
     }
-    Ok(top)
 }
 
 impl fmt::Display for Top {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "top {} by ({})", self.limit, write_names(&self.by))?;
-        if self.hits == hits_name(&self.by) {
-            Ok(())
-        } else {
-            write!(f, " hits as {}", quote_name(&self.hits))
+        if self.hits != hits_name(&self.by) {
+            write!(f, " hits as {}", quote_name(&self.hits))?;
         }
+        write_rank(&self.rank, f)
     }
 }
 
@@ -99,6 +106,6 @@ impl Processor for TopRows {
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let mut tuples = self.tuples.take();
         tuples.truncate(usize::try_from(self.top.limit).unwrap_or(usize::MAX));
-        push_tuples(&self.top.by, Some(&self.top.hits), tuples, next)
+        push_tuples(&self.top.by, Some(&self.top.hits), self.top.rank.as_deref(), tuples, next)
     }
 }

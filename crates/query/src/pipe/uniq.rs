@@ -98,7 +98,7 @@ impl Processor for UniqRows {
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let hits = self.uniq.hits.then(|| hits_name(&self.uniq.by));
-        push_tuples(&self.uniq.by, hits.as_deref(), self.tuples.take(), next)
+        push_tuples(&self.uniq.by, hits.as_deref(), None, self.tuples.take(), next)
     }
 }
 
@@ -111,17 +111,21 @@ pub(super) fn hits_name(by: &[String]) -> String {
     name
 }
 
-/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits.
+/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the place.
 pub(super) fn push_tuples(
     by: &[String],
     hits: Option<&str>,
+    rank: Option<&str>,
     tuples: Vec<(Box<[u8]>, u64)>,
     next: &mut Next<'_, '_>,
 ) -> Result<(), RunError> {
     let names: Vec<Arc<str>> = by.iter().map(|name| name.as_str().into()).collect();
     let hits: Option<Arc<str>> = hits.map(Into::into);
+    let rank: Option<Arc<str>> = rank.map(Into::into);
+    let mut place = 0;
     for chunk in tuples.chunks(BLOCK_ROWS_MAX) {
         let row = |(key, count): &(Box<[u8]>, u64)| {
+            place += 1;
             let mut row = MadeRow::default();
             names
                 .iter()
@@ -129,6 +133,9 @@ pub(super) fn push_tuples(
                 .for_each(|(name, value)| row.push(name.clone(), value));
             if let Some(hits) = &hits {
                 row.push(hits.clone(), count.to_string().as_bytes());
+            }
+            if let Some(rank) = &rank {
+                row.push(rank.clone(), place.to_string().as_bytes());
             }
             row
         };

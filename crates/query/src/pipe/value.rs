@@ -7,11 +7,12 @@ use std::fmt;
 
 use record::parse::json_items;
 
-use super::compute::{Compute, Output, write_field};
+use super::compute::{Compute, ComputePipe, Output, needs_for, write_field};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::MSG;
 use crate::run::RunError;
 
@@ -74,6 +75,20 @@ impl fmt::Display for ValueNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.what.name(), quote_name(&self.field))?;
         write_field("as", &self.result, MSG, f)
+    }
+}
+
+impl ComputePipe for ValueNumber {
+    fn prepare(&self) -> Box<dyn Compute> {
+        Box::new(self.clone())
+    }
+
+    fn needed_fields(&self, wanted: &mut FieldSet) {
+        needs_for(wanted, &self.results(), true, [self.field.as_str()]);
+    }
+
+    fn results(&self) -> Vec<&str> {
+        vec![&self.result]
     }
 }
 

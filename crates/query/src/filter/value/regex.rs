@@ -38,6 +38,11 @@ impl Pattern {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Compiled.
+    pub(crate) fn regex(&self) -> &regex::bytes::Regex {
+        &self.regex
+    }
 }
 
 impl PartialEq for Pattern {

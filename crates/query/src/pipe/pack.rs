@@ -1,0 +1,161 @@
+//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one field, `_msg` unless said
+//! otherwise. Empty fields are left out.
+
+use std::fmt;
+
+use super::columns::{parse_patterns, write_patterns};
+use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
+use crate::bitmap::Bitmap;
+use crate::block::{Block, HIDDEN, NamePattern, Scratch, VALUE_BYTES_MAX};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::fields::FieldSet;
+use crate::filter::MSG;
+use crate::json::write_text;
+use crate::run::RunError;
+
+/// The `pack_json` and `pack_logfmt` pipes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pack {
+    /// As a JSON object; otherwise as logfmt.
+    pub json: bool,
+    /// Which fields; empty: all.
+    pub fields: Vec<NamePattern>,
+    /// Field for the text.
+    pub result: String,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>, json: bool) -> Result<Pack, ParseError> {
+    let mut fields = Vec::new();
+    if cursor.eat_keyword("fields") {
+        fields = parse_patterns(cursor)?;
+        if fields.contains(&NamePattern::ANY) {
+            fields.clear();
+        }
+    }
+    let result = parse_field(cursor, "as")?;
+    let result = match result {
+        Some(name) => name,
+        None => cursor.string(false)?.map_or(MSG.to_owned(), |name| name.text),
+    };
+    Ok(Pack { json, fields, result })
+}
+
+impl fmt::Display for Pack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.json { "pack_json" } else { "pack_logfmt" })?;
+        if !self.fields.is_empty() {
+            write!(f, " fields ({})", write_patterns(&self.fields))?;
+        }
+        write_field("as", &self.result, MSG, f)
+    }
+}
+
+impl ComputePipe for Pack {
+    fn prepare(&self) -> Box<dyn Compute> {
+        Box::new(self.clone())
+    }
+
+    fn needed_fields(&self, wanted: &mut FieldSet) {
+        if wanted.contains(&self.result) {
+            wanted.remove(&self.result);
+            match self.fields.is_empty() {
+                true => wanted.add_pattern(&NamePattern::ANY),
+                false => self.fields.iter().for_each(|pattern| wanted.add_pattern(pattern)),
+            }
+        }
+    }
+
+    fn results(&self) -> Vec<&str> {
+        vec![&self.result]
+    }
+}
+
+impl Compute for Pack {
+    fn compute(
+        &self,
+        block: &Block,
+        rows: &Bitmap,
+        out: &mut Output<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), RunError> {
+        let to = out.column(&self.result);
+        let named = self.fields.iter().filter(|p| !p.prefix && HIDDEN.contains(&p.name.as_str()));
+        let hidden: Vec<String> = named.map(|p| p.name.clone()).collect();
+        let mut text = Vec::new();
+        for row in rows.iter() {
+            text.clear();
+            block.visit(row, &hidden, scratch, &mut |name, value, _| {
+                let wanted = self.fields.is_empty() || self.fields.iter().any(|p| p.matches(name));
+                // What is too long already is refused, before it grows on.
+                if wanted && text.len() <= VALUE_BYTES_MAX {
+                    self.write(name, value, &mut text);
+                }
+            });
+            if self.json {
+                text.extend_from_slice(if text.is_empty() { b"{}" } else { b"}" });
+            }
+            out.set(to, row, &text)?;
+        }
+        Ok(())
+    }
+}
+
+impl Pack {
+    fn write(&self, name: &str, value: &[u8], out: &mut Vec<u8>) {
+        if self.json {
+            out.push(if out.is_empty() { b'{' } else { b',' });
+            write_text(name.as_bytes(), out);
+            out.push(b':');
+            return write_text(value, out);
+        }
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'=');
+        let quoted = value.iter().any(|b| matches!(b, 0..=b' ' | b'"' | b'=' | b'\\' | 0x7f));
+        if quoted || value.first().is_some_and(|b| matches!(b, b'\'' | b'`')) {
+            write_text(value, out);
+        } else {
+            out.extend_from_slice(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check_pipe, record};
+
+    #[test]
+    fn fields_as_texts() {
+        let records = [record(
+            1,
+            &[("_msg", "a \"b\""), ("foo.x", "1"), ("foo.y", "x=y"), ("bar", ""), ("z", "ü")],
+        )];
+        check_pipe(
+            &records,
+            "pack_json as j | fields j",
+            &[
+                r#"j={"_time":"1970-01-01T00:00:00.000000001Z","_stream":"{}","_msg":"a \"b\"","foo.x":"1","foo.y":"x=y","z":"ü"}"#,
+            ],
+        );
+        check_pipe(
+            &records,
+            "pack_json fields (foo.*, bar) as j | fields j",
+            &[r#"j={"foo.x":"1","foo.y":"x=y"}"#],
+        );
+        check_pipe(&records, "pack_json fields (bar) | fields _msg", &["_msg={}"]);
+        check_pipe(&records, "pack_json fields (_raw) j | fields j", &[r#"j={"_raw":"a \"b\""}"#]);
+        check_pipe(
+            &records,
+            "pack_logfmt fields (_msg, foo.*, z) as l | fields l",
+            &[r#"l=_msg="a \"b\"" foo.x=1 foo.y="x=y" z=ü"#],
+        );
+        check_pipe(
+            &records,
+            "pack_logfmt fields (foo.*, z) as l | unpack_logfmt from l result_prefix u. | fields u.*",
+            &["u.foo.x=1 u.foo.y=x=y u.z=ü"],
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are named.
+
+use std::fmt;
+
+use super::compute::{Compute, ComputePipe, Output, needs_for, parse_condition, write_condition};
+use super::{parse_names, write_names};
+use crate::bitmap::Bitmap;
+use crate::block::{Block, Scratch};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::fields::FieldSet;
+use crate::filter::Filter;
+use crate::json::write_text;
+use crate::run::RunError;
+
+/// The `set_stream_fields` pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetStreamFields {
+    /// Which rows get another stream.
+    pub condition: Option<Filter>,
+    /// The fields that it is made of; at least one.
+    pub fields: Vec<String>,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<SetStreamFields, ParseError> {
+    let condition = parse_condition(cursor)?;
+    let position = cursor.position();
+    let fields = parse_names(cursor)?;
+    if fields.is_empty() {
+        let message = "set_stream_fields needs the fields of the stream";
+        return Err(cursor.error_at(position, &["field names"], message));
+    }
+    Ok(SetStreamFields { condition, fields })
+}
+
+impl fmt::Display for SetStreamFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("set_stream_fields")?;
+        write_condition(&self.condition, f)?;
+        write!(f, " {}", write_names(&self.fields))
+    }
+}
+
+impl ComputePipe for SetStreamFields {
+    fn prepare(&self) -> Box<dyn Compute> {
+        Box::new(self.clone())
+    }
+
+    fn condition(&self) -> Option<&Filter> {
+        self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
+    }
+
+    fn needed_fields(&self, wanted: &mut FieldSet) {
+        let always = self.condition.is_none();
+        needs_for(wanted, &self.results(), always, self.fields.iter().map(String::as_str));
+    }
+
+    fn results(&self) -> Vec<&str> {
+        vec!["_stream"]
+    }
+}
+
+impl Compute for SetStreamFields {
+    fn compute(
+        &self,
+        block: &Block,
+        rows: &Bitmap,
+        out: &mut Output<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), RunError> {
+        let columns: Vec<_> = self.fields.iter().map(|name| (name, block.column(name))).collect();
+        let to = out.column("_stream");
+        let mut stream = Vec::new();
+        for row in rows.iter() {
+            stream.clear();
+            stream.push(b'{');
+            for &(name, column) in &columns {
+                let value = block.value(column, row, scratch);
+                if value.is_empty() {
+                    continue;
+                }
+                if stream.len() > 1 {
+                    stream.push(b',');
+                }
+                stream.extend_from_slice(name.as_bytes());
+                stream.push(b'=');
+                write_text(value, &mut stream);
+            }
+            stream.push(b'}');
+            out.set(to, row, &stream)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check_pipe, record};
+
+    #[test]
+    fn streams_of_other_fields() {
+        let records = [record(1, &[("host", "foo"), ("path", "/bar"), ("empty", "")])];
+        let check = |pipes: &str, expected: &str| {
+            check_pipe(&records, &format!("{pipes} | copy _stream as s | fields s"), &[expected]);
+        };
+        check("set_stream_fields host, path, empty", "s={host=\"foo\",path=\"/bar\"}");
+        check("set_stream_fields if (host:=foobar) path", "s={}");
+    }
+}

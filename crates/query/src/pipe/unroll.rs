@@ -1,0 +1,227 @@
+//! `unroll [if (filter)] by (a, b)`: a row for each item of the JSON arrays in the fields.
+//!
+//! The first row has the first item of each array, and so on as far as the longest goes; a field whose array is shorter, or
+//! which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so that a long array is never there as rows at once.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use record::parse::json_items;
+
+use super::compute::{parse_condition, write_condition};
+use super::{Processor, parse_by, write_names};
+use crate::bitmap::Bitmap;
+use crate::block::{
+    Block, COMPUTED_ROWS_MAX, Computed, HIDDEN, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
+};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::{Filter, Selector};
+use crate::run::{Next, RunError};
+
+/// The `unroll` pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unroll {
+    /// Which rows are unrolled; the others stay as they are.
+    pub condition: Option<Filter>,
+    /// The arrays; at least one.
+    pub fields: Vec<String>,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Unroll, ParseError> {
+    let condition = parse_condition(cursor)?;
+    cursor.eat_keyword("by");
+    let position = cursor.position();
+    let fields = parse_by(cursor)?;
+    if fields.is_empty() {
+        let message = "unroll needs the fields with the arrays";
+        return Err(cursor.error_at(position, &["field names"], message));
+    }
+    Ok(Unroll { condition, fields })
+}
+
+impl fmt::Display for Unroll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unroll")?;
+        write_condition(&self.condition, f)?;
+        write!(f, " by ({})", write_names(&self.fields))
+    }
+}
+
+pub(super) struct UnrollRows {
+    fields: Vec<String>,
+    condition: Option<Selector>,
+    scratch: Scratch,
+}
+
+/// The items of the arrays of a row: bytes, and begin and end of each item in them, for each field.
+#[derive(Default)]
+struct Items {
+    bytes: Vec<u8>,
+    spans: Vec<Vec<(usize, usize)>>,
+}
+
+impl UnrollRows {
+    pub fn new(unroll: &Unroll) -> UnrollRows {
+        UnrollRows {
+            fields: unroll.fields.clone(),
+            condition: unroll.condition.as_ref().map(Selector::new),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The items of row `row`, or its values as they are.
+    fn items(&mut self, block: &Block, row: usize, is_unrolled: bool) -> Items {
+        let mut items = Items::default();
+        for name in &self.fields {
+            let value = block.value(block.column(name), row, &mut self.scratch);
+            let begin = items.bytes.len();
+            let mut spans = Vec::new();
+            if is_unrolled {
+                let whole = json_items(value, |item| {
+                    let begin = items.bytes.len();
+                    items.bytes.extend_from_slice(item.as_bytes());
+                    spans.push((begin, items.bytes.len()));
+                });
+                if whole.is_none() {
+                    spans.clear();
+                    items.bytes.truncate(begin);
+                }
+            } else {
+                items.bytes.extend_from_slice(value);
+                spans.push((begin, items.bytes.len()));
+            }
+            items.spans.push(spans);
+        }
+        items
+    }
+
+    /// Hands on rows of `block`, named by `picks`, each with an item of each field.
+    fn flush(
+        &mut self,
+        block: &Block,
+        picks: &[u32],
+        values: &[&[u8]],
+        next: &mut Next<'_, '_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        next.check()?;
+        let mut rows = block.repeat(picks);
+        let mut computed = Computed::new(picks.len());
+        for (name, values) in self.fields.iter().zip(values.chunks(picks.len())) {
+            let column = computed.column(name);
+            for (row, value) in values.iter().enumerate() {
+                computed
+                    .set_with(column, row, |out| out.extend_from_slice(value))
+                    .map_err(|TooLong| RunError::ValueLimit(VALUE_BYTES_MAX))?;
+            }
+        }
+        let held = computed.memory_bytes();
+        next.meter().take(held)?;
+        computed.add_to(&mut rows, &mut self.scratch);
+        let flow = next.push(rows)?;
+        next.meter().give_back(held);
+        Ok(flow)
+    }
+
+    /// Made rows without the arrays, so that these are not copied with each row.
+    fn lean(&mut self, block: Block) -> Block {
+        if !matches!(block, Block::Made(_)) {
+            return block;
+        }
+        let hidden = HIDDEN.map(str::to_owned);
+        let row = |row| {
+            let without = &self.fields;
+            MadeRow::copy_without(without, |each| {
+                block.visit(row, &hidden, &mut self.scratch, each);
+            })
+        };
+        Block::Made((0..block.len()).map(row).collect())
+    }
+}
+
+impl Processor for UnrollRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        for part in block.into_parts(COMPUTED_ROWS_MAX) {
+            let mut unrolled = Bitmap::full(part.len());
+            if let Some(condition) = &self.condition {
+                condition.narrow(&part, &mut unrolled, &mut self.scratch);
+            }
+            let mut is_unrolled = vec![false; part.len()];
+            unrolled.iter().for_each(|row| is_unrolled[row] = true);
+            let all: Vec<Items> =
+                (0..part.len()).map(|row| self.items(&part, row, is_unrolled[row])).collect();
+            let span = size_of::<(usize, usize)>();
+            let held: usize = all
+                .iter()
+                .map(|items| {
+                    items.bytes.len() + items.spans.iter().map(|s| s.len() * span).sum::<usize>()
+                })
+                .sum();
+            next.meter().take(held)?;
+            let part = self.lean(part);
+            let picks = all.iter().enumerate().flat_map(|(row, items)| {
+                let longest = items.spans.iter().map(Vec::len).max().unwrap_or(0).max(1);
+                (0..longest).map(move |place| (row, place))
+            });
+            let picks: Vec<(usize, usize)> = picks.collect();
+            for chunk in picks.chunks(COMPUTED_ROWS_MAX) {
+                let rows: Vec<u32> = chunk.iter().map(|(row, _)| *row as u32).collect();
+                let item = |field: usize, (row, place): (usize, usize)| {
+                    let Items { bytes, spans } = &all[row];
+                    spans[field].get(place).map_or(&[][..], |&(begin, end)| &bytes[begin..end])
+                };
+                let values: Vec<&[u8]> = (0..self.fields.len())
+                    .flat_map(|field| chunk.iter().map(move |pick| (field, *pick)))
+                    .map(|(field, pick)| item(field, pick))
+                    .collect();
+                if self.flush(&part, &rows, &values, next)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            next.meter().give_back(held);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check_pipe, record};
+
+    #[test]
+    fn items_become_rows() {
+        let records = [
+            record(1, &[("t", "[1,\"b\"]"), ("v", "[\"x\",{\"y\":2},null]"), ("k", "a")]),
+            record(2, &[("t", "no"), ("k", "b")]),
+        ];
+        check_pipe(
+            &records,
+            "unroll (t, v) | fields k, t, v",
+            &["k=a t=1 v=x", "k=a t=b v={\"y\":2}", "k=a v=null", "k=b"],
+        );
+        check_pipe(&records, "unroll if (k:b) by (t) | fields t, k", &["t=[1,\"b\"] k=a", "k=b"]);
+        check_pipe(
+            &records,
+            "sort by (k) | unroll v | fields k, v",
+            &["k=a v=x", "k=a v={\"y\":2}", "k=a v=null", "k=b"],
+        );
+        check_pipe(
+            &records,
+            "unroll v | unpack_json from v | filter y:2 | fields k, y",
+            &["k=a y=2"],
+        );
+        check_pipe(&records, "unroll t | unroll v | stats count() n", &["n=7"]);
+        let many = format!("[{}]", (0..1_000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+        let records = [record(1, &[("v", &many)]), record(2, &[("v", &many)])];
+        check_pipe(
+            &records,
+            "unroll v | math v * 2 as w | stats count() n, sum(w) s",
+            &["n=2000 s=1998000"],
+        );
+        check_pipe(
+            &records,
+            "split ',' from v as items | unroll items | top 1 (items) rank",
+            &["items=1 hits=2 rank=1"],
+        );
+    }
+}
