@@ -24,7 +24,7 @@ pub(crate) use select::Selector;
 pub(crate) use time::parse_duration_argument;
 pub use value::{Comparison, Number, Pattern, PatternPlace, Test};
 pub use week_range::WeekRange;
-pub(crate) use word::PhraseFinder;
+pub(crate) use word::{PhraseFinder, word_before};
 
 use crate::cursor::{quote, quote_name};
 use crate::source::TimeRange;

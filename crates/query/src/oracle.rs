@@ -263,8 +263,10 @@ fn any_name() -> impl Strategy<Value = String> + Clone {
 }
 
 fn any_word() -> impl Strategy<Value = String> + Clone {
-    let words =
-        vec!["err", "error", "Err", "open", "a", "é", "тест", "", "10", "=", "a b", "x_1", ": "];
+    let words = vec![
+        "err", "error", "Err", "open", "a", "é", "тест", "", "10", "=", "a b", "x_1", ": ",
+        r#"["a"]"#,
+    ];
     prop::sample::select(words).prop_map(str::to_owned)
 }
 

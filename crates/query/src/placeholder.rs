@@ -6,6 +6,7 @@
 //! [`PLACEHOLDER_BYTES_MAX`] are no numbers and no words, so that a search takes time in the order of the text.
 
 use crate::cursor::is_word_char;
+use crate::filter::word_before;
 
 /// Longest number or word that a placeholder stands for, in bytes.
 pub(crate) const PLACEHOLDER_BYTES_MAX: usize = 1_024;
@@ -173,12 +174,11 @@ fn word_end(text: &[u8], from: usize) -> Option<usize> {
 
 /// The first place at or behind `from` at which a word or a quoted text may begin.
 fn word_start(text: &[u8], from: usize) -> Option<usize> {
-    let quote_or_letter = |at: &usize| {
-        let byte = text[*at];
-        matches!(byte, b'"' | b'\'' | b'`') || is_ascii_word(byte) || byte >= 0xc2
-    };
-    let begins = |at: &usize| at.checked_sub(1).is_none_or(|before| !is_ascii_word(text[before]));
-    (from..text.len()).find(|at| quote_or_letter(at) && begins(at))
+    (from..text.len()).find(|&at| {
+        let byte = text[at];
+        let letter = is_ascii_word(byte) || byte >= 0xc2;
+        matches!(byte, b'"' | b'\'' | b'`') || letter && !word_before(text, at)
+    })
 }
 
 #[cfg(test)]

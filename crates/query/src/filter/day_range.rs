@@ -32,9 +32,9 @@ impl DayRange {
     /// Whether an instant, in nanoseconds since 1970 UTC, is inside.
     #[inline]
     pub fn contains(&self, time_ns: i64) -> bool {
-        let local = i128::from(time_ns) + i128::from(self.offset_ns);
         let start = i64::from(self.start_minutes) * MINUTE_NS;
-        let since = (local - i128::from(start)).rem_euclid(i128::from(DAY_NS)) as i64;
+        let local = time_ns.rem_euclid(DAY_NS) + self.offset_ns.rem_euclid(DAY_NS);
+        let since = (local - start).rem_euclid(DAY_NS);
         let minutes = match i64::from(self.end_minutes) - i64::from(self.start_minutes) {
             minutes if minutes < 0 => minutes + i64::from(DAY_MINUTES),
             minutes => minutes,

@@ -13,6 +13,7 @@ mod exact_prefix;
 mod in_list;
 mod ipv4_range;
 mod ipv6_range;
+mod json_array;
 mod length;
 mod pattern_match;
 mod phrase;
@@ -119,6 +120,8 @@ pub enum Test {
         /// Where it has to stand.
         place: PatternPlace,
     },
+    /// Is a JSON array with one of these among its items.
+    JsonArrayContainsAny(Vec<String>),
     /// Has this many characters; both ends inside.
     Length {
         /// Fewest.
@@ -142,6 +145,7 @@ pub(super) fn function(name: &str) -> Option<ParseFunction> {
         "in" => in_list::parse,
         "ipv4_range" => ipv4_range::parse,
         "ipv6_range" => ipv6_range::parse,
+        "json_array_contains_any" => json_array::parse,
         "len_range" => length::parse,
         "pattern_match"
         | "pattern_match_full"
@@ -230,6 +234,7 @@ impl Test {
             | Test::StringRange { .. }
             | Test::Ipv4Range { .. }
             | Test::Ipv6Range { .. }
+            | Test::JsonArrayContainsAny(_)
             | Test::Length { .. } => Needed::default(),
         }
     }
@@ -269,6 +274,9 @@ impl fmt::Display for Test {
             Test::PatternMatch { pattern, place } => {
                 write!(f, "{}({})", place.function(), quote(pattern))
             }
+            Test::JsonArrayContainsAny(values) => {
+                write!(f, "json_array_contains_any({})", quoted_list(values))
+            }
             Test::Length { min, max: u64::MAX } => write!(f, "len_range({min}, inf)"),
             Test::Length { min, max } => write!(f, "len_range({min}, {max})"),
         }
@@ -304,6 +312,7 @@ pub(super) enum Matcher {
     Number(range::NumberRange),
     Text(compare::Matcher),
     Length(length::Matcher),
+    JsonArray(json_array::Matcher),
     CommonCase(common_case::Matcher),
     StringRange(string_range::Matcher),
     Ipv4(ipv4_range::Matcher),
@@ -329,6 +338,7 @@ macro_rules! of_each_kind {
             Matcher::Number($kind) => $does,
             Matcher::Text($kind) => $does,
             Matcher::Length($kind) => $does,
+            Matcher::JsonArray($kind) => $does,
             Matcher::CommonCase($kind) => $does,
             Matcher::StringRange($kind) => $does,
             Matcher::Ipv4($kind) => $does,
@@ -394,6 +404,9 @@ impl Matcher {
             }
             Test::PatternMatch { pattern, place } => {
                 Matcher::PatternMatch(pattern_match::Matcher::new(pattern, *place))
+            }
+            Test::JsonArrayContainsAny(values) => {
+                Matcher::JsonArray(json_array::Matcher::new(values))
             }
             Test::Length { min, max } => Matcher::Length(length::Matcher { min: *min, max: *max }),
         }

@@ -13,7 +13,8 @@ use crate::time::{DAY_NS, format_duration};
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 /// 1970-01-01 was a Thursday.
-const FIRST_DAY: i128 = 4;
+const FIRST_DAY: i64 = 4;
+const WEEK_NS: i64 = 7 * DAY_NS;
 
 /// Some days of every week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,9 @@ impl WeekRange {
     /// Whether an instant, in nanoseconds since 1970 UTC, is inside.
     #[inline]
     pub fn contains(&self, time_ns: i64) -> bool {
-        let local = i128::from(time_ns) + i128::from(self.offset_ns);
-        let day = local.div_euclid(i128::from(DAY_NS)) + FIRST_DAY;
-        let since = (day - i128::from(self.first)).rem_euclid(7) as u8;
+        let local = time_ns.rem_euclid(WEEK_NS) + self.offset_ns.rem_euclid(WEEK_NS);
+        let day = (local / DAY_NS + FIRST_DAY) % 7;
+        let since = (day - i64::from(self.first)).rem_euclid(7) as u8;
         let length = (self.last + 7 - self.first) % 7;
         since <= length && (since > 0 || self.first_inside) && (since < length || self.last_inside)
     }

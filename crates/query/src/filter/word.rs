@@ -48,7 +48,7 @@ impl PhraseFinder {
 
 /// Whether the character before `at` belongs to a word.
 #[inline]
-pub(super) fn word_before(value: &[u8], at: usize) -> bool {
+pub(crate) fn word_before(value: &[u8], at: usize) -> bool {
     let Some(&last) = value[..at].last() else { return false };
     if last < 0x80 {
         return is_word_char(last as char);

