@@ -165,6 +165,16 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// Takes `name(` (lower case) in any case, if it comes next; otherwise nothing.
+    pub fn eat_call(&mut self, name: &str) -> bool {
+        let before = self.at;
+        let found = self.eat_keyword(name) && self.eat_adjacent('(');
+        if !found {
+            self.at = before;
+        }
+        found
+    }
+
     /// Takes a word or a quoted string, if one comes next.
     pub fn string(&mut self, colons: bool) -> Result<Option<Written>, ParseError> {
         match self.peek() {

@@ -156,7 +156,8 @@ impl Query {
     /// The filter and the pipes before the first that does not look at each row by itself, then `pipe`.
     fn row_wise_with(&self, pipe: Pipe) -> Query {
         let row_wise = self.pipes.iter().take_while(|p| p.is_row_wise()).cloned();
-        Query { filter: self.filter.clone(), pipes: row_wise.chain([pipe]).collect() }
+        let pipes = row_wise.chain([pipe]).collect();
+        Query { options: self.options, filter: self.filter.clone(), pipes }
     }
 }
 

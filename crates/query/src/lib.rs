@@ -22,6 +22,7 @@ mod json;
 mod needs;
 mod newest;
 mod number;
+mod options;
 #[cfg(test)]
 mod oracle;
 mod pipe;
@@ -54,6 +55,7 @@ pub use filter::{
     WeekRange,
 };
 pub use number::parse_timestamp;
+pub use options::QueryOptions;
 pub use pipe::{
     Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, JsonArray, Math,
     MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields, Sort,

@@ -15,8 +15,8 @@ use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Context, Filter, Function, Limits, Measure, NamePattern, Pipe, Query, Sort,
-    SortKey, Stats, StatsFunction, Top, Uniq, ValueNumber,
+    Bucket, By, Change, Context, Filter, Function, Limits, Measure, NamePattern, Pipe, Query,
+    QueryOptions, Sort, SortKey, Stats, StatsFunction, Top, Uniq, ValueNumber,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -376,7 +376,11 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
 }
 
 fn any_query() -> impl Strategy<Value = Query> {
-    (any_filter(), prop::collection::vec(any_pipe(), 0..4)).prop_map(|(f, p)| Query::new(f, p))
+    let pipes = prop::collection::vec(any_pipe(), 0..4);
+    (any_filter(), pipes, prop::option::of(1usize..3)).prop_map(|(filter, pipes, concurrency)| {
+        let options = QueryOptions { concurrency, ..QueryOptions::default() };
+        Query::new(filter, pipes).with_options(options)
+    })
 }
 
 proptest! {

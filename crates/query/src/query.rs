@@ -7,6 +7,7 @@ use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
+use crate::options::{QueryOptions, parse_options};
 use crate::pipe::{Pipe, parse_pipe};
 
 /// Longest text of a query, in bytes. Longer ones are refused.
@@ -17,6 +18,7 @@ pub const PIPES_MAX: usize = 100;
 /// A query: a filter and pipes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
+    pub(crate) options: QueryOptions,
     pub(crate) filter: Filter,
     pub(crate) pipes: Vec<Pipe>,
 }
@@ -29,6 +31,7 @@ impl Query {
             let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
             return Err(cursor.error_at(0, &[], message));
         }
+        let options = parse_options(&mut cursor)?;
         let filter = parse_filter(&mut cursor)?;
         let mut pipes = Vec::new();
         while cursor.eat('|') {
@@ -38,14 +41,24 @@ impl Query {
             pipes.push(parse_pipe(&mut cursor)?);
         }
         match cursor.found() {
-            None => Ok(Query { filter, pipes }),
+            None => Ok(Query { options, filter, pipes }),
             Some(found) => Err(cursor.error(&["\"|\"", "the end"], format!("unexpected {found}"))),
         }
     }
 
     /// A query of parts.
     pub fn new(filter: Filter, pipes: Vec<Pipe>) -> Query {
-        Query { filter, pipes }
+        Query { options: QueryOptions::default(), filter, pipes }
+    }
+
+    /// The same query, run in another way.
+    pub fn with_options(self, options: QueryOptions) -> Query {
+        Query { options, ..self }
+    }
+
+    /// How it is run.
+    pub fn options(&self) -> QueryOptions {
+        self.options
     }
 
     /// Which lines it selects.
@@ -78,7 +91,7 @@ impl Query {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.filter)?;
+        write!(f, "{}{}", self.options, self.filter)?;
         self.pipes.iter().try_for_each(|pipe| write!(f, " | {pipe}"))
     }
 }

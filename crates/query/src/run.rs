@@ -223,6 +223,7 @@ pub fn run(
     context: &Context,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
+    let context = &query.options().applied_to(context);
     let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
     let include: Arc<[String]> = context.include.clone().into();
     let sink = match context.limit {
