@@ -17,6 +17,7 @@ use super::compress::Compressor;
 use super::footer::{BlockEntry, Chunk, Effort};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
+use super::repeats::Repeats;
 use crate::tokens::TokenSet;
 
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
@@ -34,6 +35,7 @@ pub(crate) struct RowRef {
 pub(crate) struct BlockWriter {
     columns: Columns,
     rows: Fixed,
+    repeats: Repeats,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
@@ -235,10 +237,14 @@ impl BlockWriter {
             let builder = &mut self.columns.builders[column as usize];
             let times = matches!(key, ColumnKey::Gap(..)).then_some(&self.rows.times_ns[..]);
             let values = builder.len();
-            let Encoded { encoding, sections } = match options.effort {
-                Effort::Fast => builder.encode(times, false),
+            let own_bytes = options.effort.own_chunk_bytes();
+            let encoded = match options.effort {
+                Effort::Fast => quick(builder.encode(times, false), &mut self.repeats, own_bytes),
                 Effort::Best => smallest(builder, times, options, compressor),
             };
+            let Encoded { encoding, sections } = encoded;
+            // Who reads the pack alone is spared what belongs to a large text.
+            let apart = encoding == Encoding::Repeats;
             column_bytes.push(kind);
             put_varint(&mut column_bytes, first);
             put_varint(&mut column_bytes, second);
@@ -246,7 +252,7 @@ impl BlockWriter {
             put_varint(&mut column_bytes, values as u64);
             put_varint(&mut column_bytes, sections.len() as u64);
             for section in sections {
-                if section.len() >= options.effort.own_chunk_bytes() {
+                if apart || section.len() >= own_bytes {
                     own.push(section);
                     put_varint(&mut column_bytes, own.len() as u64);
                 } else {
@@ -308,6 +314,16 @@ fn filter(
     bytes.extend_from_slice(&filter);
     let length = filter.len() as u32;
     Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
+}
+
+/// The column with its text taken apart, where that is large enough.
+fn quick(encoded: Encoded, repeats: &mut Repeats, own_bytes: usize) -> Encoded {
+    let large = |text: &Vec<u8>| encoded.encoding == Encoding::Lines && text.len() >= own_bytes;
+    match encoded.sections.first().filter(|text| large(text)).and_then(|text| repeats.encode(text))
+    {
+        Some(sections) => Encoded { encoding: Encoding::Repeats, sections: sections.into() },
+        None => encoded,
+    }
 }
 
 /// The column in the form that is smallest once compressed.

@@ -7,6 +7,7 @@
 //! | time | a form, see [`super::time_text`], and exceptions | text between fields that writes the event time |
 //! | lines | the values, a newline behind each | no value has a newline |
 //! | lengths | lengths, then the values | any |
+//! | repeats | lines, taken apart, see [`super::repeats`] | lines that are worth a chunk of their own |
 //! | template | static text apart from variables, see [`crate::template`] | where sealing may take its time |
 //!
 //! Lines lie back to back, so that a word is searched in all of them at once.
@@ -17,6 +18,7 @@ use std::hash::Hasher;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
+use super::repeats;
 use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
 use crate::short::{same, starts_with};
@@ -32,7 +34,7 @@ const DIGITS_MAX: usize = 18;
 /// Shorter text gains nothing from templates.
 const TEMPLATE_BYTES_MIN: usize = 256;
 /// Text of one column of a block. A block is cut long before.
-const TEXT_BYTES_MAX: usize = 512 << 20;
+pub(super) const TEXT_BYTES_MAX: usize = 512 << 20;
 
 /// How a column is stored. The numbers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +52,14 @@ pub enum Encoding {
     Lengths = 4,
     /// Static text apart from variables.
     Template = 5,
+    /// Text with newlines behind the values, what stood before apart from what did not.
+    Repeats = 6,
 }
 
 impl Encoding {
     pub(crate) fn of(number: u8) -> Read<Encoding> {
-        use Encoding::{Dictionary, Lengths, Lines, Numbers, Template, Time};
-        let all = [Dictionary, Numbers, Time, Lines, Lengths, Template];
+        use Encoding::{Dictionary, Lengths, Lines, Numbers, Repeats, Template, Time};
+        let all = [Dictionary, Numbers, Time, Lines, Lengths, Template, Repeats];
         all.get(usize::from(number)).copied().ok_or(Corrupt("the encoding of a column"))
     }
 
@@ -68,6 +72,7 @@ impl Encoding {
             Encoding::Lines => "lines",
             Encoding::Lengths => "lengths",
             Encoding::Template => "template",
+            Encoding::Repeats => "repeats",
         }
     }
 }
@@ -416,6 +421,11 @@ impl<'a> Column<'a> {
         if let (Encoding::Template, [tables, numbers, texts]) = (encoding, sections) {
             return decode_templates([tables, numbers, texts], count);
         }
+        if let (Encoding::Repeats, [tokens, distances, literals]) = (encoding, sections) {
+            let text = repeats::decode([tokens, distances, literals], TEXT_BYTES_MAX)?;
+            let ends = line_ends(&text, count)?;
+            return Ok(Column::Text { text: Cow::Owned(text), ends, gap: 1 });
+        }
         let [bytes] = sections else { return Err(Corrupt("the sections of a column")) };
         let mut cursor = Cursor::new(bytes);
         match encoding {
@@ -435,20 +445,14 @@ impl<'a> Column<'a> {
                 Ok(Column::Time(Box::new(Times { writer, exceptions, places, met: 0, count })))
             }
             Encoding::Lines => {
-                let text = *bytes;
-                let mut ends = Vec::with_capacity(count);
-                ends.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32));
-                let whole = text.last().is_none_or(|&last| last == b'\n');
-                if ends.len() != count || !whole {
-                    return Err(Corrupt("the lines of a column"));
-                }
-                Ok(Column::Text { text: Cow::Borrowed(text), ends, gap: 1 })
+                let ends = line_ends(bytes, count)?;
+                Ok(Column::Text { text: Cow::Borrowed(bytes), ends, gap: 1 })
             }
             Encoding::Lengths => {
                 let (text, ends) = decode_lengths(cursor, count)?;
                 Ok(Column::Text { text: Cow::Borrowed(text), ends, gap: 0 })
             }
-            Encoding::Template => Err(Corrupt("the encoding of a column")),
+            Encoding::Template | Encoding::Repeats => Err(Corrupt("the encoding of a column")),
         }
     }
 }
@@ -480,6 +484,14 @@ impl Column<'_> {
             Column::Time(_) => 0,
         }
     }
+}
+
+/// Where the newlines behind `count` values stand, which has to be all of the text.
+fn line_ends(text: &[u8], count: usize) -> Read<Vec<u32>> {
+    let mut ends = Vec::with_capacity(count);
+    ends.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32));
+    let whole = text.last().is_none_or(|&last| last == b'\n');
+    if ends.len() == count && whole { Ok(ends) } else { Err(Corrupt("the lines of a column")) }
 }
 
 fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column<'static>> {

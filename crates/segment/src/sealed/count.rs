@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 
 use super::bytes::{Corrupt, Cursor, Read};
-use super::column::{Column, Encoding};
+use super::column::{Column, Encoding, TEXT_BYTES_MAX};
+use super::repeats;
 use super::restore::{Element, Kind, Layout, Listing};
 use crate::template::{Accept, TemplateColumn};
 
@@ -139,6 +140,10 @@ fn origin<'a>(layout: &Layout<'a>, field: usize, shared: &[&'a [u8]]) -> Origin<
 fn count_column(encoding: u8, sections: &[&[u8]], values: usize, needle: &Needle<'_>) -> Read<u64> {
     match (Encoding::of(encoding)?, sections) {
         (Encoding::Lines, [text]) => Ok(needle.lines_in(text)),
+        (Encoding::Repeats, [tokens, distances, literals]) => {
+            let text = repeats::decode([tokens, distances, literals], TEXT_BYTES_MAX)?;
+            Ok(needle.lines_in(&text))
+        }
         (Encoding::Template, [tables, numbers, texts]) => {
             const WRONG: Corrupt = Corrupt("the templates of a column");
             let mut cursor = Cursor::new(tables);

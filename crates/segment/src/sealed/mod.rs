@@ -25,6 +25,7 @@ mod ints;
 mod layout;
 mod plan;
 mod reader;
+mod repeats;
 mod restore;
 mod rollup;
 mod time_text;

@@ -1,0 +1,312 @@
+//! Text in which much stands as it stood before, with other numbers in it: messages of logs.
+//!
+//! Such text is taken apart into *stretches* that are copied from further back and the *literals* between them, before
+//! zstd sees it. What is left for zstd is a tenth, and mostly digits; to look for repetitions in all of the text is
+//! most of what zstd at its fastest useful level costs. Two things make it quick: a stretch is looked for only where a
+//! word ends (nothing else is hashed), and first at the distance of the stretch before, where the same line with
+//! another number in it goes on.
+//!
+//! ```text
+//! text      … Received block blk_39298 of size 91178⏎ … Received block blk_57124 of size 91178⏎
+//! as        …                                              (copy 20) 57124 (copy 15, same distance)
+//! ```
+//!
+//! Three sections: *tokens*, *distances*, *literals*; `docs/format/sealed-segment.md` draws them. Left out: distances
+//! beyond [`DISTANCE_MAX`], and any choice among several places to copy from: the last one met is taken.
+
+use super::bytes::{Corrupt, Cursor, Read, put_varint};
+
+/// The shortest stretch.
+const STRETCH_BYTES_MIN: usize = 8;
+/// A stretch is copied from no further back: distances have three bytes.
+const DISTANCE_MAX: usize = (1 << 24) - 1;
+/// Places that are remembered, by hash; a later one takes the place of an earlier.
+const PLACES_LOG: u32 = 14;
+/// So many bytes at the end are always literals, so that eight bytes can be read anywhere before.
+const TAIL_BYTES: usize = 16;
+/// Bytes in front of the text that room is made for at once when it is put together; with more it grows.
+const RESERVED_BYTES_MAX: usize = 32 << 20;
+
+/// Takes texts apart; keeps its memory.
+pub(crate) struct Repeats {
+    /// By hash of eight bytes, where they stood last.
+    places: Vec<u32>,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Repeats { places: vec![0; 1 << PLACES_LOG] }
+    }
+}
+
+/// What is written while a text is taken apart.
+#[derive(Default)]
+struct Parts {
+    tokens: Vec<u8>,
+    distances: Vec<u8>,
+    literals: Vec<u8>,
+    /// Of the stretch before.
+    distance: usize,
+}
+
+impl Parts {
+    /// Literals, and the stretch behind them.
+    #[inline]
+    fn put(&mut self, literals: &[u8], distance: usize, bytes: usize) {
+        let is_new = distance != self.distance;
+        put_varint(&mut self.tokens, (literals.len() as u64) << 1 | u64::from(is_new));
+        put_varint(&mut self.tokens, (bytes - STRETCH_BYTES_MIN) as u64);
+        self.literals.extend_from_slice(literals);
+        if is_new {
+            self.distances.extend_from_slice(&(distance as u32).to_le_bytes()[..3]);
+            self.distance = distance;
+        }
+    }
+}
+
+impl Repeats {
+    /// The sections of a text, none when it would hardly become smaller.
+    pub(crate) fn encode(&mut self, text: &[u8]) -> Option<[Vec<u8>; 3]> {
+        let limit = text.len().checked_sub(TAIL_BYTES)?;
+        u32::try_from(text.len()).ok()?;
+        self.places.fill(0);
+        let mut parts = Parts {
+            tokens: Vec::with_capacity(text.len() / 16),
+            distances: Vec::with_capacity(text.len() / 32),
+            literals: Vec::with_capacity(text.len() / 4),
+            distance: 0,
+        };
+        put_varint(&mut parts.tokens, text.len() as u64);
+        // Behind the last stretch; and where the next one is looked for.
+        let (mut done, mut at) = (0, 0);
+        while let Some((from, source)) = self.find(text, at, limit, parts.distance) {
+            let distance = from - source;
+            let back = common_back(&text[done..from], &text[..source]);
+            let behind = from + STRETCH_BYTES_MIN;
+            let more = match text.get(behind..limit) {
+                Some(rest) => common(rest, &text[behind - distance..]),
+                None => 0,
+            };
+            let begin = from - back;
+            at = behind + more;
+            parts.put(&text[done..begin], distance, at - begin);
+            done = at;
+        }
+        parts.literals.extend_from_slice(&text[done..]);
+        let Parts { tokens, distances, literals, .. } = parts;
+        let bytes = tokens.len() + distances.len() + literals.len();
+        (bytes < text.len() / 4 * 3).then_some([tokens, distances, literals])
+    }
+
+    /// The next eight bytes from `at` on, at the end of a word, that stood before, and where.
+    #[inline]
+    fn find(
+        &mut self,
+        text: &[u8],
+        mut at: usize,
+        limit: usize,
+        distance: usize,
+    ) -> Option<(usize, usize)> {
+        while at < limit {
+            let eight = eight_at(text, at);
+            let word_bytes = word_bytes(eight);
+            if word_bytes > 0 {
+                at += word_bytes;
+                continue;
+            }
+            let place = &mut self.places[hash(eight)];
+            let known = *place as usize;
+            *place = at as u32;
+            if let Some(same) = at.checked_sub(distance)
+                && distance > 0
+                && eight_at(text, same) == eight
+            {
+                return Some((at, same));
+            }
+            if known < at && at - known <= DISTANCE_MAX && eight_at(text, known) == eight {
+                return Some((at, known));
+            }
+            at += 1;
+        }
+        None
+    }
+}
+
+/// The text of such sections, which has to be of at most `bytes_max`.
+pub(crate) fn decode(sections: [&[u8]; 3], bytes_max: usize) -> Read<Vec<u8>> {
+    const WRONG: Corrupt = Corrupt("the repeats of a column");
+    let [tokens, distances, literals] = sections;
+    let (mut tokens, mut literals) = (Cursor::new(tokens), Cursor::new(literals));
+    let (distances, rest) = distances.as_chunks::<3>();
+    let mut distances = distances.iter();
+    let bytes = tokens.count(bytes_max)?;
+    let mut text = Vec::with_capacity(bytes.min(RESERVED_BYTES_MAX));
+    let mut distance = 0;
+    while tokens.left() > 0 {
+        let first = tokens.varint()?;
+        let stretch = tokens.count(bytes)? + STRETCH_BYTES_MIN;
+        text.extend_from_slice(literals.take((first >> 1) as usize)?);
+        if first & 1 == 1 {
+            let &[a, b, c] = distances.next().ok_or(WRONG)?;
+            distance = u32::from_le_bytes([a, b, c, 0]) as usize;
+        }
+        let from = text.len().checked_sub(distance).ok_or(WRONG)?;
+        if distance == 0 || text.len() + stretch > bytes {
+            return Err(WRONG);
+        }
+        if distance >= stretch {
+            text.extend_from_within(from..from + stretch);
+        } else {
+            // It goes on in what it copies.
+            (from..from + stretch).for_each(|at| text.push(text[at]));
+        }
+    }
+    text.extend_from_slice(literals.take(literals.left())?);
+    let whole = text.len() == bytes && rest.is_empty() && distances.len() == 0;
+    if whole { Ok(text) } else { Err(WRONG) }
+}
+
+#[inline]
+fn eight_at(text: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*text[at..].first_chunk().expect("there are eight bytes"))
+}
+
+#[inline]
+fn hash(eight: u64) -> usize {
+    (eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACES_LOG)) as usize
+}
+
+/// How many of eight bytes belong to a word: those before the first that is below `0` (blanks, most punctuation) or
+/// not ASCII.
+#[inline]
+fn word_bytes(eight: u64) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    // A borrow makes wrong only what is behind the first such byte.
+    let ends = (eight.wrapping_sub(ONES * u64::from(b'0')) | eight) & HIGH;
+    (ends.trailing_zeros() / 8) as usize
+}
+
+/// Bytes that both begin with; `b` is at least as long as `a`.
+#[inline]
+fn common(a: &[u8], b: &[u8]) -> usize {
+    const WIDE: usize = 32;
+    let b = &b[..a.len()];
+    let mut bytes = 0;
+    for (x, y) in a.as_chunks::<WIDE>().0.iter().zip(b.as_chunks::<WIDE>().0) {
+        if x != y {
+            break;
+        }
+        bytes += WIDE;
+    }
+    let (a, b) = (&a[bytes..], &b[bytes..]);
+    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return bytes + (differ.trailing_zeros() / 8) as usize;
+        }
+        bytes += 8;
+    }
+    bytes
+}
+
+/// Bytes that both end with.
+#[inline]
+fn common_back(a: &[u8], b: &[u8]) -> usize {
+    let mut bytes = 0;
+    let (mut a, mut b) = (a, b);
+    while let (Some((front_a, x)), Some((front_b, y))) =
+        (a.split_last_chunk::<8>(), b.split_last_chunk::<8>())
+    {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return bytes + (differ.leading_zeros() / 8) as usize;
+        }
+        bytes += 8;
+        (a, b) = (front_a, front_b);
+    }
+    bytes + a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &[u8]) -> Option<usize> {
+        let sections = Repeats::default().encode(text)?;
+        let [tokens, distances, literals] = &sections;
+        let decoded = decode([tokens, distances, literals], text.len()).unwrap();
+        assert_eq!(decoded, text);
+        assert!(text.is_empty() || decode([tokens, distances, literals], text.len() - 1).is_err());
+        Some(sections.iter().map(Vec::len).sum())
+    }
+
+    #[test]
+    fn lines_with_other_numbers_become_small() {
+        let line = |i: u64| {
+            let id = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000_000_000;
+            format!("INFO dfs.DataNode: Received block blk_{id} of size 67108864 from /10.0.0.1\n")
+        };
+        let text: String = (0..1000).map(line).collect();
+        let bytes = check(text.as_bytes()).unwrap();
+        assert!(bytes < 1000 * 16, "{bytes}");
+    }
+
+    #[test]
+    fn a_stretch_may_go_on_in_itself() {
+        assert!(check(&b" ab".repeat(100)).unwrap() < 40);
+        assert!(check(&[b' '; 500]).unwrap() < 40);
+        assert_eq!(check(&[b'x'; 500]), None);
+        for length in 0..TAIL_BYTES + STRETCH_BYTES_MIN + 2 {
+            check(&vec![b' '; length]);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let text = b" one two three four five six seven".repeat(20);
+        let sections = Repeats::default().encode(&text).unwrap();
+        let refs = |s: &[Vec<u8>; 3]| decode([&s[0], &s[1], &s[2]], text.len());
+        for section in 0..3 {
+            for length in 0..sections[section].len() {
+                let mut cut = sections.clone();
+                cut[section].truncate(length);
+                assert!(refs(&cut).is_err(), "section {section} cut at {length}");
+            }
+            let mut longer = sections.clone();
+            longer[section].push(0);
+            assert!(refs(&longer).is_err(), "{section}");
+            for at in 0..sections[section].len() {
+                for bit in 0..8 {
+                    let mut other = sections.clone();
+                    other[section][at] ^= 1 << bit;
+                    let _ = refs(&other);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn common_parts_are_counted() {
+        let text: Vec<u8> = (0..100).collect();
+        for same in 0..text.len() {
+            let mut other = text.clone();
+            other[same] ^= 1;
+            assert_eq!(common(&text[..text.len() / 8 * 8], &other), same.min(96));
+            assert_eq!(common_back(&text, &other), text.len() - same - 1);
+            assert_eq!(common_back(&text[..same], &other[..same]), same);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(
+            words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 1..6),
+            order in prop::collection::vec(0..6usize, 0..200),
+        ) {
+            let text: Vec<u8> = order.iter().flat_map(|i| words[i % words.len()].clone()).collect();
+            check(&text);
+        }
+    }
+}
