@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use platform::{Disk, RealDisk};
 use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
-use segment::sealed::{Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
+use segment::sealed::{Effort, Encoding, SealOptions, SealedFile, SealedHeader, SealedWriter};
 use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
 
 const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
@@ -48,6 +48,38 @@ fn frames() -> Vec<Arc<Frame>> {
         Arc::new(builder.finish(7, 40 + place as u64).unwrap())
     };
     lines().chunks(50).enumerate().map(frame).collect()
+}
+
+/// A column that is long enough for its repeats, as version 2 of sealed segments stores it.
+fn long_lines() -> Vec<String> {
+    let line = |i: u32| {
+        let id = i.wrapping_mul(0x9e37_79b9);
+        format!(
+            "<30>Sep 21 14:13:{:02} web1 hdfs[7]: Received block blk_{id} of size 67108864 from /10.0.0.{}",
+            i / 20 % 60,
+            i % 7
+        )
+    };
+    (0..1_200).map(line).collect()
+}
+
+fn write_long() {
+    let path = dir().join("4.sealed");
+    let header = SealedHeader { node: 7, segment: 4, created_ns: 6, sequence_next: 43 };
+    let options = SealOptions::new(Effort::Fast);
+    let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
+    writer.push(Arc::new(long_batch()), None).unwrap();
+    writer.finish().unwrap();
+}
+
+fn long_batch() -> Batch {
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    let mut builder = FrameBuilder::new();
+    for line in long_lines() {
+        builder.push_line(&origin, ARRIVAL_NS, line.as_bytes(), false);
+    }
+    let frame = Arc::new(builder.finish(7, 40).unwrap());
+    Parser::new(&ParserConfig::default()).unwrap().parse(frame)
 }
 
 fn write() {
@@ -142,9 +174,27 @@ fn fixtures_of_every_version_are_read() {
 }
 
 #[test]
+fn repeats_of_version_2_are_read() {
+    if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
+        write_long();
+    }
+    let path = dir().join("4.sealed");
+    let file = SealedFile::open(&RealDisk, &path).unwrap();
+    let columns = file.columns(0).unwrap();
+    let message = columns.iter().find(|column| column.name == "_msg").unwrap();
+    assert_eq!(message.encoding, Encoding::Repeats);
+    let batch = file.verify_block(0).unwrap();
+    let expected = long_batch();
+    assert!(batch.rows().map(|row| row.raw()).eq(expected.rows().map(|row| row.raw())));
+    let needle = b"blk_0 of";
+    let held = long_lines().iter().filter(|line| line.contains("blk_0 of")).count() as u64;
+    assert_eq!(file.count_lines(0, "_msg", needle, None).unwrap(), Some(held));
+}
+
+#[test]
 fn an_older_or_newer_version_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    for version in [0u16, 2, 99] {
+    for version in [0u16, 3, 99] {
         let mut bytes = std::fs::read(dir().join("2.sealed")).unwrap();
         bytes[8..10].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);

@@ -38,6 +38,12 @@ impl<'a> Cursor<'a> {
         self.bytes.len()
     }
 
+    /// The next bytes, which are not taken; none when there are fewer.
+    #[inline]
+    pub(crate) fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        self.bytes.first_chunk().copied()
+    }
+
     pub(crate) fn u8(&mut self) -> Read<u8> {
         Ok(self.take(1)?[0])
     }

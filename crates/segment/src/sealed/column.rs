@@ -304,12 +304,30 @@ impl ColumnBuilder {
         let Some(form) = form else { return false };
         let mut writer = TimeWriter::new(form.clone());
         let (mut places, mut exceptions) = (Vec::new(), Values::default());
-        self.each(|place, value| {
-            if places.len() <= exceptions_max && !same(writer.write(time_of(place)), value) {
+        let mut look = |place: usize, value: &[u8]| {
+            let is_written = same(writer.write(time_of(place)), value);
+            if !is_written && places.len() <= exceptions_max {
                 places.push(place as i64);
                 exceptions.push(value);
             }
-        });
+            is_written
+        };
+        match &self.codes {
+            Some(codes) => {
+                // Code and time that were written so before.
+                let mut last = None;
+                for (place, &code) in codes.iter().enumerate() {
+                    let now = Some((code, time_of(place)));
+                    if now != last {
+                        let is_written = look(place, self.values.get(usize::from(code)));
+                        last = now.filter(|_| is_written);
+                    }
+                }
+            }
+            None => self.values.iter().enumerate().for_each(|(place, value)| {
+                look(place, value);
+            }),
+        }
         if places.len() > exceptions_max {
             return false;
         }
@@ -421,8 +439,8 @@ impl<'a> Column<'a> {
         if let (Encoding::Template, [tables, numbers, texts]) = (encoding, sections) {
             return decode_templates([tables, numbers, texts], count);
         }
-        if let (Encoding::Repeats, [tokens, distances, literals]) = (encoding, sections) {
-            let text = repeats::decode([tokens, distances, literals], TEXT_BYTES_MAX)?;
+        if let (Encoding::Repeats, &[tokens, distances, literals, digits]) = (encoding, sections) {
+            let text = repeats::decode([tokens, distances, literals, digits], TEXT_BYTES_MAX)?;
             let ends = line_ends(&text, count)?;
             return Ok(Column::Text { text: Cow::Owned(text), ends, gap: 1 });
         }

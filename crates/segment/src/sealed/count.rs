@@ -140,8 +140,8 @@ fn origin<'a>(layout: &Layout<'a>, field: usize, shared: &[&'a [u8]]) -> Origin<
 fn count_column(encoding: u8, sections: &[&[u8]], values: usize, needle: &Needle<'_>) -> Read<u64> {
     match (Encoding::of(encoding)?, sections) {
         (Encoding::Lines, [text]) => Ok(needle.lines_in(text)),
-        (Encoding::Repeats, [tokens, distances, literals]) => {
-            let text = repeats::decode([tokens, distances, literals], TEXT_BYTES_MAX)?;
+        (Encoding::Repeats, &[tokens, distances, literals, digits]) => {
+            let text = repeats::decode([tokens, distances, literals, digits], TEXT_BYTES_MAX)?;
             Ok(needle.lines_in(&text))
         }
         (Encoding::Template, [tables, numbers, texts]) => {

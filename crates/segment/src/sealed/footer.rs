@@ -19,8 +19,10 @@ use crate::header::array;
 pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
-/// Version that this code writes, and the only one it reads.
-pub const SEALED_VERSION: u16 = 1;
+/// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
+pub const SEALED_VERSION: u16 = 2;
+/// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats).
+pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";
@@ -73,7 +75,7 @@ impl SealedHeader {
             return Err(damaged(60, format!("{expected:08x}"), format!("{found:08x}")));
         }
         let version = u16::from_le_bytes(array(bytes, 8));
-        if version != SEALED_VERSION {
+        if !(SEALED_VERSION_MIN..=SEALED_VERSION).contains(&version) {
             let (path, expected) = (path.to_owned(), SEALED_VERSION);
             return Err(SegmentError::Version { path, expected, found: version });
         }

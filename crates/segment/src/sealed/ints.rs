@@ -10,6 +10,7 @@
 //! whoever reads knows it.
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed};
+use crate::varint::unzigzag;
 
 const SAME: u8 = 0;
 const STEPS: u8 = 1;
@@ -84,13 +85,33 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
         let all = std::iter::successors(Some(value), |value| Some(value.wrapping_add(step)));
         return Ok(all.take(count).collect());
     }
-    let mut values = vec![value; count];
-    for next in values.iter_mut().skip(1) {
+    let mut values = Vec::with_capacity(count);
+    values.extend((count > 0).then_some(value));
+    while values.len() < count {
+        // Most differences are of one byte, and many of them 0.
+        if let Some(bytes) = cursor.peek::<8>()
+            && values.len() + bytes.len() <= count
+            && u64::from_le_bytes(bytes) & LONG == 0
+        {
+            cursor.take(bytes.len())?;
+            if u64::from_le_bytes(bytes) == 0 {
+                values.extend([value; 8]);
+            } else {
+                values.extend(bytes.map(|byte| {
+                    value = value.wrapping_add(unzigzag(byte.into()).wrapping_mul(unit));
+                    value
+                }));
+            }
+            continue;
+        }
         value = value.wrapping_add(cursor.signed()?.wrapping_mul(unit));
-        *next = value;
+        values.push(value);
     }
     Ok(values)
 }
+
+/// The bits of eight bytes that say that a number goes on behind them.
+const LONG: u64 = 0x8080_8080_8080_8080;
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::column::ByHash;
-use crate::short::same;
+use crate::short::{same, starts_with};
 
 /// Texts that may stand between two fields before what is there counts as varying.
 const LITERALS_MAX: usize = 8;
@@ -185,10 +185,36 @@ struct BatchShape {
     shape: u32,
 }
 
+/// Rows of a folded stem that have the same layout, and each part at the same place; the last one goes on to the end of
+/// the line. Most rows of syslog are like the row before in that, and need not be taken apart anew.
+struct Alike {
+    /// The row's own parts.
+    own: Vec<Part>,
+    /// Which of them goes to the end of the line.
+    last: usize,
+    /// Texts that have to stand in the line.
+    texts: Vec<(u32, Vec<u8>)>,
+    /// Gaps and values from left to right, each with its column; the value of `last` is the last one.
+    pieces: Vec<Piece>,
+    layout: u32,
+}
+
+/// A part of a line that goes to a column.
+struct Piece {
+    from: u32,
+    to: u32,
+    column: u32,
+    is_gap: bool,
+}
+
+/// Alikes that are made for a stem. With rows that differ more often, making them would not pay.
+const ALIKES_MAX: u8 = 8;
+
 /// What was found out about the rows of one batch.
 #[derive(Default)]
 pub(crate) struct BatchShapes {
     shapes: Vec<BatchShape>,
+    alikes: Vec<Alike>,
     by_hash: ByHash<Vec<u32>>,
     stems: Vec<StemRows>,
     /// By number of a name in the batch, its number in [`Layouts::names`].
@@ -201,12 +227,17 @@ struct StemRows {
     count: u32,
     /// Place among [`BatchShapes::shapes`] of the shape met last.
     last: u32,
+    /// Place among [`BatchShapes::alikes`], from 1; 0 without.
+    alike: u32,
+    /// How many of them were made.
+    alikes: u8,
 }
 
 impl BatchShapes {
     /// For a batch with so many rows to split of each of its stems.
     pub(crate) fn new(rows_of_stems: impl Iterator<Item = u32>) -> Self {
-        let stems = rows_of_stems.map(|count| StemRows { count, last: 0 }).collect();
+        let stems = rows_of_stems.map(|count| StemRows { count, ..StemRows::default() });
+        let stems = stems.collect();
         BatchShapes { stems, ..BatchShapes::default() }
     }
 
@@ -270,6 +301,13 @@ impl Layouts {
         sink: &mut impl Sink,
     ) -> u32 {
         let raw = row.raw();
+        let stem = known.stems[usize::from(row.stem().0)];
+        if let Some(alike) = known.alikes.get((stem.alike as usize).wrapping_sub(1))
+            && alike.holds(row, raw)
+        {
+            alike.split(raw, sink);
+            return alike.layout;
+        }
         let place = self.shape(batch, row, known);
         let shape = &mut self.shapes[place as usize];
         let mut rest = raw;
@@ -290,7 +328,63 @@ impl Layouts {
             let value = row.field_at(usize::from(part)).expect("a row has its parts");
             sink.value(column, value);
         }
-        if changed { self.other_layout(place) } else { shape.layout }
+        let layout = if changed { self.other_layout(place) } else { shape.layout };
+        if stem.count >= FOLDED_ROWS_MIN && stem.alikes < ALIKES_MAX {
+            self.make_alike(row, known, place, layout);
+        }
+        layout
+    }
+
+    /// Remembers how the row at hand was split, for those that are alike.
+    #[cold]
+    fn make_alike(&self, row: &Row<'_>, known: &mut BatchShapes, shape: u32, layout: u32) {
+        let stem = &mut known.stems[usize::from(row.stem().0)];
+        stem.alikes += 1;
+        let shape = &self.shapes[shape as usize];
+        let line = row.raw();
+        let mut alike = Alike {
+            own: row.own_places().collect(),
+            last: 0,
+            texts: Vec::new(),
+            pieces: Vec::new(),
+            layout,
+        };
+        let mut at = 0;
+        let mut last = None;
+        for ((stop, &literal), &(gap, length)) in
+            shape.stops.iter().zip(&shape.literals).zip(&self.bounds)
+        {
+            let (from, to) = (at + gap, at + gap + length);
+            match literal {
+                VARIES => {
+                    let column = self.gaps[stop.gap as usize].column;
+                    alike.pieces.push(Piece { from: at, to: from, column, is_gap: true });
+                }
+                _ => alike.put_text(line, at, from),
+            }
+            match &stop.step {
+                Step::Value { part, column } => {
+                    last = Some(usize::from(*part));
+                    alike.pieces.push(Piece { from, to, column: *column, is_gap: false });
+                }
+                Step::Folded(_) => alike.put_text(line, from, to),
+                Step::Open { .. } | Step::Close { .. } => {}
+            }
+            at = to;
+        }
+        let ends = alike.pieces.last().is_some_and(|p| !p.is_gap && p.to as usize == line.len());
+        let Some(last) =
+            last.filter(|last| ends && shape.made.is_empty() && *last < alike.own.len())
+        else {
+            return;
+        };
+        alike.last = last;
+        if stem.alike == 0 {
+            known.alikes.push(alike);
+            stem.alike = known.alikes.len() as u32;
+        } else {
+            known.alikes[stem.alike as usize - 1] = alike;
+        }
     }
 
     /// The layout of the shape's rows with other literals than the row before.
@@ -311,7 +405,7 @@ impl Layouts {
     #[inline]
     fn shape(&mut self, batch: &Batch, row: &Row<'_>, known: &mut BatchShapes) -> u32 {
         let stem = usize::from(row.stem().0);
-        let StemRows { count, last } = known.stems[stem];
+        let StemRows { count, last, .. } = known.stems[stem];
         let folded = (count >= FOLDED_ROWS_MIN).then(|| row.stem());
         self.parts.clear();
         match folded {
@@ -466,6 +560,59 @@ impl Folded {
     #[inline]
     fn bounds(&self) -> (usize, usize) {
         (self.at as usize, self.at as usize + self.text.len())
+    }
+}
+
+impl Alike {
+    fn put_text(&mut self, line: &[u8], from: u32, to: u32) {
+        let text = &line[from as usize..to as usize];
+        match self.texts.last_mut() {
+            _ if text.is_empty() => {}
+            Some((at, before)) if *at as usize + before.len() == from as usize => {
+                before.extend_from_slice(text);
+            }
+            _ => self.texts.push((from, text.to_vec())),
+        }
+    }
+
+    /// Whether a row of the stem is one of these.
+    #[inline]
+    fn holds(&self, row: &Row<'_>, line: &[u8]) -> bool {
+        let own = row.own_places();
+        if own.len() != self.own.len() {
+            return false;
+        }
+        for (place, (part, known)) in own.zip(&self.own).enumerate() {
+            let (known_name, known_place, known_length) = *known;
+            let (name, at, length) = part;
+            let fits = match at {
+                Place::Line(at) if place == self.last => {
+                    (at + length) as usize == line.len() && length > 0
+                }
+                _ => length == known_length,
+            };
+            if name != known_name || at != known_place || !fits {
+                return false;
+            }
+        }
+        let stands = |(at, text): &(u32, Vec<u8>)| {
+            line.get(*at as usize..).is_some_and(|rest| starts_with(rest, text))
+        };
+        self.texts.iter().all(stands)
+    }
+
+    /// Hands over the gaps and values of a row that is one of these.
+    #[inline]
+    fn split(&self, line: &[u8], sink: &mut impl Sink) {
+        let Some((last, pieces)) = self.pieces.split_last() else { return };
+        for piece in pieces {
+            let text = &line[piece.from as usize..piece.to as usize];
+            match piece.is_gap {
+                true => sink.gap(piece.column, text),
+                false => sink.value(piece.column, text),
+            }
+        }
+        sink.value(last.column, &line[last.from as usize..]);
     }
 }
 

@@ -23,6 +23,7 @@ mod footer;
 mod gather;
 mod ints;
 mod layout;
+mod numerals;
 mod plan;
 mod reader;
 mod repeats;
@@ -35,7 +36,7 @@ mod writer;
 pub use column::Encoding;
 pub use footer::{
     BlockEntry, Chunk, Effort, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SEALED_VERSION,
-    SealedHeader, ValueSet,
+    SEALED_VERSION_MIN, SealedHeader, ValueSet,
 };
 pub use reader::{ColumnInfo, SealedFile};
 pub use rollup::{LINES_PER_STRETCH, ROLLUP_FIELDS, Rollup, VALUES_MAX};

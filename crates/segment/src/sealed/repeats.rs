@@ -11,10 +11,16 @@
 //! as        …                                              (copy 20) 57124 (copy 15, same distance)
 //! ```
 //!
-//! Three sections: *tokens*, *distances*, *literals*; `docs/format/sealed-segment.md` draws them. Left out: distances
+//! Long runs of digits among the literals are taken out once more, see [`super::numerals`].
+//!
+//! Four sections: *tokens*, *distances*, *literals*, *digits*; `docs/format/sealed-segment.md` draws them. Left out: distances
 //! beyond [`DISTANCE_MAX`], and any choice among several places to copy from: the last one met is taken.
 
-use super::bytes::{Corrupt, Cursor, Read, put_varint};
+use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
+use super::numerals::{self, Parted};
+
+/// Tokens, distances, literals, digits.
+pub(crate) const SECTIONS: usize = 4;
 
 /// The shortest stretch.
 const STRETCH_BYTES_MIN: usize = 8;
@@ -66,7 +72,7 @@ impl Parts {
 
 impl Repeats {
     /// The sections of a text, none when it would hardly become smaller.
-    pub(crate) fn encode(&mut self, text: &[u8]) -> Option<[Vec<u8>; 3]> {
+    pub(crate) fn encode(&mut self, text: &[u8]) -> Option<[Vec<u8>; SECTIONS]> {
         let limit = text.len().checked_sub(TAIL_BYTES)?;
         u32::try_from(text.len()).ok()?;
         self.places.fill(0);
@@ -76,7 +82,6 @@ impl Repeats {
             literals: Vec::with_capacity(text.len() / 4),
             distance: 0,
         };
-        put_varint(&mut parts.tokens, text.len() as u64);
         // Behind the last stretch; and where the next one is looked for.
         let (mut done, mut at) = (0, 0);
         while let Some((from, source)) = self.find(text, at, limit, parts.distance) {
@@ -95,7 +100,15 @@ impl Repeats {
         parts.literals.extend_from_slice(&text[done..]);
         let Parts { tokens, distances, literals, .. } = parts;
         let bytes = tokens.len() + distances.len() + literals.len();
-        (bytes < text.len() / 4 * 3).then_some([tokens, distances, literals])
+        if bytes >= text.len() / 4 * 3 {
+            return None;
+        }
+        let Parted { runs, rest, digits } = numerals::part(&literals);
+        let mut head = Vec::with_capacity(runs.len() + tokens.len() + 16);
+        put_varint(&mut head, text.len() as u64);
+        put_piece(&mut head, &runs);
+        head.extend_from_slice(&tokens);
+        Some([head, distances, rest, digits])
     }
 
     /// The next eight bytes from `at` on, at the end of a word, that stood before, and where.
@@ -133,13 +146,15 @@ impl Repeats {
 }
 
 /// The text of such sections, which has to be of at most `bytes_max`.
-pub(crate) fn decode(sections: [&[u8]; 3], bytes_max: usize) -> Read<Vec<u8>> {
+pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<u8>> {
     const WRONG: Corrupt = Corrupt("the repeats of a column");
-    let [tokens, distances, literals] = sections;
-    let (mut tokens, mut literals) = (Cursor::new(tokens), Cursor::new(literals));
+    let [tokens, distances, rest, digits] = sections;
+    let mut tokens = Cursor::new(tokens);
+    let bytes = tokens.count(bytes_max)?;
+    let literals = numerals::join(tokens.piece()?, rest, digits, bytes)?;
+    let mut literals = Cursor::new(&literals);
     let (distances, rest) = distances.as_chunks::<3>();
     let mut distances = distances.iter();
-    let bytes = tokens.count(bytes_max)?;
     let mut text = Vec::with_capacity(bytes.min(RESERVED_BYTES_MAX));
     let mut distance = 0;
     while tokens.left() > 0 {
@@ -154,11 +169,11 @@ pub(crate) fn decode(sections: [&[u8]; 3], bytes_max: usize) -> Read<Vec<u8>> {
         if distance == 0 || text.len() + stretch > bytes {
             return Err(WRONG);
         }
-        if distance >= stretch {
-            text.extend_from_within(from..from + stretch);
-        } else {
-            // It goes on in what it copies.
-            (from..from + stretch).for_each(|at| text.push(text[at]));
+        let end = text.len() + stretch;
+        while text.len() < end {
+            // Where it goes on in what it copies, that becomes longer each time.
+            let part = (end - text.len()).min(text.len() - from);
+            text.extend_from_within(from..from + part);
         }
     }
     text.extend_from_slice(literals.take(literals.left())?);
@@ -235,10 +250,9 @@ mod tests {
 
     fn check(text: &[u8]) -> Option<usize> {
         let sections = Repeats::default().encode(text)?;
-        let [tokens, distances, literals] = &sections;
-        let decoded = decode([tokens, distances, literals], text.len()).unwrap();
-        assert_eq!(decoded, text);
-        assert!(text.is_empty() || decode([tokens, distances, literals], text.len() - 1).is_err());
+        let parts = sections.each_ref().map(|section| &section[..]);
+        assert_eq!(decode(parts, text.len()).unwrap(), text);
+        assert!(text.is_empty() || decode(parts, text.len() - 1).is_err());
         Some(sections.iter().map(Vec::len).sum())
     }
 
@@ -265,10 +279,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let text = b" one two three four five six seven".repeat(20);
+        let text = b" one two 1234567890 three four five six seven".repeat(20);
         let sections = Repeats::default().encode(&text).unwrap();
-        let refs = |s: &[Vec<u8>; 3]| decode([&s[0], &s[1], &s[2]], text.len());
-        for section in 0..3 {
+        let refs = |s: &[Vec<u8>; SECTIONS]| decode([&s[0], &s[1], &s[2], &s[3]], text.len());
+        for section in 0..SECTIONS {
             for length in 0..sections[section].len() {
                 let mut cut = sections.clone();
                 cut[section].truncate(length);

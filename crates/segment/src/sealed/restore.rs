@@ -20,7 +20,8 @@ use super::plan::Plan;
 const COUNT_MAX: usize = 1 << 24;
 
 /// Sections of one column.
-const SECTIONS_MAX: usize = crate::template::SECTIONS;
+const SECTIONS_MAX: usize = super::repeats::SECTIONS;
+const _: () = assert!(SECTIONS_MAX >= crate::template::SECTIONS);
 
 /// A column of a block, as its pack lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use record::{Batch, FieldId, Place, Row};
+use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::block::RowRef;
 use super::bytes::Read;
@@ -61,6 +61,9 @@ pub(crate) fn compare(
     Ok(Compared::Alike(heads.finish(crc)))
 }
 
+/// Name, place and length of a field of a row.
+type Part = (FieldId, Place, u32);
+
 /// What was found out about a source.
 struct Source<'a> {
     batch: &'a Batch,
@@ -68,12 +71,14 @@ struct Source<'a> {
     names: Vec<Option<FieldId>>,
     /// By number of a stem of the source, the layouts of the block, with origins, that are alike; the last one first.
     alike: Vec<Vec<(i64, i64)>>,
+    /// Stem, layout and origin of the row before, and whether what is shared in one of them is so in both.
+    last: Option<((StemId, i64, i64), bool)>,
 }
 
 impl<'a> Source<'a> {
     fn new(batch: &'a Batch, names: &[&str]) -> Self {
         let names = names.iter().map(|name| batch.field_id(name)).collect();
-        Source { batch, names, alike: vec![Vec::new(); batch.stems()] }
+        Source { batch, names, alike: vec![Vec::new(); batch.stems()], last: None }
     }
 
     /// Whether the next line of the block, at `place`, is the same record as `row`.
@@ -92,9 +97,52 @@ impl<'a> Source<'a> {
             && block.received[place] == row.received_ns()
             && block.sequences[place] as u64 == id.sequence
             && block.line_places[place] == i64::from(id.line)
-            && plan.own.len() + plan.shared.len() == row.fields_count()
-            && self.stem_alike(block, place, row)
-            && self.own_alike(block, place, row, spans)
+            && self.fields_alike(block, place, row, spans)
+    }
+
+    /// Whether the rows have the same origin and fields.
+    #[inline]
+    fn fields_alike(
+        &mut self,
+        block: &mut Opened<'_>,
+        place: usize,
+        row: &Row<'_>,
+        spans: &[(u32, u32)],
+    ) -> bool {
+        let key = (row.stem(), block.layout_places[place], block.origin_places[place]);
+        let plan = &block.plans[key.1 as usize];
+        let stored = row.own_places();
+        if let Some((last, true)) = self.last
+            && last == key
+            && plan.own.len() == stored.len()
+        {
+            let mut own = plan.own.iter().zip(spans);
+            if stored.zip(&mut own).all(|(part, (own, span))| self.is_in_place(part, own, span)) {
+                return true;
+            }
+        }
+        if plan.own.len() + plan.shared.len() != row.fields_count()
+            || !self.stem_alike(block, place, row)
+        {
+            return false;
+        }
+        let plan = &block.plans[key.1 as usize];
+        self.last = Some((key, plan.shared.len() == row.stem_fields()));
+        self.own_alike(block, place, row, spans)
+    }
+
+    /// Whether a field stands at the same place of the same line.
+    #[inline]
+    fn is_in_place(
+        &self,
+        (id, source, length): Part,
+        (name, kind): &(FieldId, Kind),
+        &(from, to): &(u32, u32),
+    ) -> bool {
+        matches!(kind, Kind::InLine)
+            && source == Place::Line(from)
+            && to.wrapping_sub(from) == length
+            && self.names[usize::from(name.0)] == Some(id)
     }
 
     /// Whether the rows have the same origin, and the same values, or values at the same places, in the last fields:
