@@ -14,43 +14,15 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use collector::file::{NoRecall, Pattern};
-use collector::{
-    Accounting, Deliver, DeliverError, FileConfig, FileRule, FileSource, OnDurable, Patience,
-};
+use collector::{Accounting, FileConfig, FileRule, FileSource};
 use platform::{RealClock, RealDisk};
-use record::Frame;
 
-/// Counts lines and keeps nothing.
-#[derive(Default)]
-struct Nothing {
-    sequence: AtomicU64,
-    lines: AtomicU64,
-}
+mod support;
 
-impl Deliver for Nothing {
-    fn next_sequence(&self) -> (u32, u64) {
-        (1, self.sequence.fetch_add(1, Relaxed))
-    }
-
-    fn deliver(
-        &self,
-        frame: Frame,
-        on_durable: OnDurable,
-        _: Patience,
-    ) -> Result<(), DeliverError> {
-        self.lines.fetch_add(u64::from(frame.header().lines), Relaxed);
-        on_durable(Ok(()));
-        Ok(())
-    }
-
-    fn refusal(&self) -> Option<DeliverError> {
-        None
-    }
-}
+use support::{Nothing, count_lines, report};
 
 fn read(file: &Path) -> std::io::Result<(u64, u64)> {
     let (mut file, mut buffer) = (File::open(file)?, vec![0; 256 << 10]);
@@ -60,7 +32,7 @@ fn read(file: &Path) -> std::io::Result<(u64, u64)> {
         if read == 0 {
             return Ok((lines, bytes));
         }
-        lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
+        lines += count_lines(&buffer[..read]);
         bytes += read as u64;
     }
 }
@@ -81,12 +53,12 @@ fn follow(file: &Path, lines: u64) -> Duration {
         Box::new(NoRecall),
     );
     let source = source.expect("it starts");
-    while deliver.lines.load(Relaxed) < lines {
+    while deliver.lines() < lines {
         std::thread::sleep(Duration::from_millis(1));
     }
     let time = started.elapsed();
     drop(source);
-    assert_eq!(deliver.lines.load(Relaxed), lines, "lines");
+    assert_eq!(deliver.lines(), lines, "lines");
     std::fs::remove_dir_all(data).expect("the directory of the checkpoint goes");
     time
 }
@@ -111,15 +83,6 @@ fn grow(file: &Path, lines: u64) -> Duration {
     time
 }
 
-fn tell(name: &str, lines: u64, bytes: u64, time: Duration) {
-    let seconds = time.as_secs_f64();
-    println!(
-        "{name} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}",
-        lines as f64 / seconds,
-        bytes as f64 * 8.0 / seconds / 1e9
-    );
-}
-
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().expect("usage: follow_speed FILE [ROUNDS]");
@@ -128,8 +91,8 @@ fn main() {
     for _ in 0..rounds {
         let started = Instant::now();
         let (lines, bytes) = read(&file).expect("FILE can be read");
-        tell("read", lines, bytes, started.elapsed());
-        tell("follow", lines, bytes, follow(&file, lines));
-        tell("grow", lines, bytes, grow(&file, lines));
+        report("read", lines, bytes, started.elapsed(), "");
+        report("follow", lines, bytes, follow(&file, lines), "");
+        report("grow", lines, bytes, grow(&file, lines), "");
     }
 }

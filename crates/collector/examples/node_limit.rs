@@ -18,6 +18,10 @@ use collector::{Accounting, Deliver, DeliverError, OnDurable, SourceKind, TcpCon
 use platform::{RealClock, RealDisk};
 use record::{Frame, Numbers};
 
+mod support;
+
+use support::report;
+
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);
 /// When nothing more is acknowledged for so long, everything was: frames are closed after 50 ms.
@@ -72,7 +76,7 @@ fn null(address: &str) {
         let now = counts();
         let (lines, bytes) =
             (now.lines_kept - before.lines_kept, now.bytes_kept - before.bytes_kept);
-        report("node_null", lines, bytes, started.elapsed());
+        report("node_null", lines, bytes, started.elapsed(), "");
     }
 }
 
@@ -107,7 +111,7 @@ fn collect(listen: &str, store: &str) {
             && counts.lines_kept == counts.lines_received
             && last.1.elapsed() > SETTLED
     });
-    report("node_collect", counts().lines_kept, counts().bytes_kept, last.1 - started);
+    report("node_collect", counts().lines_kept, counts().bytes_kept, last.1 - started, "");
     println!("spooled lines={}", forwarder.status().spool.lines);
     forwarder.begin_stop();
     drop(source);
@@ -121,13 +125,4 @@ fn wait(mut holds: impl FnMut() -> bool) -> Instant {
         std::thread::sleep(LOOK);
     }
     Instant::now()
-}
-
-fn report(who: &str, lines: u64, bytes: u64, time: Duration) {
-    let seconds = time.as_secs_f64();
-    println!(
-        "{who} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}",
-        lines as f64 / seconds,
-        bytes as f64 * 8.0 / seconds / 1e9
-    );
 }

@@ -28,27 +28,30 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
+mod support;
+
+use support::{count_lines, number, report};
+
 /// Read and decrypted at once.
 const READ_BYTES: usize = 1 << 20;
 /// Written at once; the library makes records of 16 KiB of it.
 const WRITE_BYTES: usize = 256 << 10;
 
-type Sink = fn(TcpStream, Arc<ServerConfig>) -> Result<(usize, usize)>;
+type Sink = fn(TcpStream, Arc<ServerConfig>) -> Result<(u64, u64)>;
 
 fn main() -> Result<()> {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let ca = args.iter().position(|arg| arg == "--ca").map(|at| args.drain(at..).nth(1));
-    let times = |text: &str| text.parse().expect("N is a number");
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["bulk", file] => bulk(file, 1, unbuffered),
-        ["bulk", file, n] => bulk(file, times(n), unbuffered),
+        ["bulk", file, n] => bulk(file, number(n), unbuffered),
         ["bulk-buffered", file] => bulk(file, 1, buffered),
-        ["bulk-buffered", file, n] => bulk(file, times(n), buffered),
+        ["bulk-buffered", file, n] => bulk(file, number(n), buffered),
         ["sink", address, certificate, key] => {
             sink(address, certificate.as_ref(), key.as_ref(), unbuffered)
         }
         ["send", address, file] => send(address, file, 1, ca.flatten()),
-        ["send", address, file, n] => send(address, file, times(n), ca.flatten()),
+        ["send", address, file, n] => send(address, file, number(n), ca.flatten()),
         _ => {
             eprintln!(
                 "usage: tls_limit bulk|bulk-buffered FILE [N] | tls_limit sink ADDRESS CERTIFICATE KEY | \
@@ -59,7 +62,7 @@ fn main() -> Result<()> {
     }
 }
 
-fn bulk(file: &str, times: usize, sink: Sink) -> Result<()> {
+fn bulk(file: &str, times: u64, sink: Sink) -> Result<()> {
     let key = rcgen::KeyPair::generate().map_err(Error::other)?;
     let names = vec!["localhost".to_owned()];
     let params = rcgen::CertificateParams::new(names).map_err(Error::other)?;
@@ -73,7 +76,7 @@ fn bulk(file: &str, times: usize, sink: Sink) -> Result<()> {
         let (socket, _) = listener.accept()?;
         let started = Instant::now();
         let (lines, bytes) = sink(socket, config)?;
-        report("bulk", lines, bytes, started);
+        report("bulk", lines, bytes, started.elapsed(), "");
         sending.join().expect("sending does not panic").map(drop)
     })
 }
@@ -87,15 +90,15 @@ fn sink(address: &str, certificate: &Path, key: &Path, sink: Sink) -> Result<()>
     let (socket, _) = listener.accept()?;
     let started = Instant::now();
     let (lines, bytes) = sink(socket, config)?;
-    report("sink", lines, bytes, started);
+    report("sink", lines, bytes, started.elapsed(), "");
     Ok(())
 }
 
-fn send(address: &str, file: &str, times: usize, ca: Option<String>) -> Result<()> {
+fn send(address: &str, file: &str, times: u64, ca: Option<String>) -> Result<()> {
     let pinned = ca.map(CertificateDer::from_pem_file).transpose().map_err(Error::other)?;
     let started = Instant::now();
     let (lines, bytes) = send_to(address, file, times, pinned)?;
-    report("sender", lines, bytes, started);
+    report("sender", lines, bytes, started.elapsed(), "");
     Ok(())
 }
 
@@ -103,9 +106,9 @@ fn send(address: &str, file: &str, times: usize, ca: Option<String>) -> Result<(
 fn send_to(
     address: &str,
     file: &str,
-    times: usize,
+    times: u64,
     pinned: Option<CertificateDer<'static>>,
-) -> Result<(usize, usize)> {
+) -> Result<(u64, u64)> {
     let content = std::fs::read(file)?;
     let provider = Arc::new(provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -124,11 +127,11 @@ fn send_to(
     stream.conn.send_close_notify();
     stream.flush()?;
     let _ = stream.read(&mut [0]);
-    Ok((memchr::memchr_iter(b'\n', &content).count() * times, content.len() * times))
+    Ok((count_lines(&content) * times, content.len() as u64 * times))
 }
 
 /// Large reads, each decrypted where it lies.
-fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(usize, usize)> {
+fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(u64, u64)> {
     let mut tls = UnbufferedServerConnection::new(config).map_err(Error::other)?;
     let mut buffer = vec![0; READ_BYTES];
     let (mut waiting, mut lines, mut bytes) = (0, 0, 0);
@@ -146,8 +149,8 @@ fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(usize
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record.map_err(Error::other)?;
-                        lines += memchr::memchr_iter(b'\n', record.payload).count();
-                        bytes += record.payload.len();
+                        lines += count_lines(record.payload);
+                        bytes += record.payload.len() as u64;
                         discard += record.discard;
                     }
                 }
@@ -174,7 +177,7 @@ fn unbuffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(usize
 }
 
 /// As most programs read.
-fn buffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(usize, usize)> {
+fn buffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(u64, u64)> {
     let mut tls = ServerConnection::new(config).map_err(Error::other)?;
     let mut buffer = vec![0; READ_BYTES];
     let (mut lines, mut bytes) = (0, 0);
@@ -189,8 +192,8 @@ fn buffered(mut socket: TcpStream, config: Arc<ServerConfig>) -> Result<(usize, 
         let mut left = state.plaintext_bytes_to_read();
         while left > 0 {
             let read = tls.reader().read(&mut buffer)?;
-            lines += memchr::memchr_iter(b'\n', &buffer[..read]).count();
-            bytes += read;
+            lines += count_lines(&buffer[..read]);
+            bytes += read as u64;
             left -= read;
         }
         if state.peer_has_closed() {
@@ -263,13 +266,4 @@ impl ServerCertVerifier for Pinned {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
-}
-
-fn report(who: &str, lines: usize, bytes: usize, started: Instant) {
-    let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "{who} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2}",
-        lines as f64 / seconds,
-        bytes as f64 * 8.0 / seconds / 1e9
-    );
 }

@@ -18,21 +18,21 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collector::{
-    Accounting, Deliver, DeliverError, DropReason, OnDurable, Patience, SourceKind, UdpConfig,
-    UdpSource,
-};
+use collector::{Accounting, DropReason, SourceKind, UdpConfig, UdpSource};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 use platform::RealClock;
-use record::Frame;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use socket2::{Domain, Socket, Type};
+
+mod support;
+
+use support::{Nothing, report};
 
 /// Datagrams read by one call of the sink.
 const BATCH: usize = 64;
@@ -88,7 +88,7 @@ fn sink(address: SocketAddr, sockets: usize) -> io::Result<()> {
         let threads: Vec<_> = sockets.iter().map(|s| scope.spawn(|| count(s))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    report("sink", counted, kernel_drops(address)?);
+    tell("sink", &counted, kernel_drops(address)?);
     Ok(())
 }
 
@@ -137,29 +137,10 @@ fn count(socket: &Socket) -> Counted {
     }
 }
 
-/// Calls frames durable and throws them away.
-#[derive(Default)]
-struct NullStore(AtomicU64);
-
-impl Deliver for NullStore {
-    fn next_sequence(&self) -> (u32, u64) {
-        (0, self.0.fetch_add(1, Relaxed))
-    }
-
-    fn deliver(&self, _: Frame, durable: OnDurable, _: Patience) -> Result<(), DeliverError> {
-        durable(Ok(()));
-        Ok(())
-    }
-
-    fn refusal(&self) -> Option<DeliverError> {
-        None
-    }
-}
-
 fn collect(address: SocketAddr, sockets: usize) -> io::Result<()> {
     let accounting = Arc::new(Accounting::default());
     let config = UdpConfig { sockets, ..UdpConfig::default() };
-    let store = Arc::new(NullStore::default());
+    let store = Arc::new(Nothing::default());
     let clock = Arc::new(RealClock::new());
     let source = UdpSource::start(address, config, store, Arc::clone(&accounting), clock);
     let source = source.map_err(io::Error::other)?;
@@ -182,7 +163,7 @@ fn collect(address: SocketAddr, sockets: usize) -> io::Result<()> {
     source.stop();
     counted.datagrams = counters.lines_received.load(Relaxed);
     counted.bytes = counters.bytes_received.load(Relaxed);
-    report("collect", vec![counted], counters.dropped_count(DropReason::Kernel));
+    tell("collect", &[counted], counters.dropped_count(DropReason::Kernel));
     Ok(())
 }
 
@@ -263,7 +244,7 @@ fn send(address: SocketAddr, options: &[&str]) -> io::Result<()> {
         bytes += burst[..left].iter().map(|line| line.len() as u64).sum::<u64>();
     }
     let counted = Counted { datagrams: sent, bytes, first: started, last: Instant::now() };
-    report("sender", vec![counted], 0);
+    tell("sender", &[counted], 0);
     Ok(())
 }
 
@@ -276,17 +257,12 @@ fn line(number: usize, bytes: usize) -> Vec<u8> {
     line
 }
 
-fn report(who: &str, counted: Vec<Counted>, kernel_drops: u64) {
+fn tell(who: &str, counted: &[Counted], kernel_drops: u64) {
     let seen = || counted.iter().filter(|counted| counted.datagrams > 0);
     let lines: u64 = seen().map(|counted| counted.datagrams).sum();
     let bytes: u64 = seen().map(|counted| counted.bytes).sum();
     let first = seen().map(|counted| counted.first).min();
     let last = seen().map(|counted| counted.last).max();
-    let seconds = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64());
-    println!(
-        "{who} lines={lines} bytes={bytes} seconds={seconds:.3} lines_per_s={:.0} gbit_per_s={:.2} \
-         kernel_drops={kernel_drops}",
-        lines as f64 / seconds,
-        bytes as f64 * 8.0 / seconds / 1e9
-    );
+    let time = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
+    report(who, lines, bytes, time, &format!(" kernel_drops={kernel_drops}"));
 }
