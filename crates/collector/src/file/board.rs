@@ -149,7 +149,8 @@ pub(crate) struct Board {
     files: Mutex<BTreeMap<(String, u64), Arc<Tracked>>>,
     /// Files that could not be opened yet, and directories.
     unreadable: Mutex<BTreeMap<PathBuf, String>>,
-    pub open: AtomicU64,
+    /// Files that are open.
+    pub open: Arc<AtomicU64>,
     pub records_cut: AtomicU64,
     pub truncations: AtomicU64,
     pub bytes_lost: AtomicU64,

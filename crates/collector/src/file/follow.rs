@@ -5,10 +5,11 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use record::Origin;
 use record::frame::{Format, Hints, Transport};
@@ -59,7 +60,7 @@ pub(crate) struct Follow {
     pub path: PathBuf,
     /// Where it is, without symbolic links; none when it has no name any more.
     pub place: Option<PathBuf>,
-    pub file: Option<File>,
+    pub file: Option<OpenFile>,
     /// Bytes before this one are in frames.
     pub position: u64,
     pub size: u64,
@@ -78,6 +79,36 @@ pub(crate) struct Follow {
     born_ns: i64,
     fingerprint: Fingerprint,
     changed: (i64, i64),
+    open_files: Arc<AtomicU64>,
+}
+
+/// A file that is open, and counted while it is.
+pub(crate) struct OpenFile {
+    file: File,
+    count: Arc<AtomicU64>,
+}
+
+impl OpenFile {
+    /// Opens a file for reading.
+    pub fn open(path: &Path, count: &Arc<AtomicU64>) -> io::Result<OpenFile> {
+        let file = File::open(path)?;
+        count.fetch_add(1, Relaxed);
+        Ok(OpenFile { file, count: Arc::clone(count) })
+    }
+}
+
+impl Deref for OpenFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Follow {
@@ -86,7 +117,7 @@ impl Follow {
         id: u64,
         (rule, settings): (usize, &FileRule),
         path: PathBuf,
-        (file, metadata): (File, &Metadata),
+        (file, metadata): (OpenFile, &Metadata),
         start: &[u8],
         position: u64,
     ) -> Follow {
@@ -99,6 +130,7 @@ impl Follow {
             tracked,
             place: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
             path,
+            open_files: Arc::clone(&file.count),
             file: Some(file),
             position,
             size: metadata.len(),
@@ -137,18 +169,21 @@ impl Follow {
         self.tracked.durable.load(Relaxed) >= self.size
     }
 
-    /// Opens it if it is not open. Returns whether that was needed.
-    pub fn open(&mut self) -> io::Result<bool> {
-        if self.file.is_some() {
-            return Ok(false);
+    /// Opens it if it is not open.
+    pub fn open(&mut self) -> io::Result<&File> {
+        if self.file.is_none() {
+            self.file = Some(self.reopen()?);
         }
+        Ok(self.file.as_ref().expect("just opened"))
+    }
+
+    fn reopen(&self) -> io::Result<OpenFile> {
         let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let file = File::open(place)?;
+        let file = OpenFile::open(place, &self.open_files)?;
         if Inode::of(&file.metadata()?) != self.inode {
             return Err(io::Error::from(io::ErrorKind::NotFound));
         }
-        self.file = Some(file);
-        Ok(true)
+        Ok(file)
     }
 
     /// Looks at its length and, when it has changed, at its start.
@@ -175,8 +210,7 @@ impl Follow {
         if is_other || size < self.position {
             return Ok(Look::Anew);
         }
-        self.open()?;
-        let start = start(self.file.as_ref().expect("just opened"))?;
+        let start = start(self.open()?)?;
         if !self.fingerprint.fits(&start) {
             return Ok(Look::Anew);
         }
@@ -192,12 +226,11 @@ impl Follow {
 
     /// Begins again at its start, as another file. Returns the bytes of the old one that were not read.
     pub fn begin_anew(&mut self, id: u64, settings: &FileRule, now_ns: u64) -> io::Result<u64> {
-        self.open()?;
-        let file = self.file.as_ref().expect("just opened");
-        let metadata = file.metadata()?;
+        let file = self.open()?;
+        let (metadata, start) = (file.metadata()?, start(file)?);
         let unread = self.size - self.position;
         self.born_ns = born_ns(&metadata);
-        self.fingerprint = Fingerprint::of(&start(file)?);
+        self.fingerprint = Fingerprint::of(&start);
         self.changed = changed(&metadata);
         self.size = metadata.len();
         self.position = 0;
@@ -318,7 +351,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         fs::write(&path, "same\n").unwrap();
-        let file = File::open(&path).unwrap();
+        let file = OpenFile::open(&path, &Arc::default()).unwrap();
         let metadata = file.metadata().unwrap();
         let rule = FileRule::new(Vec::new());
         let mut follow = Follow::new(1, (0, &rule), path.clone(), (file, &metadata), b"same\n", 5);

@@ -1,0 +1,210 @@
+//! Which files there are: those that a pattern means, and those that were renamed while nobody looked.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::super::checkpoint::Entry;
+use super::super::follow::{Follow, OpenFile, last_line_end, start};
+use super::super::glob::Found;
+use super::super::identity::{Inode, born_ns};
+use super::super::{FILES_MAX, FileRule, Pattern};
+use super::{BUSY_PARTS, Follower, MS, names_of, queue_rest};
+
+/// New files are looked for this often, beside those that the kernel tells of.
+const FIND_MS: u64 = 5_000;
+
+impl Follower {
+    pub(super) fn patterns(&self) -> impl Iterator<Item = String> {
+        let patterns = self.config.rules.iter().flat_map(|rule| &rule.paths);
+        patterns.map(|pattern| pattern.text().to_owned()).collect::<Vec<_>>().into_iter()
+    }
+
+    pub(super) fn rule_of(&self, path: &Path) -> Option<usize> {
+        self.config.rules.iter().position(|rule| {
+            rule.paths.iter().any(|pattern| pattern.matches(path)) && !self.leaves_out(rule, path)
+        })
+    }
+
+    fn leaves_out(&self, rule: &FileRule, path: &Path) -> bool {
+        // Its own segments would make it follow itself.
+        path.starts_with(&self.config.data_dir)
+            || rule.exclude.iter().any(|exclude| exclude.matches(path))
+    }
+
+    /// Looks for files that are new.
+    pub(super) fn find(&mut self) {
+        let begun_ns = self.now_ns();
+        let mut directories = BTreeSet::new();
+        let mut errors = Vec::new();
+        let mut seen: HashSet<PathBuf> = HashSet::new();
+        for rule in 0..self.config.rules.len() {
+            let mut found = Found::default();
+            for pattern in &self.config.rules[rule].paths {
+                pattern.find(&mut found);
+            }
+            directories.append(&mut found.directories);
+            errors.append(&mut found.errors);
+            for path in found.files {
+                if seen.contains(&path) || self.leaves_out(&self.config.rules[rule], &path) {
+                    continue;
+                }
+                self.consider(&path, rule);
+                seen.insert(path);
+            }
+        }
+        self.with.board.still_unreadable(|path| {
+            seen.contains(path) || errors.iter().any(|(directory, _)| directory == path)
+        });
+        for (path, why) in errors {
+            self.unreadable(&path, &why);
+        }
+        for follow in self.follows.values() {
+            let place = follow.place.as_deref().and_then(Path::parent);
+            directories.extend(place.map(Path::to_owned));
+        }
+        if directories != self.directories {
+            self.directories = directories;
+            self.directories_changed = true;
+        }
+        let now_ns = self.now_ns();
+        self.find_ns = now_ns + (FIND_MS * MS).max(BUSY_PARTS * (now_ns - begun_ns));
+    }
+
+    /// Follows a file from now on, unless it is followed already.
+    pub(super) fn consider(&mut self, path: &Path, rule: usize) {
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => return self.unreadable(path, &error.to_string()),
+        };
+        if !metadata.is_file() {
+            return;
+        }
+        let inode = Inode::of(&metadata);
+        if let Some(before) = self.by_path.insert(path.to_owned(), inode)
+            && before != inode
+            && let Some(follow) = self.follows.get_mut(&before)
+        {
+            // Behind a symbolic link that leads elsewhere now, or renamed.
+            follow.renamed = true;
+            follow.tell_state();
+        }
+        if let Some(follow) = self.follows.get_mut(&inode) {
+            follow.place.get_or_insert_with(|| path.to_owned());
+            return;
+        }
+        if self.follows.len() >= FILES_MAX {
+            self.by_path.remove(path);
+            return self.unreadable(path, "more files are there than can be followed");
+        }
+        if let Err(error) = self.follow(path, rule, None) {
+            self.by_path.remove(path);
+            if error.kind() != io::ErrorKind::NotFound {
+                self.unreadable(path, &error.to_string());
+            }
+        }
+    }
+
+    /// Follows a file from where it was left, or should begin. With `only`, no other file than that; it may have been
+    /// truncated meanwhile.
+    fn follow(&mut self, path: &Path, rule: usize, only: Option<&Entry>) -> io::Result<()> {
+        let file = OpenFile::open(path, &self.with.board.open)?;
+        let metadata = file.metadata()?;
+        if self.follows.contains_key(&Inode::of(&metadata)) {
+            return Ok(());
+        }
+        let start = start(&file)?;
+        let born_ns = born_ns(&metadata);
+        let known = |entry: &Entry| {
+            entry.born_ns == born_ns
+                && entry.fingerprint.fits(&start)
+                && entry.position <= metadata.len()
+                && only.is_none_or(|only| only == entry)
+        };
+        let remembered = self.remembered.get(&metadata.ino()).map_or(&[][..], Vec::as_slice);
+        // An inode is given again when its file is gone, and what is known of an empty file fits everything: where
+        // the time does not tell files apart, it is the one that had the inode last.
+        let entry = remembered.iter().filter(|entry| known(entry)).max_by_key(|entry| entry.id);
+        let entry = entry.cloned();
+        let has_other_start = |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns;
+        if entry.is_none() && !only.is_none_or(has_other_start) {
+            return Ok(());
+        }
+        // Only now that it is followed: it goes on there, and what was in it before it was truncated is gone.
+        if let Some(remembered) = self.remembered.get_mut(&metadata.ino()) {
+            remembered.retain(|old| {
+                Some(old) != entry.as_ref() && (old.born_ns == 0 || old.born_ns != born_ns)
+            });
+            if remembered.is_empty() {
+                self.remembered.remove(&metadata.ino());
+            }
+        }
+        let settings = &self.config.rules[rule];
+        let is_known = |pattern: &Pattern| self.patterns_known.contains(pattern.text());
+        let position = match &entry {
+            Some(entry) => entry.position,
+            None if settings.from_end && !settings.paths.iter().all(is_known) => {
+                last_line_end(&file, metadata.len())?
+            }
+            None => 0,
+        };
+        let id = entry.as_ref().map_or(self.id_next, |entry| entry.id);
+        self.id_next = self.id_next.max(id + 1);
+        // Lines keep the name under which the file was found first.
+        let name = only.or(entry.as_ref());
+        let name = name.map_or_else(|| path.to_owned(), |entry| PathBuf::from(&entry.path));
+        let now_ns = self.now_ns();
+        let mut follow =
+            Follow::new(id, (rule, settings), name, (file, &metadata), &start, position);
+        follow.place = Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+        follow.grown_ns = now_ns;
+        follow.recorded = entry.is_some();
+        follow.renamed = only.is_some();
+        self.checkpoint_wanted |= !follow.recorded;
+        follow.tell_state();
+        self.enter(follow);
+        self.close_some();
+        Ok(())
+    }
+
+    fn enter(&mut self, mut follow: Follow) {
+        self.with.board.add(&follow.tracked);
+        if let Some(place) = &follow.place {
+            self.by_path.insert(place.clone(), follow.inode);
+        }
+        queue_rest(&mut self.queue, &mut follow);
+        self.follows.insert(follow.inode, follow);
+    }
+
+    /// Follows the rest of files that were renamed while nobody looked.
+    pub(super) fn find_renamed(&mut self) {
+        let mut by_directory: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
+        for entry in self.remembered.values().flatten() {
+            if let Some(directory) = Path::new(&entry.path).parent() {
+                by_directory.entry(directory.to_owned()).or_default().push(entry.clone());
+            }
+        }
+        for (directory, mut entries) in by_directory {
+            // Of several that had the same inode, the last one has it.
+            entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.id));
+            let names = names_of(&directory, entries.iter().map(|entry| entry.inode));
+            for entry in entries {
+                let Some(path) = names.get(&entry.inode) else { continue };
+                let Some(rule) = self.rule_of(Path::new(&entry.path)) else { continue };
+                if let Err(error) = self.follow(path, rule, Some(&entry)) {
+                    self.unreadable(path, &error.to_string());
+                }
+            }
+        }
+    }
+
+    pub(super) fn unreadable(&self, path: &Path, why: &str) {
+        if self.with.board.unreadable(path, why) {
+            let path = path.display();
+            tracing::warn!("{path} cannot be followed, will try again: {why}");
+        }
+    }
+}
