@@ -44,6 +44,12 @@ pub trait Deliver: Send + Sync {
         patience: Patience,
     ) -> Result<(), DeliverError>;
 
+    /// Whether there is plenty of room in front of the writer, so that a delivery would not block, unless others fill it
+    /// at this very moment. Where that is not known: no.
+    fn has_room(&self) -> bool {
+        false
+    }
+
     /// Whether lines would be refused at present, and why: asked before a request body is read.
     fn refusal(&self) -> Option<DeliverError>;
 }

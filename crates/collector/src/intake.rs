@@ -108,6 +108,11 @@ impl Intake {
         self.shared.push(&mut building, origin, received_ns, lines)
     }
 
+    /// Whether a push would not block, most likely: see [`Deliver::has_room`].
+    pub fn has_room(&self) -> bool {
+        self.shared.destination.has_room()
+    }
+
     /// Delivers these lines as exactly one frame, at once: all of them become durable, or none.
     ///
     /// # Panics

@@ -47,6 +47,10 @@ impl Destination {
         self.accounting.source(self.source)
     }
 
+    pub fn has_room(&self) -> bool {
+        self.deliver.has_room()
+    }
+
     /// Waits while the disk is full. False when it still is and `stop` was raised.
     pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
         while self.deliver.refusal() == Some(DeliverError::DiskFull) {

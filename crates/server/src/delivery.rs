@@ -39,6 +39,10 @@ impl Deliver for Delivery {
         appended.map_err(translate)
     }
 
+    fn has_room(&self) -> bool {
+        self.store.has_room()
+    }
+
     fn refusal(&self) -> Option<DeliverError> {
         self.store.refusal().map(translate)
     }

@@ -216,6 +216,11 @@ impl Pipeline {
         self.http.push(origin, self.shared.clock.now_ns(), lines)
     }
 
+    /// Whether lines of a request would be taken without waiting for the disk, most likely.
+    pub fn has_room(&self) -> bool {
+        self.http.has_room()
+    }
+
     /// Writes to our own log how lines are parsed, and keeps nothing of them.
     pub fn show_parsed(&self, origin: &Origin, lines: &[u8]) {
         for line in lines.split_inclusive(|&b| b == b'\n') {

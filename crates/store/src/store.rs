@@ -201,6 +201,13 @@ impl Store {
         Err(error)
     }
 
+    /// Whether frames are written and at most half of what may wait does: then a further one is taken at once.
+    pub fn has_room(&self) -> bool {
+        let shared = &self.shared;
+        shared.state() == StoreState::Ok
+            && shared.queue.bytes() <= shared.config.queue_bytes_max / 2
+    }
+
     /// Why lines would be refused at present, if they would.
     pub fn refusal(&self) -> Option<AppendError> {
         refusal(&self.shared.state())

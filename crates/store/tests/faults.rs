@@ -80,6 +80,7 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
         taken += 1;
     }
     assert_eq!(store.refusal(), Some(AppendError::DiskFull));
+    assert!(!store.has_room(), "whoever must not block does not come now");
     assert_eq!(store.stats().state, StoreState::DiskFull);
     // A frame of lines that nobody sends again stays; one with a waiter is given up once its time is over.
     let (kept, fate_of_kept) = mpsc::channel();
@@ -95,7 +96,7 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_goes_on_by_itself() {
     setup.disk.set_capacity(1 << 40);
     assert!(append(&store, vec![frame(&store)])[0].is_ok());
     assert_eq!(fate_of_kept.recv().unwrap(), Ok(()));
-    assert_eq!(store.refusal(), None);
+    assert_eq!((store.refusal(), store.has_room()), (None, true));
     let expected: Vec<u64> = (1..=taken).chain([taken + 2, taken + 3]).collect();
     assert_eq!(sequences(&store), expected);
     drop(store);

@@ -86,14 +86,10 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
 
-/// Whether a line may have nothing but blanks in it: one begins with a blank. One pass that the compiler turns into
-/// vector instructions.
+/// Whether a line may have nothing but blanks in it: one begins with a blank.
 fn may_have_blank_line(block: &[u8]) -> bool {
-    let blank = |byte: u8| byte <= b' ';
-    let Some((&first, rest)) = block.split_first() else { return false };
-    let behind_newline =
-        block.iter().zip(rest).fold(false, |found, (&a, &b)| found | ((a == b'\n') & blank(b)));
-    blank(first) | behind_newline
+    let blank_at = |at: usize| block.get(at).is_some_and(|&byte| byte <= b' ');
+    blank_at(0) || memchr::memchr_iter(b'\n', block).any(|newline| blank_at(newline + 1))
 }
 
 /// Whether an action of `_bulk` adds a document: `{"create":…` or `{"index":…`.

@@ -324,6 +324,10 @@ impl Deliver for Forwarder {
         Err(error)
     }
 
+    fn has_room(&self) -> bool {
+        self.shared.queue().has_room_to_wait()
+    }
+
     fn refusal(&self) -> Option<DeliverError> {
         self.shared.queue().closed.then_some(DeliverError::Closed)
     }

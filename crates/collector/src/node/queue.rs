@@ -160,6 +160,11 @@ impl Queue {
         }
     }
 
+    /// Whether at most half of what may wait does: then a further frame has its place, whatever the stores take.
+    pub(super) fn has_room_to_wait(&self) -> bool {
+        !self.closed && self.waiting_bytes <= self.waiting_bytes_max / 2
+    }
+
     /// Whether any store is connected.
     pub(super) fn any_open(&self) -> bool {
         self.lanes.iter().any(|lane| lane.open)

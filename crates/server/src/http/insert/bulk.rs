@@ -6,18 +6,16 @@
 //!
 //! Left out: everything else of that API.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use collector::body::Shape;
-use record::Format;
 
 use super::{Request, insert};
 use crate::http::App;
@@ -78,15 +76,8 @@ async fn nothing() -> Response {
     ([PRODUCT], Json(serde_json::json!({}))).into_response()
 }
 
-async fn bulk(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let request = Request::new(peer, Format::Json, Shape::BULK, query, headers);
-    match insert(&app, &request, body).await {
+async fn bulk(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
+    match insert(&app, &request, Shape::BULK, body).await {
         Ok(kept) => {
             let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
             ([PRODUCT, content_type], Body::from_stream(items(kept.lines))).into_response()

@@ -1,6 +1,7 @@
 //! One body on its way to the disk: pieces in, lines to the intake, and what became durable of them, in order.
 //!
-//! [`Keeper::take`] blocks while delivery does, so it leaves the threads of the runtime for that time.
+//! Handing lines on blocks while delivery does, and so leaves the threads of the runtime for that time; but only where
+//! that may be long. Leaving costs two changes of threads, more than all the rest that is done with a piece of a body.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,6 +29,8 @@ pub struct Counts {
 /// Takes one body.
 pub struct Keeper {
     decoder: Decoder,
+    /// Its pieces are as long as they came, and cost no time to decode.
+    is_plain: bool,
     lines: WholeLines,
     sink: Sink,
     /// Came to the end of the body.
@@ -74,7 +77,13 @@ impl Keeper {
             waiting_bytes: 0,
             kept: Counts::default(),
         };
-        Ok(Keeper { decoder, lines: WholeLines::new(), sink, is_whole: false })
+        Ok(Keeper {
+            decoder,
+            is_plain: encoding == Encoding::Plain,
+            lines: WholeLines::new(),
+            sink,
+            is_whole: false,
+        })
     }
 
     /// Shows lines in our own log and does not keep them.
@@ -86,12 +95,12 @@ impl Keeper {
     /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be: then it returns true,
     /// and is to be called again after [`Keeper::make_room`].
     pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
-        block_in_place(|| {
-            while let Some(piece) = self.decoder.next(chunk).map_err(undecodable)? {
-                let taken = self.lines.take(piece, |block| self.sink.push(block));
-                self.sink.count_skipped(&mut self.lines);
+        self.handing_on(|keeper| {
+            while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
+                let taken = keeper.lines.take(piece, |block| keeper.sink.push(block));
+                keeper.sink.count_skipped(&mut keeper.lines);
                 taken?;
-                if self.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
+                if keeper.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
                     return Ok(true);
                 }
             }
@@ -104,7 +113,7 @@ impl Keeper {
         if !self.lines.has_collected() {
             return Ok(());
         }
-        block_in_place(|| self.lines.flush(|block| self.sink.push(block)))
+        self.handing_on(|keeper| keeper.lines.flush(|block| keeper.sink.push(block)))
     }
 
     /// Waits until no more than is allowed is on its way.
@@ -115,7 +124,7 @@ impl Keeper {
     /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
     pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let ended = match taken {
-            Ok(()) => block_in_place(|| self.end_lines()),
+            Ok(()) => self.handing_on(Keeper::end_lines),
             Err(error) => {
                 // What was whole before the fault counts.
                 let whole =
@@ -130,6 +139,14 @@ impl Keeper {
             .and(settled)
             .map(|()| kept)
             .map_err(|error| error.with("lines", kept.lines).with("bytes", kept.bytes))
+    }
+
+    /// Does what may wait for the disk.
+    fn handing_on<R>(&mut self, work: impl FnOnce(&mut Keeper) -> R) -> R {
+        match self.is_plain && !self.sink.debug && self.sink.pipeline.has_room() {
+            true => work(self),
+            false => block_in_place(|| work(self)),
+        }
     }
 
     fn end_lines(&mut self) -> ApiResult<()> {

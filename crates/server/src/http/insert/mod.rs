@@ -21,14 +21,15 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, FromRequestParts, State};
 use axum::http::header::EXPECT;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use collector::SourceKind;
 use collector::body::Shape;
-use record::Format;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
@@ -53,26 +54,12 @@ pub fn routes() -> Router<Arc<App>> {
         .merge(bulk::routes())
 }
 
-async fn jsonline(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let request = Request::new(peer, Format::Json, Shape::JsonLines, query, headers);
-    answer(insert(&app, &request, body).await)
+async fn jsonline(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
+    answer(insert(&app, &request, Shape::JsonLines, body).await)
 }
 
-async fn lines(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let request = Request::new(peer, Format::Auto, Shape::Lines, query, headers);
-    answer(insert(&app, &request, body).await)
+async fn lines(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
+    answer(insert(&app, &request, Shape::Lines, body).await)
 }
 
 fn answer(result: ApiResult<Counts>) -> Response {
@@ -87,29 +74,27 @@ fn answer(result: ApiResult<Counts>) -> Response {
 /// What is known before the body is read.
 struct Request {
     peer: SocketAddr,
-    format: Format,
-    shape: Shape,
     params: Params,
     headers: HeaderMap,
 }
 
-impl Request {
-    fn new(
-        peer: SocketAddr,
-        format: Format,
-        shape: Shape,
-        query: Option<String>,
-        headers: HeaderMap,
-    ) -> Request {
-        let params = Params::parse(query.unwrap_or_default().as_bytes());
-        Request { peer, format, shape, params, headers }
+impl FromRequestParts<Arc<App>> for Request {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        app: &Arc<App>,
+    ) -> Result<Request, ExtensionRejection> {
+        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, app).await?;
+        let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Request { peer, params, headers: std::mem::take(&mut parts.headers) })
     }
 }
 
 /// Takes the lines of a body. Every error says how much was kept.
-async fn insert(app: &App, request: &Request, body: Body) -> ApiResult<Counts> {
+async fn insert(app: &App, request: &Request, shape: Shape, body: Body) -> ApiResult<Counts> {
     let mut reader = BodyReader::new(body, app.config.insert.body);
-    let result = match prepare(app, request).await {
+    let result = match prepare(app, request, shape).await {
         Ok((mut keeper, _place)) => {
             let taken = take_all(&mut keeper, &mut reader).await;
             keeper.end(taken).await
@@ -127,15 +112,15 @@ async fn insert(app: &App, request: &Request, body: Body) -> ApiResult<Counts> {
 }
 
 /// What makes a request refused before its body is read; and a place among those that bring lines.
-async fn prepare(app: &App, request: &Request) -> ApiResult<(Keeper, Place)> {
+async fn prepare(app: &App, request: &Request, shape: Shape) -> ApiResult<(Keeper, Place)> {
     let pipeline = app.pipeline()?;
     if let Some(refusal) = pipeline.refusal() {
         return Err(refused(&refusal));
     }
     let encoding = options::encoding(&request.headers)?;
-    let origin = options::origin(request)?;
+    let origin = options::origin(request, shape)?;
     let place = Place::take(app).await?;
-    let keeper = Keeper::new(pipeline, origin, encoding, request.shape)?;
+    let keeper = Keeper::new(pipeline, origin, encoding, shape)?;
     Ok((keeper.debug(options::debug(request)), place))
 }
 

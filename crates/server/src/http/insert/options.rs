@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use collector::body::Encoding;
+use collector::body::{Encoding, Shape};
 use record::parse::TYPE_NAME_BYTES_MAX;
 use record::{Format, Hints, Origin, Transport};
 
@@ -42,7 +42,8 @@ fn option<'a>(request: &'a Request, name: &str, header: &str) -> Option<&'a str>
 }
 
 /// What the lines have in common.
-pub fn origin(request: &Request) -> ApiResult<Origin> {
+pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
+    let format = if shape == Shape::Lines { Format::Auto } else { Format::Json };
     let names = |name: &str, header: &str| -> Vec<String> {
         let list = option(request, name, header).unwrap_or_default();
         list.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect()
@@ -56,13 +57,12 @@ pub fn origin(request: &Request) -> ApiResult<Origin> {
         })?;
         extra_fields.push((name.to_owned(), value.to_owned()));
     }
-    let type_name = if request.format == Format::Json { "_type" } else { "type" };
+    let type_name = if format == Format::Json { "_type" } else { "type" };
     let log_type = request.params.get(type_name).map(str::to_owned);
     if let Some(name) = &log_type {
         check_type(name)?;
     }
-    let file =
-        request.params.get("file").map(str::to_owned).filter(|_| request.format == Format::Auto);
+    let file = request.params.get("file").map(str::to_owned).filter(|_| format == Format::Auto);
     // Lines of a file come from that file, not from the program that brings them.
     let (transport, sender) = match &file {
         Some(_) => (Transport::File, None),
@@ -78,7 +78,7 @@ pub fn origin(request: &Request) -> ApiResult<Origin> {
         file,
         ..Hints::default()
     };
-    Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, request.format, sender) })
+    Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, format, sender) })
 }
 
 /// Whether a name can be a type; the rules of the configuration know the same ones.
