@@ -37,6 +37,8 @@ pub const CONNECTIONS_MAX: usize = 16 << 10;
 /// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest lines. Beyond,
 /// the longest is cut.
 pub const CARRY_BYTES_TOTAL_MAX: usize = 256 << 20;
+/// Time for a handshake, unless configured otherwise.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Threads that serve connections, at most, unless configured otherwise: each takes more than a 10 Gbit/s network
 /// brings.
 const THREADS_MAX: usize = 4;
@@ -70,6 +72,8 @@ pub struct TcpConfig {
     /// A connection on which nothing came for so long is closed, and counted. None: never, a quiet machine is no
     /// error, and peers that vanished are found by keep-alive.
     pub idle_timeout: Option<Duration>,
+    /// A connection whose handshake takes longer is closed, and counted. Of TLS alone.
+    pub handshake_timeout: Duration,
 }
 
 impl Default for TcpConfig {
@@ -80,6 +84,7 @@ impl Default for TcpConfig {
             carry_bytes_total_max: CARRY_BYTES_TOTAL_MAX,
             threads: threads_default(),
             idle_timeout: None,
+            handshake_timeout: HANDSHAKE_TIMEOUT,
         }
     }
 }
@@ -108,7 +113,7 @@ pub(crate) trait Accept: Send + Sync + 'static {
 /// One connection, read without blocking. Dropping it closes it.
 pub(crate) trait Stream: Send + 'static {
     /// Whether there is a handshake, so that [`Stream::is_established`] has to be asked.
-    const HAS_HANDSHAKE: bool = false;
+    const HAS_HANDSHAKE: bool;
 
     /// Reads into `into`, which has room for [`READ_BYTES_MIN`] bytes at least. 0: the sender has ended the stream.
     /// Unless it [has more](Stream::has_more) then, there is no more at present, and the socket's next event says when
@@ -131,7 +136,7 @@ pub(crate) trait Stream: Send + 'static {
     }
 
     /// Whether the sender may send lines. A connection of which this is false for
-    /// [`HANDSHAKE_TIMEOUT`](receiver::HANDSHAKE_TIMEOUT) is closed.
+    /// [`handshake_timeout`](TcpConfig::handshake_timeout) is closed.
     fn is_established(&self) -> bool {
         true
     }

@@ -63,6 +63,8 @@ impl Accept for Plain {
 }
 
 impl Stream for TcpStream {
+    const HAS_HANDSHAKE: bool = false;
+
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         Read::read(self, into)
     }

@@ -49,8 +49,6 @@ const EVENTS_MAX: usize = 1024;
 const ACCEPTS_MAX: usize = 64;
 /// When no connection can be accepted (no file descriptor is left), it is tried again this much later.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// A connection whose handshake takes longer is closed, and counted.
-pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often it is looked for connections that were silent for too long.
 const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -449,7 +447,7 @@ impl<A: Accept> Receiver<A> {
             let Some(connection) = &self.connections[place] else { continue };
             let timeout = match connection.stream.is_established() {
                 true => self.shared.config.idle_timeout,
-                false => Some(HANDSHAKE_TIMEOUT),
+                false => Some(self.shared.config.handshake_timeout),
             };
             // One that is ready has something, and is read first.
             let is_overdue = !connection.is_ready

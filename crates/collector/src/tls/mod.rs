@@ -225,6 +225,8 @@ impl TlsStream {
 }
 
 impl Stream for TlsStream {
+    const HAS_HANDSHAKE: bool = true;
+
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.connection.read(into);
         self.account(&read);

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use collector::{
     Accounting, ClientCertificates, Credentials, DropReason, SourceKind, TcpConfig, TlsFiles,
@@ -271,6 +272,32 @@ fn what_is_not_tls_is_refused_and_counted() {
     assert_eq!(rig.recorder.lines().len(), 1);
     let counters = rig.accounting.source(SourceKind::SyslogTls);
     assert_eq!(counters.connections_open.load(Relaxed), 0);
+}
+
+#[test]
+fn a_handshake_that_comes_to_no_end_is_ended_also_when_nothing_else_happens() {
+    let handshake_timeout = Duration::from_millis(200);
+    let config = TcpConfig { handshake_timeout, ..TcpConfig::default() };
+    let rig = start_with(|_| ClientCertificates::Off, config);
+    let mut established = rig.connect();
+    established.write_all(b"before\n").unwrap();
+    rig.recorder.wait_for_lines(1);
+    let mut hello = Vec::new();
+    rig.client(None).write_tls(&mut hello).unwrap();
+    for (ended, begun) in [&[][..], &hello[..hello.len() / 2]].into_iter().enumerate() {
+        let mut slow = rig.connect_plain();
+        slow.write_all(begun).unwrap();
+        // Returns when the other side has closed.
+        slow.read_to_end(&mut Vec::new()).unwrap_or_default();
+        let counters = rig.accounting.source(SourceKind::SyslogTls);
+        assert_eq!(counters.connections_timed_out.load(Relaxed), ended as u64 + 1);
+        assert_eq!(rig.handshakes_failed(), ended as u64 + 1);
+    }
+    // One that has done its handshake may be silent.
+    established.write_all(b"behind\n").unwrap();
+    finish(established);
+    rig.source.stop();
+    check_counts(&rig.accounting, SourceKind::SyslogTls, 2, 2, &[]);
 }
 
 #[test]
