@@ -387,7 +387,12 @@ impl Connection {
                 Ok(written) => {
                     self.said = Instant::now();
                     match from_frame {
-                        true => self.frame_left -= written,
+                        true => {
+                            self.frame_left -= written;
+                            if self.frame_left == 0 {
+                                self.sender.finish();
+                            }
+                        }
                         false => drop(self.out.drain(..written)),
                     }
                     lane.out().bytes_sent.fetch_add(written as u64, Relaxed);
@@ -429,7 +434,7 @@ impl Connection {
         if let From::File(id) = item.from {
             *self.unacknowledged.entry(id).or_default() += 1;
         }
-        self.sender.sent(item);
+        self.sender.begin(item);
         Ok(true)
     }
 
@@ -559,12 +564,18 @@ impl Connection {
         }
         self.store = store;
         lock(&lane.out().state).store = Some(store);
-        let spool = lock(&lane.shared.spool);
+        let mut spool = lock(&lane.shared.spool);
         let next = lock(&lane.shared.directory).next_number(store);
         let mut first = next;
         for bound in spool.bound_to(store) {
             first = first.min(bound.first);
-            self.files.push_back(spool.read(&bound).map_err(|error| error.to_string())?);
+            match spool.read(&bound) {
+                Ok(file) => self.files.push_back(file),
+                // One file that cannot be read does not hold the others up.
+                Err(error) => tracing::error!(
+                    "{error}; its lines stay where they are, and are tried again with the next connection"
+                ),
+            }
         }
         drop(spool);
         let unsettled = lane.unsettled.iter().map(Item::number).min();

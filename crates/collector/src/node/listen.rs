@@ -36,6 +36,9 @@ const TURN_BYTES: usize = 8 << 20;
 const UNREAD_MAX: u64 = 1 << 20;
 /// A connection must have said who it is after so long.
 const GREETING_MAX: Duration = Duration::from_secs(10);
+/// Bytes that wait to be written to a connection. Beyond, it is told less often what is durable: one acknowledgement stands
+/// for all before it.
+const OUT_BYTES_MAX: usize = 4 << 10;
 /// How often it is asked whether there is room on the disk again.
 const RETRY: Duration = Duration::from_millis(100);
 /// How often connections are looked at when nothing happens.
@@ -240,6 +243,8 @@ struct Server {
     listener: TcpListener,
     connections: BTreeMap<usize, Connection>,
     next_token: usize,
+    /// Accepting failed, and no event will tell when it may go again.
+    accept_again: bool,
     log_limit: LogLimit,
 }
 
@@ -263,6 +268,7 @@ impl Server {
             listener,
             connections: BTreeMap::new(),
             next_token: FIRST,
+            accept_again: false,
             log_limit: LogLimit::default(),
         }
     }
@@ -291,11 +297,15 @@ impl Server {
                 }
             }
             self.shared.woken.store(false, Relaxed);
+            if self.accept_again {
+                self.accept();
+            }
             self.serve();
         }
     }
 
     fn accept(&mut self) {
+        self.accept_again = false;
         loop {
             let (mut stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
@@ -304,6 +314,7 @@ impl Server {
                     if let Some(held_back) = self.log_limit.pass() {
                         tracing::warn!(%error, held_back, "a collector's connection could not be accepted");
                     }
+                    self.accept_again = true;
                     return;
                 }
             };
@@ -483,6 +494,9 @@ impl Connection {
         let greeted = self.session.node().is_some();
         if (!greeted && now - self.begun > GREETING_MAX) || now - self.heard > SILENCE_MAX {
             return Err(End::Silent);
+        }
+        if self.out.len() > OUT_BYTES_MAX {
+            return Ok(());
         }
         let due = now - self.said >= KEEPALIVE;
         if let Some(ack) = self.session.ack(&lock(&shared.ledger), health, due) {

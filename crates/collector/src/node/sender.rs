@@ -54,13 +54,16 @@ pub struct Sender<T> {
     reader: CollectorReader,
     state: State,
     sent: VecDeque<T>,
+    /// The last of them is not sent to its end.
+    under_way: bool,
     acknowledged: u64,
 }
 
 impl<T> Default for Sender<T> {
     fn default() -> Self {
         let reader = CollectorReader::default();
-        Sender { reader, state: State::Hello, sent: VecDeque::new(), acknowledged: 0 }
+        let sent = VecDeque::new();
+        Sender { reader, state: State::Hello, sent, under_way: false, acknowledged: 0 }
     }
 }
 
@@ -70,10 +73,17 @@ impl<T> Sender<T> {
         self.state == State::Open
     }
 
-    /// Notes that a frame is sent, or begun to be.
-    pub fn sent(&mut self, item: T) {
+    /// Notes that a frame is begun to be sent.
+    pub fn begin(&mut self, item: T) {
         assert!(self.is_open(), "frames are sent when the store has said what it has");
+        assert!(!self.under_way, "one frame is sent behind the other");
         self.sent.push_back(item);
+        self.under_way = true;
+    }
+
+    /// Notes that it is sent to its end: now it may be acknowledged.
+    pub fn finish(&mut self) {
+        self.under_way = false;
     }
 
     /// The item sent last, if it is not acknowledged.
@@ -103,7 +113,8 @@ impl<T> Sender<T> {
                 }
                 (ToCollector::Ack { frames, health }, State::Open) => {
                     let more = frames.checked_sub(self.acknowledged);
-                    let more = more.filter(|&more| more <= self.sent.len() as u64);
+                    let whole = self.sent.len() as u64 - u64::from(self.under_way);
+                    let more = more.filter(|&more| more <= whole);
                     let Some(more) = more else {
                         return Err(
                             WireError::Order("frames are acknowledged that were not sent").into()
@@ -140,14 +151,19 @@ mod tests {
         let bytes: Vec<u8> = greeting.iter().flat_map(ToCollector::encode).collect();
         let heard = sender.receive(&bytes).unwrap();
         assert_eq!(heard, [Heard::Welcome { store: 4 }, Heard::Open { through: 2 }]);
-        (1..=3).for_each(|item| sender.sent(item));
+        for item in 1..=3 {
+            sender.begin(item);
+            sender.finish();
+        }
         let health = StoreHealth::Ok;
         let heard = sender.receive(&[ack(2), ack(2)].concat()).unwrap();
         let first = Heard::Acknowledged { items: vec![1, 2], health };
         assert_eq!(heard, [first, Heard::Acknowledged { items: vec![], health }]);
         assert!(sender.receive(&ack(4)).is_err(), "more than was sent");
         assert!(sender.receive(&ack(1)).is_err(), "fewer than before");
-        assert_eq!(sender.into_unacknowledged(), [3]);
+        sender.begin(4);
+        assert!(sender.receive(&ack(4)).is_err(), "not sent to its end");
+        assert_eq!(sender.into_unacknowledged(), [3, 4]);
     }
 
     #[test]

@@ -117,7 +117,8 @@ impl World {
             }
         };
         self.given.insert(number);
-        sender.sent(number);
+        sender.begin(number);
+        sender.finish();
         let connection = self.connections.get_mut(id).expect("it is current");
         connection.to_store.extend(frame(number).bytes());
     }

@@ -12,6 +12,9 @@
 //! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash; files together stay
 //! within the limit. Left out: frames in memory, and what becomes of frames when there is no room.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,16 +40,23 @@ pub struct Bound {
     pub first: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// What is in a closed file.
+#[derive(Clone, Copy, Debug)]
 struct Size {
     bytes: u64,
     lines: u64,
+    /// Numbers that it needs.
+    frames: u64,
 }
 
-/// A closed file that is not bound.
-struct Free {
-    size: Size,
-    frames: u64,
+impl Size {
+    fn of(bytes: u64, entries: &[FrameEntry]) -> Size {
+        Size {
+            bytes,
+            lines: entries.iter().map(|entry| u64::from(entry.lines)).sum(),
+            frames: entries.iter().map(|entry| entry.sequence + 1).max().unwrap_or(0),
+        }
+    }
 }
 
 /// The file being written.
@@ -63,9 +73,12 @@ pub struct Spool {
     node: u32,
     bytes_max: u64,
     active: Option<Active>,
-    free: BTreeMap<u64, Free>,
+    /// Closed files that are not bound.
+    free: BTreeMap<u64, Size>,
     bound: BTreeMap<u64, (Bound, Size)>,
     id_next: u64,
+    /// A file was renamed, and that may not be durable.
+    renames_pending: bool,
 }
 
 /// The frames of a bound file, read one after another.
@@ -95,6 +108,7 @@ impl Spool {
             free: BTreeMap::new(),
             bound: BTreeMap::new(),
             id_next: 1,
+            renames_pending: false,
         };
         let mut warnings = Vec::new();
         let names = spool.disk.list(dir).map_err(SegmentError::io(dir, "list"))?;
@@ -127,17 +141,12 @@ impl Spool {
         let mut bytes = contents.file_bytes;
         if matches!(contents.origin, Origin::Scan(_)) {
             let file = HotWriter::resume(&*self.disk, &path, id, contents.data_end)?;
-            bytes = file.roll(&contents.frames)?;
+            bytes = close(file, &contents.frames);
         }
-        let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
-        let size = Size { bytes, lines };
+        let size = Size::of(bytes, &contents.frames);
         match kind {
             Name::Bound(bound) => drop(self.bound.insert(id, (bound, size))),
-            _ => {
-                let frames = contents.frames.iter().map(|entry| entry.sequence + 1).max();
-                let frames = frames.expect("it has frames");
-                self.free.insert(id, Free { size, frames });
-            }
+            _ => drop(self.free.insert(id, size)),
         }
         Ok(())
     }
@@ -153,7 +162,9 @@ impl Spool {
             None => {
                 let id = self.take_id();
                 let path = self.dir.join(format!("{id}.hot"));
-                let file = HotWriter::create(&*self.disk, &path, &self.header(id))?;
+                let file = HotWriter::create(&*self.disk, &path, &self.header(id));
+                // It is tried again, under another name.
+                let file = file.inspect_err(|_| drop(self.disk.remove(&path)))?;
                 Active { id, file, entries: Vec::new() }
             }
         };
@@ -185,9 +196,7 @@ impl Spool {
         let Active { id, file, entries } = active;
         let (path, end) = (file.path().to_owned(), file.durable_end());
         drop(file);
-        let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
-        let frames = entries.len() as u64;
-        self.free.insert(id, Free { size: Size { bytes: end, lines }, frames });
+        self.free.insert(id, Size::of(end, &entries));
         write_index(&*self.disk, &path, id, end, &entries).map(|_| ())
     }
 
@@ -200,11 +209,11 @@ impl Spool {
         let Some((first, _)) = frames.first() else { return Ok(()) };
         let bound = Bound { id: self.take_id(), store, first: *first };
         let part = self.dir.join(format!("{}.part", bound.id));
-        let result = self.write_bound(&bound, &part, frames);
-        if result.is_err() {
+        let size = self.write_bound(&bound, &part, frames).inspect_err(|_| {
+            // Under one of its names; the frames stay with who brought them.
             let _ = self.disk.remove(&part);
-        }
-        let size = result?;
+            let _ = self.disk.remove(&self.path(&bound));
+        })?;
         self.bound.insert(bound.id, (bound, size));
         Ok(())
     }
@@ -225,17 +234,18 @@ impl Spool {
         active.file.commit()?;
         let bytes = active.file.roll(&active.entries)?;
         self.rename(part, &self.path(bound))?;
-        let lines = active.entries.iter().map(|entry| u64::from(entry.lines)).sum();
-        Ok(Size { bytes, lines })
+        self.sync_dir()?;
+        Ok(Size::of(bytes, &active.entries))
     }
 
     /// Numbers that the oldest file which is not bound needs; none when there is no such file.
     pub fn free_frames(&self) -> Option<u64> {
-        let closed = self.free.values().next().map(|free| free.frames);
+        let closed = self.free.values().next().map(|size| size.frames);
         closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64))
     }
 
-    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on.
+    /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on. After an error it may
+    /// be bound all the same; then [`Spool::read`] makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
         if self.free.is_empty() {
             self.roll()?;
@@ -243,8 +253,10 @@ impl Spool {
         let Some((&id, _)) = self.free.first_key_value() else { return Ok(None) };
         let bound = Bound { id, store, first };
         self.rename(&self.dir.join(format!("{id}.hot")), &self.path(&bound))?;
-        let free = self.free.remove(&id).expect("it is there");
-        self.bound.insert(id, (bound.clone(), free.size));
+        let size = self.free.remove(&id).expect("it is there");
+        self.bound.insert(id, (bound.clone(), size));
+        self.renames_pending = true;
+        self.settle_renames()?;
         Ok(Some(bound))
     }
 
@@ -270,16 +282,14 @@ impl Spool {
         for bound in self.bound_to(store) {
             self.rename(&self.path(&bound), &self.dir.join(format!("{}.hot", bound.id)))?;
             let (_, size) = self.bound.remove(&bound.id).expect("it is bound");
-            let path = self.dir.join(format!("{}.hot", bound.id));
-            let contents = read_segment(&*self.disk, &path, bound.id, None)?;
-            let frames = contents.frames.iter().map(|entry| entry.sequence + 1).max();
-            self.free.insert(bound.id, Free { size, frames: frames.unwrap_or(0) });
+            self.free.insert(bound.id, size);
         }
-        Ok(())
+        self.sync_dir()
     }
 
-    /// The frames of a bound file.
-    pub fn read(&self, bound: &Bound) -> Result<BoundReader, SegmentError> {
+    /// The frames of a bound file, which is certain to stay bound.
+    pub fn read(&mut self, bound: &Bound) -> Result<BoundReader, SegmentError> {
+        self.settle_renames()?;
         let path = self.path(bound);
         let entries = read_segment(&*self.disk, &path, bound.id, None)?.frames.into();
         let file = self.disk.open(&path, Access::Read).map_err(SegmentError::io(&path, "open"))?;
@@ -308,13 +318,13 @@ impl Spool {
     }
 
     fn sizes(&self) -> impl Iterator<Item = Size> + '_ {
-        let free = self.free.values().map(|free| free.size);
-        free.chain(self.bound.values().map(|(_, size)| *size))
+        self.free.values().copied().chain(self.bound.values().map(|(_, size)| *size))
     }
 
     /// Whether frames of so many bytes are within the limit.
     pub fn has_room(&self, frames: usize, bytes: u64) -> bool {
-        let more = bytes + HEADER_BYTES as u64 + index_bytes(frames);
+        let before = self.active.as_ref().map_or(0, |active| active.entries.len());
+        let more = bytes + HEADER_BYTES as u64 + index_bytes(before + frames);
         self.bytes() + more <= self.bytes_max
     }
 
@@ -327,15 +337,8 @@ impl Spool {
             drop(file);
             return self.remove_file(&path);
         }
-        let lines = entries.iter().map(|entry| u64::from(entry.lines)).sum();
-        let data_end = file.durable_end();
-        // Without its index it is read by a scan.
-        let bytes = file.roll(&entries).unwrap_or_else(|error| {
-            tracing::warn!("{error}");
-            data_end
-        });
-        let frames = entries.len() as u64;
-        self.free.insert(id, Free { size: Size { bytes, lines }, frames });
+        let bytes = close(file, &entries);
+        self.free.insert(id, Size::of(bytes, &entries));
         Ok(())
     }
 
@@ -358,9 +361,17 @@ impl Spool {
         self.dir.join(format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first))
     }
 
+    /// Not durable yet.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), SegmentError> {
-        self.disk.rename(from, to).map_err(SegmentError::io(from, "rename"))?;
-        self.sync_dir()
+        self.disk.rename(from, to).map_err(SegmentError::io(from, "rename"))
+    }
+
+    fn settle_renames(&mut self) -> Result<(), SegmentError> {
+        if self.renames_pending {
+            self.sync_dir()?;
+            self.renames_pending = false;
+        }
+        Ok(())
     }
 
     fn sync_dir(&self) -> Result<(), SegmentError> {
@@ -388,6 +399,15 @@ fn write(active: &mut Active, frames: &mut [&mut Frame]) -> Result<(), SegmentEr
     active.file.commit()?;
     active.entries.extend(entries);
     Ok(())
+}
+
+/// Ends a file with its index; returns its length. Without an index it is read by a scan.
+fn close(file: HotWriter, entries: &[FrameEntry]) -> u64 {
+    let data_end = file.durable_end();
+    file.roll(entries).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        data_end
+    })
 }
 
 impl BoundReader {

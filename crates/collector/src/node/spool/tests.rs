@@ -1,0 +1,302 @@
+//! The spool on a disk that fails, fills up and loses power at every point, against a list of what it promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+use platform::{Fault, Operation, SimDisk};
+use record::{Format, FrameBuilder, Origin, Transport};
+
+use super::*;
+
+const DIR: &str = "/spool";
+const NODE: u32 = 7;
+const STORES: [u32; 2] = [1, 2];
+/// Steps of a run.
+const STEPS: usize = 40;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What goes wrong in a run.
+#[derive(Clone, Copy, Debug)]
+enum Accident {
+    None,
+    /// The power is cut at this change.
+    Cut(u64),
+    /// This change fails once.
+    Fault(Operation, u64, i32),
+}
+
+/// What the spool promised, and what it may hold besides.
+#[derive(Default)]
+struct Truth {
+    /// Frames that must be there, once.
+    there: BTreeSet<u64>,
+    /// Frames that may be there: removed, or on their way when the power went.
+    perhaps: BTreeSet<u64>,
+    /// The store and the number of frames that were bound to one.
+    bound: BTreeMap<u64, (u32, u64)>,
+    /// The same of those whose binding was not answered.
+    perhaps_bound: BTreeMap<u64, (u32, u64)>,
+    next_frame: u64,
+    next_number: u64,
+}
+
+struct Run {
+    disk: SimDisk,
+    random: Rng,
+    spool: Spool,
+    truth: Truth,
+}
+
+fn open(disk: &SimDisk) -> Spool {
+    let (spool, _) =
+        Spool::open(Arc::new(disk.clone()), Path::new(DIR), NODE, 1 << 40).expect("it opens");
+    spool
+}
+
+/// A frame of one line, which says which it is.
+fn frame(number: u64, bytes: usize) -> Frame {
+    let mut builder = FrameBuilder::new();
+    let line = format!("{number} {}\n", "x".repeat(bytes));
+    builder.push_lines(&Origin::new(Transport::SyslogTcp, Format::Auto, None), 1, line.as_bytes());
+    builder.finish(NODE, 0).expect("it has a line")
+}
+
+fn name(frame: &Frame) -> u64 {
+    let line = frame.lines().next().expect("it has a line").bytes;
+    let digits = line.split(|&byte| byte == b' ').next().expect("it has a number");
+    std::str::from_utf8(digits).unwrap().parse().unwrap()
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let disk = SimDisk::new(seed);
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        let spool = open(&disk);
+        Run { disk, random: Rng::with_seed(seed), spool, truth: Truth::default() }
+    }
+
+    /// A few frames, and their names.
+    fn frames(&mut self) -> Vec<(u64, Frame)> {
+        let count = self.random.u64(1..5);
+        let names = self.truth.next_frame..self.truth.next_frame + count;
+        self.truth.next_frame = names.end;
+        names.map(|name| (name, frame(name, self.random.usize(..6000)))).collect()
+    }
+
+    fn numbers(&mut self, count: u64) -> u64 {
+        self.truth.next_number += count;
+        self.truth.next_number - count + 1
+    }
+
+    fn append(&mut self) {
+        let mut frames = self.frames();
+        let names: Vec<u64> = frames.iter().map(|(name, _)| *name).collect();
+        let mut refs: Vec<&mut Frame> = frames.iter_mut().map(|(_, frame)| frame).collect();
+        match self.spool.append(&mut refs) {
+            Ok(()) => self.truth.there.extend(names),
+            // Without a power cut they are gone for good: they go elsewhere.
+            Err(_) if self.disk.is_crashed() => self.truth.perhaps.extend(names),
+            Err(_) => {}
+        }
+    }
+
+    fn bind(&mut self) {
+        let mut frames = self.frames();
+        let store = STORES[self.random.usize(..2)];
+        // Some numbers between were acknowledged.
+        let mut number = self.numbers(2 * frames.len() as u64);
+        let mut numbered = Vec::new();
+        let mut bound = BTreeMap::new();
+        for (name, frame) in &mut frames {
+            number += self.random.u64(..2);
+            bound.insert(*name, (store, number));
+            numbered.push((number, frame));
+            number += 1;
+        }
+        match self.spool.bind(store, &mut numbered) {
+            Ok(()) => {
+                self.truth.there.extend(bound.keys());
+                self.truth.bound.extend(bound);
+            }
+            Err(_) => {
+                // They stay with their store, under the same numbers.
+                self.truth.perhaps.extend(bound.keys());
+                self.truth.perhaps_bound.extend(bound);
+            }
+        }
+    }
+
+    /// Takes a file for a store and reads it; perhaps it is acknowledged and removed.
+    fn take(&mut self) {
+        let Some(frames) = self.spool.free_frames() else { return };
+        let store = STORES[self.random.usize(..2)];
+        let first = self.numbers(frames);
+        let taken = self.spool.take(store, first);
+        let read = taken.and_then(|bound| bound.map(|bound| self.spool.read(&bound)).transpose());
+        if let Ok(Some(reader)) = read {
+            self.read(reader);
+        }
+    }
+
+    /// Reads what is bound to a store, as when it connects.
+    fn connect(&mut self) {
+        let store = STORES[self.random.usize(..2)];
+        for bound in self.spool.bound_to(store) {
+            if let Ok(reader) = self.spool.read(&bound) {
+                self.read(reader);
+            }
+        }
+    }
+
+    /// From now on the store may have these frames.
+    fn read(&mut self, mut reader: BoundReader) {
+        let Bound { id, store, .. } = reader.bound;
+        let mut names = Vec::new();
+        while let Some(read) = reader.next_frame() {
+            let Ok(frame) = read else { return };
+            let name = name(&frame);
+            let number = frame.header().sequence;
+            let before = self.truth.bound.insert(name, (store, number));
+            let same = before.or(self.truth.perhaps_bound.get(&name).copied());
+            assert!(same.is_none_or(|same| same == (store, number)), "frame {name} is elsewhere");
+            names.push(name);
+        }
+        if self.random.bool() {
+            let _ = self.spool.remove(id);
+            for name in names {
+                // A crash may bring it back; its store knows its number.
+                self.truth.there.remove(&name);
+                self.truth.perhaps.insert(name);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.u8(..12) {
+            0..5 => self.append(),
+            5..7 => self.bind(),
+            7..9 => self.take(),
+            9..11 => self.connect(),
+            _ => drop(self.spool.roll()),
+        }
+    }
+
+    /// All that is there after a restart.
+    fn check(mut self) {
+        self.disk.clear_faults();
+        self.disk.restart();
+        self.spool = open(&self.disk);
+        // What was removed takes room until then.
+        self.disk.sync_dir(Path::new(DIR)).unwrap();
+        assert_eq!(self.spool.bytes(), self.disk.used_bytes(), "no file is left over");
+        self.check_all();
+    }
+
+    /// All that is there, each frame once and where it was bound to.
+    fn check_all(&mut self) {
+        let bound: Vec<Bound> =
+            STORES.iter().flat_map(|&store| self.spool.bound_to(store)).collect();
+        let mut found = BTreeSet::new();
+        let mut look = |reader: Result<BoundReader, SegmentError>, is_bound: bool| {
+            let mut reader = reader.expect("it can be read");
+            while let Some(frame) = reader.next_frame() {
+                let frame = frame.expect("it is whole");
+                let name = name(&frame);
+                assert!(found.insert(name), "frame {name} is there twice");
+                let expected = self.truth.bound.get(&name);
+                let there = (reader.bound.store, frame.header().sequence);
+                if is_bound {
+                    assert!(expected.is_none_or(|expected| *expected == there), "frame {name}");
+                } else {
+                    assert_eq!(expected, None, "frame {name} was read, and is free again");
+                }
+            }
+        };
+        for bound in bound {
+            look(self.spool.read(&bound), true);
+        }
+        while let Some(bound) = self.spool.take(9, 1_000_000).expect("it can be taken") {
+            look(self.spool.read(&bound), false);
+        }
+        let missing: Vec<_> = self.truth.there.difference(&found).collect();
+        assert!(missing.is_empty(), "frames {missing:?} are lost");
+        let known =
+            |name: &&u64| !self.truth.there.contains(name) && !self.truth.perhaps.contains(name);
+        let foreign: Vec<_> = found.iter().filter(known).collect();
+        assert!(foreign.is_empty(), "frames {foreign:?} were refused, and are there");
+    }
+}
+
+/// Returns the changes of the disk that there were.
+fn run(seed: u64, accident: Accident) -> u64 {
+    let mut run = Run::new(seed);
+    let before = run.disk.changes();
+    match accident {
+        Accident::None => {}
+        Accident::Cut(change) => run.disk.crash_at_change(change),
+        Accident::Fault(operation, skip, errno) => {
+            run.disk.fail(Fault { operation, skip, times: 1, errno });
+        }
+    }
+    for _ in 0..STEPS {
+        run.step();
+        if run.disk.is_crashed() {
+            break;
+        }
+    }
+    let changes = run.disk.changes() - before;
+    match run.random.u8(..3) {
+        // It goes on as if nothing had been.
+        0 if !run.disk.is_crashed() => {
+            run.disk.clear_faults();
+            run.check_all();
+        }
+        1 if !run.disk.is_crashed() => {
+            run.disk.restart_process();
+            run.check();
+        }
+        _ => run.check(),
+    }
+    changes
+}
+
+#[test]
+fn what_was_promised_is_there_after_a_power_cut_at_any_change() {
+    for seed in 0..6 {
+        let changes = run(seed, Accident::None);
+        assert!(changes > 50, "{changes} changes are few");
+        for change in 1..=changes {
+            run(seed, Accident::Cut(change));
+        }
+    }
+}
+
+#[test]
+fn one_failure_of_the_disk_loses_and_doubles_nothing() {
+    for operation in Operation::ALL {
+        for seed in 100..110 {
+            for skip in 0..12 {
+                for errno in [EIO, ENOSPC] {
+                    run(seed, Accident::Fault(operation, skip, errno));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_no_files_behind() {
+    let mut run = Run::new(1);
+    run.append();
+    run.disk.set_capacity(run.disk.used_bytes());
+    for _ in 0..100 {
+        let mut frame = frame(999, 10_000);
+        assert!(run.spool.append(&mut [&mut frame]).is_err());
+        assert!(run.spool.bind(1, &mut [(5, &mut frame)]).is_err());
+    }
+    assert_eq!(run.disk.list(Path::new(DIR)).unwrap().len(), 1);
+    run.disk.set_capacity(1 << 40);
+    run.append();
+    run.check();
+}
