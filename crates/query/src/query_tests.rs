@@ -174,6 +174,45 @@ fn queries_say_which_fields_they_need() {
     check("* | top 5 by (_raw)", &["_raw"]);
 }
 
+/// What stands in backticks in a column of the tables of a page, without signs and what is only sketched.
+fn examples(page: &str, column: usize) -> Vec<String> {
+    let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+    let cells = rows
+        .filter_map(|row| row.replace("\\|", "\u{0}").split('|').nth(column).map(str::to_owned));
+    let spans = cells.flat_map(|cell| {
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(|span| span.replace('\u{0}', "|"))
+            .collect::<Vec<_>>()
+    });
+    let whole = |span: &String| !span.contains('…') && span.contains(char::is_alphanumeric);
+    spans.filter(whole).collect()
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_queries() {
+    let filters = include_str!("../../../docs/logsql/filters.md");
+    let overview = include_str!("../../../docs/logsql.md");
+    let functions = include_str!("../../../docs/logsql/functions.md");
+    let stats =
+        |span: &String| format!("* | stats {}", span.replace(['[', ']'], "").replace(" N", " 5"));
+    let grouped = |span: &String| format!("* | stats {span} count()");
+    let (by, called): (Vec<_>, Vec<_>) = examples(functions, 2)
+        .into_iter()
+        .chain(examples(functions, 1))
+        .partition(|s| s.starts_with("by "));
+    let called = called.iter().filter(|span| span.contains('(')).map(stats);
+    let first = examples(overview, 1).into_iter().take_while(|span| span != "fields");
+    let both = examples(filters, 1).into_iter().chain(examples(filters, 2));
+    let all: Vec<String> = first.chain(both).chain(called).chain(by.iter().map(grouped)).collect();
+    assert!(all.len() > 100, "the tables are found: {all:?}");
+    for example in all {
+        answered(&example);
+        assert!(Query::parse(&example, 0).is_ok(), "{example}");
+    }
+}
+
 #[test]
 fn the_seeds_of_the_fuzzer_are_queries() {
     for seed in [
