@@ -25,6 +25,7 @@ mod number;
 mod options;
 #[cfg(test)]
 mod oracle;
+mod ordered;
 mod pipe;
 mod placeholder;
 mod query;
@@ -56,12 +57,16 @@ pub use filter::{
 };
 pub use number::parse_timestamp;
 pub use options::QueryOptions;
+pub use ordered::{LineSet, RowKey, TimeOrder};
 pub use pipe::{
     Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, JsonArray, Math,
     MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields, Sort,
     SortKey, Stats, StatsFunction, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll, ValueNumber,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
-pub use queue::{Cancel, Permit, QueryInfo, Queue, QueueError, QueueLimits, State, TAIL};
+pub use queue::{
+    BACKGROUND, Cancel, Change as QueueChange, Class, EXPORT, Hold, Permit, QueryInfo, Queue,
+    QueueError, QueueLimits, State, TAIL, Ticket,
+};
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;

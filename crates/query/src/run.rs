@@ -7,6 +7,9 @@
 //!
 //! State of pipes that collect rows can be merged, so that they may run on several threads later.
 //!
+//! Asked for the order of time, rows come oldest first, line by line, and can be gone on behind any of them
+//! ([`crate::ordered`]).
+//!
 //! Limits: time, memory of what the pipes collect, rows sent. They and the wish to cancel are looked at before
 //! each unit and at least every [`CHECK_ROWS`] rows that a pipe holds or sends.
 
@@ -19,8 +22,10 @@ use record::Batch;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::newest::Newest;
+use crate::ordered::{Ordered, RowKey, TimeOrder};
 use crate::pipe::Processor;
 use crate::query::Query;
+use crate::queue::{Hold, QueryInfo};
 use crate::rolled::Weighted;
 use crate::scan::{Found, Scan};
 use crate::source::{ScanUnit, Source, SourceError, TimeRange};
@@ -77,6 +82,16 @@ impl Progress {
         let (planned, done) = (self.bytes_planned.load(Relaxed), self.bytes_scanned.load(Relaxed));
         if planned == 0 { 0.0 } else { (done as f64 / planned as f64).min(1.0) }
     }
+
+    /// Takes the numbers of an entry that was listed before.
+    pub(crate) fn restore(&self, info: &QueryInfo) {
+        self.units_planned.store(info.blocks_planned, Relaxed);
+        self.units_done.store(info.blocks_done, Relaxed);
+        self.bytes_planned.store(info.bytes_planned, Relaxed);
+        self.bytes_scanned.store(info.bytes_scanned, Relaxed);
+        self.lines_scanned.store(info.lines_scanned, Relaxed);
+        self.rows.store(info.rows, Relaxed);
+    }
 }
 
 /// What a run of a query is given beside its text.
@@ -88,8 +103,9 @@ pub struct Context {
     pub limit: Option<usize>,
     /// Rows to leave out before that.
     pub offset: usize,
-    /// Read the oldest units first, for those who want all rows. A limit then gives the rows that are read first.
-    pub oldest_first: bool,
+    /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a pipe makes rows of its own,
+    /// the oldest units are read first, and nothing else of it counts.
+    pub order: Option<TimeOrder>,
     /// Computed fields to add to rows that are lines: `_id`, `_raw`, `_received`.
     pub include: Vec<String>,
     /// What the query may use up.
@@ -98,6 +114,23 @@ pub struct Context {
     pub progress: Arc<Progress>,
     /// Set by others to end the query.
     pub cancelled: Arc<AtomicBool>,
+    /// By which others pause the query.
+    pub hold: Hold,
+}
+
+impl Context {
+    /// Whether a query that began at `started` may go on. Waits while it is paused.
+    pub fn check(&self, started: Instant) -> Result<(), RunError> {
+        self.hold.pass(&self.cancelled);
+        if self.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let run_time = self.limits.run_time;
+        match started.elapsed().saturating_sub(self.hold.held()) > run_time {
+            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Default for Context {
@@ -106,11 +139,12 @@ impl Default for Context {
             range: TimeRange::ALL,
             limit: None,
             offset: 0,
-            oldest_first: false,
+            order: None,
             include: Vec::new(),
             limits: Limits::default(),
             progress: Arc::default(),
             cancelled: Arc::default(),
+            hold: Hold::default(),
         }
     }
 }
@@ -168,11 +202,18 @@ pub struct Outcome {
 pub struct Rows {
     block: Block,
     include: Arc<[String]>,
+    last_key: Option<RowKey>,
 }
 
 impl Rows {
     pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
-        Rows { block, include }
+        Rows { block, include, last_key: None }
+    }
+
+    /// Where the last row stands in the order of time: what [`TimeOrder::after`] goes on behind. None where rows do not come
+    /// in that order.
+    pub fn last_key(&self) -> Option<RowKey> {
+        self.last_key
     }
 
     /// Number of rows.
@@ -226,11 +267,14 @@ pub fn run(
     let context = &query.options().applied_to(context);
     let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
     let include: Arc<[String]> = context.include.clone().into();
-    let sink = match context.limit {
-        Some(limit) if row_wise && !context.oldest_first => {
+    let sink = match (&context.order, context.limit) {
+        (Some(order), _) if row_wise => {
+            Sink::Ordered(Ordered::new(order.clone(), context.limits.memory_bytes_max))
+        }
+        (None, Some(limit)) if row_wise => {
             Sink::Newest(Newest::new(limit.saturating_add(context.offset)))
         }
-        limit => Sink::Stream { skip: context.offset, left: limit.unwrap_or(usize::MAX) },
+        _ => Sink::Stream,
     };
     let mut run = Run {
         meter: Meter::new(context),
@@ -239,6 +283,8 @@ pub fn run(
         range: context.range.intersect(query.filter().time_range()),
         out,
         sink,
+        skip: context.offset,
+        left: context.limit.unwrap_or(usize::MAX),
         include,
         scratch: Scratch::default(),
         outcome: Outcome::default(),
@@ -262,8 +308,9 @@ pub fn run(
 
 /// Where rows go behind the last pipe.
 enum Sink {
-    Stream { skip: usize, left: usize },
+    Stream,
     Newest(Newest),
+    Ordered(Ordered),
 }
 
 /// A query that runs.
@@ -275,6 +322,9 @@ pub(crate) struct Run<'a> {
     range: TimeRange,
     out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
     sink: Sink,
+    /// Rows to leave out, and to send after that, unless the newest are wanted.
+    skip: usize,
+    left: usize,
     include: Arc<[String]>,
     scratch: Scratch,
     outcome: Outcome,
@@ -287,13 +337,14 @@ impl Run<'_> {
         source: &dyn Source,
         stages: &mut [Box<dyn Processor>],
     ) -> Result<(), RunError> {
-        let range = self.range;
+        let mut range = self.range;
+        range.start_ns = range.start_ns.max(self.oldest_wanted_ns());
         let progress = self.context.progress.clone();
         let mut units = source.units(range)?;
-        if self.context.oldest_first {
+        if self.context.order.is_some() {
             // They come newest first; so those of the same time are in the order of their arrival.
             units.reverse();
-            units.sort_by_key(|unit| unit.time_range_ns().map_or(i64::MAX, |(oldest, _)| oldest));
+            units.sort_by_key(|unit| oldest_ns(&**unit));
         } else {
             // So that the newest rows are found soon; unknown ones could be the newest.
             units.sort_by_key(|unit| {
@@ -309,14 +360,42 @@ impl Run<'_> {
             progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.pass(&**unit, unit.lines()));
         }
-        let checks = Checks::of(self);
+        loop {
+            self.scan_units(&scan, &units, stages)?;
+            if self.send_older(i64::MAX)?.is_break() {
+                return Ok(());
+            }
+            let again = match &mut self.sink {
+                Sink::Ordered(ordered) => ordered.next_pass(),
+                Sink::Stream | Sink::Newest(_) => false,
+            };
+            if !again {
+                return Ok(());
+            }
+            let newest = |unit: &dyn ScanUnit| unit.time_range_ns().map_or(i64::MAX, |t| t.1);
+            let oldest_wanted_ns = self.oldest_wanted_ns();
+            units.retain(|unit| newest(&**unit) >= oldest_wanted_ns);
+            progress.units_planned.fetch_add(units.len() as u64, Relaxed);
+            progress.bytes_planned.fetch_add(units.iter().map(|u| u.bytes()).sum(), Relaxed);
+        }
+    }
+
+    /// Reads `units` once.
+    fn scan_units(
+        &mut self,
+        scan: &Scan<'_>,
+        units: &[Box<dyn ScanUnit>],
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<(), RunError> {
+        let context = self.context;
+        let started = self.started;
         scan.run(
-            &units,
-            self.context.limits.threads,
-            || checks.check(),
+            units,
+            context.limits.threads,
+            || context.check(started),
             |place, found| {
-                checks.check()?;
-                progress.units_done.fetch_add(1, Relaxed);
+                context.check(started)?;
+                context.progress.units_done.fetch_add(1, Relaxed);
                 let unit = &*units[place];
                 let mut flow = ControlFlow::Continue(());
                 let mut lines_read = 0;
@@ -337,13 +416,34 @@ impl Run<'_> {
                     }
                 }
                 self.pass(unit, lines_read);
+                let next = units.get(place + 1);
+                if let (Sink::Ordered(ordered), Some(next)) = (&self.sink, next) {
+                    let next_ns = oldest_ns(&**next);
+                    if next_ns > ordered.newest_wanted_ns() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    return self.send_older(next_ns);
+                }
                 let oldest_wanted = self.oldest_wanted_ns();
                 scan.want_from(oldest_wanted);
-                let next = units.get(place + 1).and_then(|unit| unit.time_range_ns());
+                let next = next.and_then(|unit| unit.time_range_ns());
                 let enough = next.is_some_and(|(_, newest)| newest < oldest_wanted);
                 Ok(if enough { ControlFlow::Break(()) } else { flow })
             },
         )
+    }
+
+    /// Sends the rows that are held to be brought into order and are older than an instant; all of them for the last.
+    fn send_older(&mut self, before_ns: i64) -> Result<ControlFlow<()>, RunError> {
+        while let Sink::Ordered(ordered) = &mut self.sink {
+            if self.left == 0 || self.outcome.stopped {
+                return Ok(ControlFlow::Break(()));
+            }
+            let taken = ordered.take(before_ns, BLOCK_ROWS_MAX, &mut self.meter);
+            let Some((rows, key)) = taken else { break };
+            let _ = self.send_wanted(Block::Made(rows), Some(key))?;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Sends rows that stand for many lines to the first pipe.
@@ -368,53 +468,72 @@ impl Run<'_> {
     fn oldest_wanted_ns(&self) -> i64 {
         match &self.sink {
             Sink::Newest(newest) => newest.oldest_wanted_ns(),
-            Sink::Stream { .. } => i64::MIN,
+            Sink::Ordered(ordered) => ordered.oldest_wanted_ns(),
+            Sink::Stream => i64::MIN,
         }
     }
 
     /// Whether the query may go on.
     pub fn check(&self) -> Result<(), RunError> {
-        Checks::of(self).check()
+        self.context.check(self.started)
     }
 
     /// Takes rows from behind the last pipe.
-    fn deliver(&mut self, mut block: Block) -> Result<ControlFlow<()>, RunError> {
+    fn deliver(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
         match &mut self.sink {
             Sink::Newest(newest) => {
                 newest.add(&block, &self.include, &mut self.meter, &mut self.scratch)?;
                 Ok(ControlFlow::Continue(()))
             }
-            Sink::Stream { skip, left } => {
-                let skipped = (*skip).min(block.len());
-                let taken = (block.len() - skipped).min(*left);
-                *skip -= skipped;
-                *left -= taken;
-                let full = *left == 0;
-                block.slice(skipped, taken);
-                let flow = self.send(block)?;
-                Ok(if full { ControlFlow::Break(()) } else { flow })
+            Sink::Ordered(ordered) => {
+                ordered.add(&block, &self.include, &mut self.meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
             }
+            Sink::Stream => self.send_wanted(block, None),
         }
     }
 
+    /// Sends what offset and limit leave of rows; `last_key` is that of the last one.
+    fn send_wanted(
+        &mut self,
+        mut block: Block,
+        last_key: Option<RowKey>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let skipped = self.skip.min(block.len());
+        let taken = (block.len() - skipped).min(self.left);
+        self.skip -= skipped;
+        self.left -= taken;
+        let last_key = last_key.filter(|_| skipped + taken == block.len());
+        block.slice(skipped, taken);
+        let flow = self.send(block, last_key)?;
+        Ok(if self.left == 0 { ControlFlow::Break(()) } else { flow })
+    }
+
     /// Sends rows to the client in small blocks.
-    fn send(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
+    fn send(
+        &mut self,
+        block: Block,
+        last_key: Option<RowKey>,
+    ) -> Result<ControlFlow<()>, RunError> {
         let mut rest = block;
         while !rest.is_empty() {
             self.check()?;
-            let behind = rest.split_off(BLOCK_ROWS_MAX);
+            // Rows in order are few already, and the key is that of the last.
+            let behind =
+                rest.split_off(if last_key.is_some() { rest.len() } else { BLOCK_ROWS_MAX });
             let count = rest.len() as u64;
             let rows_max = self.context.limits.rows_max;
             if self.outcome.rows + count > rows_max {
                 rest.slice(0, (rows_max - self.outcome.rows) as usize);
-                let _ = (self.out)(Rows { block: rest, include: self.include.clone() });
+                let _ = (self.out)(Rows::new(rest, self.include.clone()));
                 self.outcome.rows = rows_max;
                 self.context.progress.rows.store(rows_max, Relaxed);
                 return Err(RunError::RowLimit(rows_max));
             }
             self.outcome.rows += count;
             self.context.progress.rows.store(self.outcome.rows, Relaxed);
-            if (self.out)(Rows { block: rest, include: self.include.clone() }).is_break() {
+            let rows = Rows { last_key, ..Rows::new(rest, self.include.clone()) };
+            if (self.out)(rows).is_break() {
                 self.outcome.stopped = true;
                 return Ok(ControlFlow::Break(()));
             }
@@ -427,34 +546,15 @@ impl Run<'_> {
         if let Sink::Newest(newest) = &mut self.sink {
             let mut rows = newest.take();
             rows.drain(..self.context.offset.min(rows.len()));
-            let _ = self.send(Block::Made(rows))?;
+            let _ = self.send(Block::Made(rows), None)?;
         }
         Ok(())
     }
 }
 
-/// What ends a query from outside.
-#[derive(Clone, Copy)]
-struct Checks<'a> {
-    started: Instant,
-    context: &'a Context,
-}
-
-impl<'a> Checks<'a> {
-    fn of(run: &Run<'a>) -> Self {
-        Checks { started: run.started, context: run.context }
-    }
-
-    fn check(self) -> Result<(), RunError> {
-        if self.context.cancelled.load(Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        let run_time = self.context.limits.run_time;
-        if self.started.elapsed() > run_time {
-            return Err(RunError::TimeLimit(run_time.as_secs_f64()));
-        }
-        Ok(())
-    }
+/// The earliest event time of a unit; one that is not known could be any.
+fn oldest_ns(unit: &dyn ScanUnit) -> i64 {
+    unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest)
 }
 
 /// Calls `with` with the stages behind a last pipe, for tests of single pipes.
@@ -472,7 +572,9 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec
                 sent.push(rows);
                 ControlFlow::Continue(())
             },
-            sink: Sink::Stream { skip: 0, left: usize::MAX },
+            sink: Sink::Stream,
+            skip: 0,
+            left: usize::MAX,
             include: Arc::default(),
             scratch: Scratch::default(),
             outcome: Outcome::default(),

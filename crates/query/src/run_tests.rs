@@ -9,7 +9,7 @@ use record::{Batch, LineId};
 
 use crate::source::{ScanUnit, Source, SourceError, TimeRange};
 use crate::testing::{Memory, Record, batch, collect, record};
-use crate::{Context, Limits, Outcome, Query, Rows, RunError, Scratch, run};
+use crate::{Context, Limits, Outcome, Query, Rows, RunError, Scratch, TimeOrder, run};
 
 fn query(text: &str) -> Query {
     Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"))
@@ -72,7 +72,7 @@ fn counted(ranges: &[(i64, i64)]) -> Counted {
 fn oldest_first() {
     let check = |limit: Option<usize>, expected: &str| {
         let source = counted(&[(20, 22), (10, 12), (0, 2)]);
-        let context = Context { oldest_first: true, limit, ..Context::default() };
+        let context = Context { order: Some(TimeOrder::default()), limit, ..Context::default() };
         let (found, outcome) = collect(&query("* | fields n"), &source, &context);
         outcome.unwrap();
         let numbers: Vec<&str> = found.iter().map(|row| row[0].1.as_str()).collect();

@@ -12,6 +12,7 @@ mod delivery;
 mod export;
 mod http;
 mod inspect;
+mod jobs;
 mod log;
 mod pipeline;
 mod recall;

@@ -38,8 +38,9 @@ use collector::{
 };
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
+use query::LineSet;
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
-use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
+use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Summariser, SummaryConfig, SummaryRow};
 use tokio::sync::broadcast;
 
@@ -254,6 +255,12 @@ impl Pipeline {
     /// What queries read.
     pub fn source(&self) -> Stored {
         Stored::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.parsers))
+    }
+
+    /// The lines that are durable now. What [`source`](Self::source) reads from now on holds all of them.
+    pub fn lines_now(&self) -> LineSet {
+        let Committed { through, missing } = self.shared.store.durable_now();
+        LineSet { through, missing }
     }
 
     /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.

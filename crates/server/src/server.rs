@@ -5,18 +5,24 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use collector::Accounting;
-use platform::placement;
+use platform::{RealDisk, placement};
+use query::Queue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::config::{Config, QueryOptions};
 use crate::http::{self, App};
+use crate::jobs::{Jobs, QUERIES_DIR};
 use crate::pipeline::Pipeline;
 use crate::sources::addresses;
+
+/// How often it is looked whether background queries have expired.
+const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
@@ -45,13 +51,19 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
     let asking = Arc::clone(&app);
     let asked = Box::new(move || asking.is_asked());
-    let opening = tokio::task::spawn_blocking(move || Pipeline::start(&config, accounting, asked));
-    let pipeline = tokio::select! {
+    let queue = app.queue().clone();
+    let opening = tokio::task::spawn_blocking(move || {
+        let pipeline = Pipeline::start(&config, accounting, asked)?;
+        let opened = open_jobs(&config, queue, &pipeline);
+        opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
+    });
+    let (pipeline, jobs) = tokio::select! {
         opened = opening => opened.context("opening the store failed")??,
         // What a crash left is brought in order again at the next start.
         name = signals.next() => anyhow::bail!("{name} while the store was being opened"),
     };
-    app.run(Arc::clone(&pipeline));
+    tokio::spawn(expire(Arc::clone(&jobs)));
+    app.run(Arc::clone(&pipeline), jobs);
     tracing::info!("page and API at http://{address}/");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses(address, &pipeline.listeners()))?;
@@ -69,6 +81,24 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     stopped.await.context("stopping the pipeline failed")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn open_jobs(config: &Config, queue: Queue, pipeline: &Arc<Pipeline>) -> Result<Arc<Jobs>> {
+    let dir = config.data_dir.join(QUERIES_DIR);
+    let QueryOptions { limits, background, .. } = config.query;
+    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, Arc::clone(pipeline));
+    jobs.context("cannot open the background queries")
+}
+
+/// Deletes background queries whose time is over.
+async fn expire(jobs: Arc<Jobs>) {
+    loop {
+        tokio::time::sleep(EXPIRY_TICK).await;
+        let jobs = Arc::clone(&jobs);
+        if let Err(error) = tokio::task::spawn_blocking(move || jobs.expire()).await {
+            tracing::error!("deleting background queries: {error}");
+        }
+    }
 }
 
 /// Reads certificates anew whenever the signal comes.

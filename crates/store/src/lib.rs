@@ -61,6 +61,7 @@ pub use nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
 pub use queue::OnDurable;
 pub use recovery::{Dropped, RecoveryReport};
 pub use segments::Position;
+pub use snapshot::Committed;
 pub use stats::{SealingStats, StoreState, StoreStats};
 pub use store::Store;
 pub use unit::{BlockHandle, Unit};

@@ -16,6 +16,19 @@ use crate::stats::StoreState;
 use crate::store::Store;
 use crate::unit::{BlockHandle, Unit};
 
+/// Numbers that frames which are on their way may be behind the greatest durable one. A frame that more than so many
+/// overtake between its numbering and the disk would be taken for one that is there.
+const OVERTAKEN_MAX: u64 = 1_024;
+
+/// Which frames were durable at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The greatest number of one that was.
+    pub through: u64,
+    /// Numbers below it that were not, in order: of frames that were on their way, or that no frame ever has.
+    pub missing: Vec<u64>,
+}
+
 impl Store {
     /// The units that may hold event times from the first to the second instant, both inclusive, nanoseconds since
     /// 1970 UTC. Newest first by their latest event time; those whose times are not known come before. Each line is in
@@ -39,6 +52,22 @@ impl Store {
             std::cmp::Reverse((unit.time_range().is_none(), newest, unit.position()))
         });
         Ok(units)
+    }
+
+    /// Which frames are durable now; a [`snapshot`](Self::snapshot) that is taken later holds all of them.
+    pub fn durable_now(&self) -> Committed {
+        let segments = self.shared.list();
+        let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
+        let sealed_through = sealed.map(|(_, last)| last).max().unwrap_or(0);
+        let mut hot: Vec<u64> = Vec::new();
+        for segment in &segments.hot {
+            hot.extend(read(&segment.index).frames.iter().map(|entry| entry.sequence));
+        }
+        hot.sort_unstable();
+        let through = hot.last().copied().unwrap_or(0).max(sealed_through);
+        let first = through.saturating_sub(OVERTAKEN_MAX).max(sealed_through) + 1;
+        let missing = (first..through).filter(|number| hot.binary_search(number).is_err());
+        Committed { through, missing: missing.collect() }
     }
 
     /// The units that may hold a line; at most one of them does.

@@ -84,6 +84,22 @@ impl Client {
         self.judge(request.content_type("text/plain").send(body))
     }
 
+    /// What is at a path, with parameters.
+    pub fn get(
+        &self,
+        path: &str,
+        params: &[(&str, &str)],
+    ) -> Result<Result<Response<Body>, Refusal>> {
+        let url = format!("{}{path}", self.server);
+        self.judge(self.agent.get(url).query_pairs(params.iter().copied()).call())
+    }
+
+    /// Posts nothing; gives the JSON of the answer.
+    pub fn post_json(&self, path: &str) -> Result<Value> {
+        let url = format!("{}{path}", self.server);
+        self.json(self.agent.post(url).send_empty())
+    }
+
     /// The JSON at a path.
     pub fn get_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);

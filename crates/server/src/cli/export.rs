@@ -1,29 +1,35 @@
 //! `loginson export`: every row of a query into a file, from a running server or from a directory at rest.
+//!
+//! With a cursor file the rows come in pieces with cursors. The output is appended to; the file says how long it was behind the
+//! last piece, and what stands behind that is cut off when the export goes on. So a row is there once, whenever it broke off.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::Args;
 use platform::{Clock, RealClock, RealDisk};
 use query::source::TimeRange;
 use query::time::parse_time;
-use query::{Context, Limits, Query};
+use query::{Context, Limits, Query, TimeOrder};
 use record::{Parser, ParserConfig};
+use serde::{Deserialize, Serialize};
 
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
-use super::progress::bytes_bar;
+use super::progress::{Watch, bytes_bar};
 use crate::at_rest::RestSource;
 use crate::config::{Config, RawConfig};
-use crate::export::{self, Encoder, Format, NoLine};
+use crate::export::{self, EncodeError, Encoder, Format};
 use crate::stored::Parsers;
 
+/// Bytes of the line before a piece.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Bytes kept of the end of an answer, to see whether it ends in an error.
 const TAIL_BYTES_MAX: usize = 64 << 10;
 
@@ -32,13 +38,14 @@ const TAIL_BYTES_MAX: usize = 64 << 10;
   loginson export --format raw > all.log                       every line of the running server, byte for byte
   loginson export --format parquet --query 'type:access' --start 2026-01-01 --end 2026-02-01 -o january.parquet
   loginson export --format jsonl --query 'level:error | fields _time, hostname, _msg' | gzip > errors.jsonl.gz
+  loginson export --format csv --query 'type:access | fields _time, client, status' -o access.csv --cursor-file access.cursor
   loginson export --data-dir /var/lib/loginson --format raw    from a directory that no server has, or a backup
 
   duckdb -c \"SELECT hostname, count(*) FROM 'january.parquet' GROUP BY ALL\"
   python3 -c \"import pandas; print(pandas.read_parquet('january.parquet'))\"
 
-Rows come oldest first by the pieces they are stored in, not line by line; `| sort by (_time)` sorts, in memory. A file that is
-not complete is removed.")]
+Rows come in the order of time, the oldest first. A file that is not complete is removed; with --cursor-file it stays, and the same
+command goes on where it broke off. Once it is complete, the same command appends what has arrived since.")]
 pub struct ExportArgs {
     /// How rows are written
     #[arg(long, value_enum)]
@@ -58,6 +65,9 @@ pub struct ExportArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Go on behind the cursor in this file, if it is there, and keep it up to date; for raw, jsonl and csv of a server
+    #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
+    cursor_file: Option<PathBuf>,
     /// Data directory that no server has, or a backup, instead of a running server
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -70,6 +80,12 @@ pub struct ExportArgs {
 
 /// Runs the command.
 pub fn run(args: ExportArgs) -> Result<()> {
+    if let Some(file) = &args.cursor_file {
+        return match in_pieces(&args, file) {
+            Err(error) if broken_pipe(&error) => Ok(()),
+            result => result,
+        };
+    }
     let mut output = Output::open(args.output.as_deref())?;
     let result = match &args.data_dir {
         Some(dir) => at_rest(&args, dir, &mut output),
@@ -83,21 +99,8 @@ pub fn run(args: ExportArgs) -> Result<()> {
 }
 
 fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
-    let format = match args.format {
-        Format::Raw => "raw",
-        Format::Jsonl => "jsonl",
-        Format::Parquet => "parquet",
-    };
-    let mut form = vec![("query", args.query.clone()), ("format", format.to_owned())];
-    form.extend(args.start.clone().map(|start| ("start", start)));
-    form.extend(args.end.clone().map(|end| ("end", end)));
-    form.extend(args.include.iter().map(|field| ("include", field.clone())));
-    let response = match client.post_form("/api/v1/export", &form)? {
-        Ok(response) => response,
-        Err(refusal) => return Err(explain_query_refusal(&refusal)),
-    };
-    let mut body = response.into_body().into_reader();
+    let (body, _watch) = ask(args, form(args))?;
+    let mut body = body;
     let mut buffer = vec![0; 256 << 10];
     let mut tail = Vec::new();
     loop {
@@ -118,6 +121,139 @@ fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
         bail!("the export is not complete: {error}");
     }
     Ok(())
+}
+
+/// What is asked of the server.
+fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
+    let format = match args.format {
+        Format::Raw => "raw",
+        Format::Jsonl => "jsonl",
+        Format::Csv => "csv",
+        Format::Parquet => "parquet",
+    };
+    let mut form = vec![("query", args.query.clone()), ("format", format.to_owned())];
+    form.extend(args.start.clone().map(|start| ("start", start)));
+    form.extend(args.end.clone().map(|end| ("end", end)));
+    form.extend(args.include.iter().map(|field| ("include", field.clone())));
+    form
+}
+
+/// The answer as it comes, and what shows how far it is meanwhile.
+fn ask(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<(impl Read + use<>, Watch)> {
+    let client = Client::new(&args.server.server)?;
+    let response = match client.post_form("/api/v1/export", &form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let id = response.headers().get("x-loginson-query-id");
+    let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let watch = Watch::start(&args.server.server, id);
+    Ok((response.into_body().into_reader(), watch))
+}
+
+/// What stands in a cursor file.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Progress {
+    /// What was asked: another export does not go on here.
+    asked: Vec<(String, String)>,
+    /// Bytes of the output up to there; none for standard output.
+    bytes: Option<u64>,
+    /// Goes on behind them.
+    cursor: String,
+}
+
+impl Progress {
+    fn read(path: &Path, asked: &[(String, String)]) -> Result<Option<Progress>> {
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        let progress: Progress = serde_json::from_slice(&bytes).with_context(|| {
+            format!("{} is not a cursor file; remove it to begin again", path.display())
+        })?;
+        if progress.asked != asked {
+            bail!(
+                "{} is of another export; give the same --query, --format, --start, --end and --include, or another file",
+                path.display()
+            );
+        }
+        Ok(Some(progress))
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
+        let part = path.with_added_extension("part");
+        fs::write(&part, serde_json::to_vec(self)?)
+            .and_then(|()| fs::rename(&part, path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// An export that goes on where one broke off.
+fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
+    let mut asked = form(args);
+    let named = asked.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let named: Vec<(String, String)> = named.collect();
+    let before = Progress::read(cursor_file, &named)?;
+    asked.push(("cursors", "1".into()));
+    asked.extend(before.as_ref().map(|before| ("cursor", before.cursor.clone())));
+    let mut progress = before.unwrap_or_else(|| Progress { asked: named, ..Progress::default() });
+    let mut output: Box<dyn Write> = match &args.output {
+        None => Box::new(io::stdout().lock()),
+        Some(path) => {
+            let cannot = || format!("cannot write {}", path.display());
+            let file = File::options().create(true).append(true).open(path).with_context(cannot)?;
+            let bytes = *progress.bytes.get_or_insert(0);
+            if file.metadata().with_context(cannot)?.len() < bytes {
+                bail!(
+                    "{} is shorter than {} says; remove both to begin again",
+                    path.display(),
+                    cursor_file.display()
+                );
+            }
+            file.set_len(bytes).with_context(cannot)?;
+            Box::new(file)
+        }
+    };
+    let (body, _watch) = ask(args, asked)?;
+    let mut body = BufReader::new(body);
+    loop {
+        let Piece { bytes, cursor, last } = Piece::read(&mut body)?;
+        output
+            .write_all(&bytes)
+            .and_then(|()| output.flush())
+            .context("cannot write the export")?;
+        progress.bytes = progress.bytes.map(|before| before + bytes.len() as u64);
+        progress.cursor = cursor;
+        progress.write(cursor_file)?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+/// Rows, and where to go on behind them.
+struct Piece {
+    bytes: Vec<u8>,
+    cursor: String,
+    last: bool,
+}
+
+impl Piece {
+    fn read(body: &mut impl BufRead) -> Result<Piece> {
+        let broken = || "the export is not complete; the same command goes on where it broke off";
+        let mut head = String::new();
+        body.by_ref().take(HEAD_BYTES_MAX).read_line(&mut head).with_context(broken)?;
+        if let Some(message) = head.strip_prefix("! ") {
+            bail!("{}: {}", broken(), super::terminal::escaped(message.trim_end()));
+        }
+        let parts = head.strip_suffix('\n').and_then(|head| head.split_once(' '));
+        let parts = parts.and_then(|(bytes, cursor)| Some((bytes.parse::<u64>().ok()?, cursor)));
+        let (length, cursor) = parts.with_context(broken)?;
+        let mut bytes = Vec::new();
+        let read = body.take(length).read_to_end(&mut bytes).with_context(broken)?;
+        ensure!(read as u64 == length, broken());
+        Ok(Piece { bytes, cursor: cursor.to_owned(), last: length == 0 })
+    }
 }
 
 fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
@@ -144,13 +280,20 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
     let limits =
         Limits { run_time: Duration::MAX, rows_max: u64::MAX, threads, ..Limits::default() };
     let include = export::fields(args.format, args.include.clone());
-    let context = Context { range, oldest_first: true, include, limits, ..Context::default() };
-    let mut encoder = Encoder::new(args.format);
+    let order = Some(TimeOrder::default());
+    let context = Context { range, order, include, limits, ..Context::default() };
+    let columns = match args.format {
+        Format::Csv => export::columns(&query, &source, &context)?,
+        _ => Vec::new(),
+    };
+    let mut encoder = Encoder::new(args.format, columns, true);
     let mut bytes = Vec::new();
+    encoder.begin(&mut bytes);
+    output.write(&bytes)?;
     let mut failed: Option<anyhow::Error> = None;
     let ran = query::run(&query, &source, &context, &mut |rows| {
         bytes.clear();
-        let pushed = encoder.push(&rows, &mut bytes).map_err(|error: NoLine| error.into());
+        let pushed = encoder.push(&rows, &mut bytes).map_err(|error: EncodeError| error.into());
         match pushed.and_then(|()| output.write(&bytes)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {

@@ -9,6 +9,7 @@ mod generate;
 mod import;
 mod inspect;
 mod progress;
+mod queries;
 mod query;
 mod restore;
 mod serve;
@@ -34,6 +35,7 @@ use store::{AtRest, StoreError};
   logger -n 127.0.0.1 -P 5514 -T 'hello'          send it a line by syslog
   loginson query 'error _time:5m'                 lines of the last five minutes with the word error
   loginson query '* | stats by (hostname) count()'
+  loginson query --background 'level:error'       ask now, fetch later: loginson queries
   loginson tail 'level:error'                     follow errors as they arrive
   loginson import --type access access.log.gz     take in files
   loginson export --format parquet -o all.parquet every row as a table, for DuckDB and pandas
@@ -58,13 +60,15 @@ enum Command {
     Collect(collect::CollectArgs),
     /// Ask a running server; rows on standard output
     Query(query::QueryArgs),
+    /// The queue of queries: list, cancel, pause, resume, and fetch what a background query found
+    Queries(queries::QueriesArgs),
     /// Follow lines as they arrive
     Tail(tail::TailArgs),
     /// Delete lines by a filter, on a running server
     Delete(delete::DeleteArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
-    /// Write every row of a query to a file: lines, JSON or Parquet
+    /// Write every row of a query to a file: lines, JSON, CSV or Parquet
     Export(export::ExportArgs),
     /// Make a copy of everything, while the server goes on
     Backup(backup::BackupArgs),
@@ -117,6 +121,7 @@ pub fn run() -> Result<()> {
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Collect(args)) => collect::run(args),
         Some(Command::Query(args)) => query::run(args),
+        Some(Command::Queries(args)) => queries::run(args),
         Some(Command::Tail(args)) => tail::run(args),
         Some(Command::Delete(args)) => delete::run(args),
         Some(Command::Import(args)) => import::run(args),

@@ -1,8 +1,16 @@
 //! Shows on the terminal how far long work is and how long it will take; nothing when there is no terminal.
 
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::client::Client;
+use super::queries::duration;
+
+/// How often a server is asked how far a query is.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A bar for so many bytes.
 pub fn bytes_bar(what: &'static str, bytes: u64) -> ProgressBar {
@@ -13,4 +21,49 @@ pub fn bytes_bar(what: &'static str, bytes: u64) -> ProgressBar {
     // So that time goes on also while one large file is read.
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Shows how far a query of a server is, until it is dropped.
+pub struct Watch {
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches the query with that id; does nothing when there is no terminal to show it on.
+    pub fn start(server: &str, id: Option<String>) -> Watch {
+        let (end, ended) = mpsc::channel();
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let client = Client::new(server).ok().filter(|_| !bar.is_hidden());
+        let thread = client.zip(id).map(|(client, id)| {
+            bar.set_style(ProgressStyle::with_template("exporting {msg}").expect("well formed"));
+            std::thread::spawn(move || {
+                let asked = mpsc::RecvTimeoutError::Timeout;
+                while ended.recv_timeout(WATCH_INTERVAL) == Err(asked) {
+                    // It is a comfort; what goes wrong is said by the export itself.
+                    let Ok(entry) = client.get_json(&format!("/api/v1/queries/{id}")) else {
+                        continue;
+                    };
+                    let percent = entry["progress"].as_f64().unwrap_or(0.0) * 100.0;
+                    let left = entry["left_ms"].as_u64().map_or(String::new(), duration);
+                    bar.set_message(format!(
+                        "{percent:>3.0}%  {} rows  {left} left",
+                        entry["rows"]
+                    ));
+                }
+                bar.finish_and_clear();
+            })
+        });
+        Watch { end: Some(end), thread }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there is shown by itself.
+            let _ = thread.join();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
-use super::terminal::{Format, Printer};
+use super::terminal::{Format, Printer, escaped};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -17,7 +17,8 @@ use super::terminal::{Format, Printer};
   loginson query 'status:>=500 | stats by (path) count() hits | sort by (hits) desc | limit 10'
   loginson query --start 2026-01-31T12:00Z --end 2026-01-31T12:10Z '*'
   loginson query --format raw --limit 0 'hostname:web1' > web1.log
-  loginson query --format json '_time:5m' | jq ._msg")]
+  loginson query --format json '_time:5m' | jq ._msg
+  loginson query --background 'level:error | stats by (hostname, app_name) count() n'")]
 pub struct QueryArgs {
     /// What to look for, in LogsQL
     #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text)]
@@ -28,14 +29,34 @@ pub struct QueryArgs {
     /// Time before which rows lie
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     end: Option<String>,
-    /// Rows at most, the newest; 0 for all
-    #[arg(long, value_name = "ROWS", default_value_t = 1000)]
-    limit: u64,
+    /// Rows at most, the newest; 0 for all [default: 1000, or all with --background]
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<u64>,
     /// How rows are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Ask and come back later: prints the query's id, which `loginson queries` takes; without --limit for all rows
+    #[arg(long)]
+    background: bool,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+/// Rows when not told.
+const LIMIT: u64 = 1000;
+
+/// Asks in the background.
+fn submit(client: &Client, form: &[(&str, String)]) -> Result<()> {
+    let mut response = match client.post_form("/api/v1/queries", form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let answer: serde_json::Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
+    let id = escaped(answer["id"].as_str().unwrap_or_default());
+    println!("{id}");
+    let state = escaped(answer["state"].as_str().unwrap_or_default());
+    eprintln!("loginson: the query is {state}; `loginson queries results {id}` shows its rows");
+    Ok(())
 }
 
 /// Runs the command.
@@ -44,11 +65,15 @@ pub fn run(args: QueryArgs) -> Result<()> {
     let mut form = vec![("query", args.query)];
     form.extend(args.start.map(|start| ("start", start)));
     form.extend(args.end.map(|end| ("end", end)));
-    if args.limit > 0 {
-        form.push(("limit", args.limit.to_string()));
+    let limit = args.limit.unwrap_or(if args.background { 0 } else { LIMIT });
+    if limit > 0 {
+        form.push(("limit", limit.to_string()));
     }
     if args.format == Format::Raw {
         form.push(("format", "raw".into()));
+    }
+    if args.background {
+        return submit(&client, &form);
     }
     let response = match client.post_form("/select/logsql/query", &form)? {
         Ok(response) => response,
@@ -60,7 +85,7 @@ pub fn run(args: QueryArgs) -> Result<()> {
         &mut printer,
         args.format,
     )?;
-    if args.limit > 0 && rows == args.limit {
+    if limit > 0 && rows == limit {
         eprintln!("loginson: the newest {rows} rows are shown; --limit 0 shows all");
     }
     Ok(())

@@ -26,6 +26,7 @@ use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 use crate::http::BodyLimits;
+use crate::jobs::JobLimits;
 pub use placement::Placement;
 use placement::processors;
 use raw::RawRetentionRule;
@@ -90,6 +91,8 @@ pub struct QueryOptions {
     pub queue: QueueLimits,
     /// What one may use up.
     pub limits: query::Limits,
+    /// Those of queries in the background.
+    pub background: JobLimits,
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -98,6 +101,10 @@ impl TryFrom<RawConfig> for Config {
     fn try_from(raw: RawConfig) -> Result<Config> {
         let http_listen = parse_listen("http_listen", &raw.http_listen)?;
         ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be 1 at least");
+        ensure!(
+            raw.query.background_concurrent_max > 0,
+            "query.background_concurrent_max must be 1 at least"
+        );
         let segment_bytes_max = bytes("store.segment_bytes_max", &raw.store.segment_bytes_max)?;
         ensure!(
             (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes_max),
@@ -146,6 +153,9 @@ impl TryFrom<RawConfig> for Config {
                 waiting_max: raw.query.waiting_max,
                 wait_max: Duration::from_secs(raw.query.wait_s_max),
                 tails_max: raw.query.tails_max,
+                background_concurrent_max: raw.query.background_concurrent_max,
+                background_waiting_max: raw.query.background_waiting_max,
+                pause_max: Duration::from_secs(raw.query.pause_s_max),
                 ..QueueLimits::default()
             },
             limits: query::Limits {
@@ -156,6 +166,16 @@ impl TryFrom<RawConfig> for Config {
                     0 => std::thread::available_parallelism().map_or(1, NonZero::get),
                     threads => threads,
                 },
+            },
+            background: JobLimits {
+                run_time: Duration::from_secs(raw.query.background_run_s_max),
+                result_bytes_max: bytes("query.result_bytes_max", &raw.query.result_bytes_max)?,
+                result_bytes_total_max: bytes(
+                    "query.result_bytes_total_max",
+                    &raw.query.result_bytes_total_max,
+                )?,
+                keep: Duration::from_secs(raw.query.results_keep_s),
+                disk_free_bytes_min: store.disk_free_bytes_min,
             },
         };
         ensure!(
@@ -341,6 +361,8 @@ mod tests {
         check(|c| c.insert.requests_max = 0, "insert.requests_max must be");
         check(|c| c.insert.idle_max = "0s".into(), "insert.idle_max must be");
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
+        check(|c| c.query.background_concurrent_max = 0, "query.background_concurrent_max must be");
+        check(|c| c.query.result_bytes_max = "x".into(), "query.result_bytes_max: 'x'");
         check(
             |c| c.placement.background_bytes_per_s_max = "0MiB".into(),
             "placement.background_bytes_per_s_max must be above zero",

@@ -172,9 +172,16 @@ pub struct RawQuery {
     pub wait_s_max: u64,
     pub tails_max: usize,
     pub run_s_max: u64,
+    pub pause_s_max: u64,
     pub memory_bytes_max: String,
     pub rows_max: u64,
     pub threads: usize,
+    pub background_concurrent_max: usize,
+    pub background_waiting_max: usize,
+    pub background_run_s_max: u64,
+    pub result_bytes_max: String,
+    pub result_bytes_total_max: String,
+    pub results_keep_s: u64,
 }
 
 /// `[summary]`
@@ -269,9 +276,16 @@ impl Default for RawQuery {
             wait_s_max: 10,
             tails_max: 100,
             run_s_max: 60,
+            pause_s_max: 3_600,
             memory_bytes_max: "512MiB".into(),
             rows_max: 10_000_000,
             threads: 0,
+            background_concurrent_max: 2,
+            background_waiting_max: 32,
+            background_run_s_max: 86_400,
+            result_bytes_max: "256MiB".into(),
+            result_bytes_total_max: "1GiB".into(),
+            results_keep_s: 86_400,
         }
     }
 }

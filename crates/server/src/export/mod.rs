@@ -1,13 +1,22 @@
 //! Rows of a query as bytes: for answers of the API, and for files.
 //!
-//! All of it works row by row in bounded memory, and knows neither HTTP nor files. CSV is left out: its first line names the
-//! columns, and which there are is known behind the last row only; Parquet is for those who want a table.
+//! All of it works row by row in bounded memory, and knows neither HTTP nor files. The first line of CSV names the columns;
+//! which there are, the query says itself, or it is asked before ([`columns`]).
 
+mod csv;
+mod cursor;
 mod parquet;
 
-use clap::ValueEnum;
-use query::{Rows, Scratch};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
+use clap::ValueEnum;
+use query::source::Source;
+use query::{Change, Context, Pipe, Query, Rows, RunError, Scratch};
+
+pub use self::csv::COLUMNS_MAX;
+use self::csv::CsvWriter;
+pub use self::cursor::{Cursor, NoCursor, checksum};
 use self::parquet::ParquetWriter;
 
 /// How rows are written.
@@ -17,6 +26,8 @@ pub enum Format {
     Raw,
     /// One JSON object a row
     Jsonl,
+    /// A table as text, RFC 4180; its first line names the columns
+    Csv,
     /// A Parquet file
     Parquet,
 }
@@ -32,17 +43,26 @@ impl Format {
         match self {
             Format::Raw => "application/octet-stream",
             Format::Jsonl => "application/stream+json",
+            Format::Csv => "text/csv; charset=utf-8; header=present",
             Format::Parquet => "application/vnd.apache.parquet",
         }
     }
 }
 
-/// Rows that were made by a pipe, where lines were asked for.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the query makes rows that are no lines, so they have no raw form; leave the pipe out or take format jsonl"
-)]
-pub struct NoLine;
+/// Why rows cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// Rows that were made by a pipe, where lines were asked for.
+    #[error(
+        "the query makes rows that are no lines, so they have no raw form; leave the pipe out or take format jsonl"
+    )]
+    NoLine,
+    /// A field for which there is no column.
+    #[error(
+        "a row has the field '{0}', which is none of the columns; name the columns by `| fields` at the end of the query"
+    )]
+    NoColumn(String),
+}
 
 /// Writes rows in a format.
 pub struct Encoder {
@@ -53,34 +73,58 @@ pub struct Encoder {
 enum Form {
     Raw,
     Jsonl,
+    Csv(CsvWriter),
     Parquet(Box<ParquetWriter>),
 }
 
 impl Encoder {
-    /// What writes that format.
-    pub fn new(format: Format) -> Self {
+    /// What writes that format; CSV with these columns, and with a header if `first` says that no rows came before.
+    pub fn new(format: Format, columns: Vec<String>, first: bool) -> Self {
         let form = match format {
             Format::Raw => Form::Raw,
             Format::Jsonl => Form::Jsonl,
+            Format::Csv => Form::Csv(CsvWriter::new(columns, first)),
             Format::Parquet => Form::Parquet(Box::new(ParquetWriter::new())),
         };
         Encoder { form, scratch: Scratch::default() }
     }
 
+    /// Appends what comes before the first row.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        if let Form::Csv(writer) = &mut self.form {
+            writer.header(out);
+        }
+    }
+
     /// Takes rows, and appends to `out` what is ready: at once, or for Parquet by row groups. `out` is given empty, or as the
     /// last call left it.
-    pub fn push(&mut self, rows: &Rows, out: &mut Vec<u8>) -> Result<(), NoLine> {
+    pub fn push(&mut self, rows: &Rows, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match &mut self.form {
+            Form::Parquet(writer) => writer.push(rows, &mut self.scratch, out),
+            _ => (0..rows.len()).try_for_each(|index| self.push_row(rows, index, out))?,
+        }
+        Ok(())
+    }
+
+    /// Appends row `index`; not for Parquet.
+    pub fn push_row(
+        &mut self,
+        rows: &Rows,
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         match &mut self.form {
             Form::Raw => {
-                for index in 0..rows.len() {
-                    out.extend_from_slice(rows.raw(index).ok_or(NoLine)?);
-                    out.push(b'\n');
-                }
+                out.extend_from_slice(rows.raw(index).ok_or(EncodeError::NoLine)?);
+                out.push(b'\n');
             }
-            Form::Jsonl => {
-                (0..rows.len()).for_each(|i| write_json(rows, i, &mut self.scratch, out))
+            Form::Jsonl => write_json(rows, index, &mut self.scratch, out),
+            Form::Csv(writer) => {
+                writer.header(out);
+                let written = writer.row(rows, index, &mut self.scratch, out);
+                written.map_err(EncodeError::NoColumn)?;
             }
-            Form::Parquet(writer) => writer.push(rows, &mut self.scratch, out),
+            Form::Parquet(_) => unreachable!("Parquet is written by row groups"),
         }
         Ok(())
     }
@@ -128,9 +172,75 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 pub fn fields(format: Format, mut wanted: Vec<String>) -> Vec<String> {
     match format {
         Format::Raw => return vec!["_raw".into()],
-        Format::Jsonl => {}
+        Format::Jsonl | Format::Csv => {}
         // A table is joined and compared by time of arrival, and the column takes little.
         Format::Parquet => wanted.push("_received".into()),
     }
     wanted
+}
+
+/// Why columns are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnsError {
+    /// There are too many.
+    #[error(
+        "the rows have more than {COLUMNS_MAX} fields; name those wanted by `| fields` at the end of the query"
+    )]
+    TooMany,
+    /// The query ended before they were known.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// The columns of a query's rows: those that its last pipe names, if it is `fields`; else those that a run finds. They are
+/// the same for the same rows.
+pub fn columns(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+) -> Result<Vec<String>, ColumnsError> {
+    let hidden = context.include.iter().cloned();
+    if let Some(Pipe::Change(Change::Keep(names))) = query.pipes().last()
+        && names.iter().all(|pattern| !pattern.prefix)
+    {
+        let mut names: Vec<String> = names.iter().map(|pattern| pattern.name.clone()).collect();
+        names.extend(hidden);
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        return Ok(names);
+    }
+    // What is counted is the run that gives the rows.
+    let progress = Default::default();
+    let mut context = Context { order: None, limit: None, offset: 0, progress, ..context.clone() };
+    let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
+    let mut names: Vec<String> = if row_wise {
+        context.include.clear();
+        let found = query::field_names(query, source, &context, "")?;
+        let mut names: Vec<String> = found.into_iter().map(|name| name.value).collect();
+        let place = |name: &String| ["_time", "_stream", "_msg"].iter().position(|n| n == name);
+        names.sort_by_key(|name| (place(name).unwrap_or(usize::MAX), name.clone()));
+        names
+    } else {
+        let mut names: Vec<String> = Vec::new();
+        let mut scratch = Scratch::default();
+        query::run(query, source, &context, &mut |rows| {
+            for index in 0..rows.len() {
+                rows.visit(index, &mut scratch, |name, _| {
+                    if names.len() <= COLUMNS_MAX && !names.iter().any(|known| known == name) {
+                        names.push(name.to_owned());
+                    }
+                });
+            }
+            if names.len() > COLUMNS_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        names
+    };
+    names.extend(hidden);
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    if names.len() > COLUMNS_MAX { Err(ColumnsError::TooMany) } else { Ok(names) }
 }

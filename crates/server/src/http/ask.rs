@@ -2,7 +2,7 @@
 //! goes away.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use platform::placement::{self, Role};
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Context, ParseError, Permit, Query, QueueError, RunError, State};
+use query::{Context, ParseError, Query, Queue, QueueError, RunError, State};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -136,15 +136,19 @@ impl Asked {
         link: &Link,
         work: impl FnOnce(&Running) -> Result<T, RunError>,
     ) -> ApiResult<T> {
-        let submitted = self.app.queue.submit(self.kind, &self.text, &self.client);
-        let permit = submitted.map_err(|error| {
+        let queue = &self.app.queue;
+        let entered = queue.enter(self.kind, &self.text, &self.client).and_then(|ticket| {
+            link.holds(queue, ticket.id());
+            ticket.wait()
+        });
+        let permit = entered.map_err(|error| {
             self.app.queries_refused.fetch_add(1, Relaxed);
             no_place(error)
         })?;
-        link.holds(&permit);
         let context = Context {
             progress: Arc::clone(&permit.progress),
             cancelled: Arc::clone(&permit.cancelled),
+            hold: permit.hold.clone(),
             ..self.context
         };
         let running = Running {
@@ -158,6 +162,9 @@ impl Asked {
             Ok(_) => (State::Done, None),
             Err(RunError::Cancelled) if link.client_is_gone() => {
                 (State::Cancelled, Some("the client went away (499)".into()))
+            }
+            Err(RunError::Cancelled) if permit.hold.expired() => {
+                (State::Cancelled, Some("it was paused for longer than query.pause_s_max".into()))
             }
             Err(RunError::Cancelled) => (State::Cancelled, None),
             Err(error) => (State::Failed, Some(error.to_string())),
@@ -186,14 +193,7 @@ impl Running {
 
     /// Whether it may go on.
     pub fn check(&self) -> Result<(), RunError> {
-        if self.context.cancelled.load(Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        let run_time = self.context.limits.run_time;
-        match self.started.elapsed() > run_time {
-            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
-            false => Ok(()),
-        }
+        self.context.check(self.started)
     }
 }
 
@@ -240,7 +240,7 @@ pub struct Link(Arc<Mutex<Linked>>);
 #[derive(Default)]
 struct Linked {
     gone: bool,
-    cancelled: Option<Arc<AtomicBool>>,
+    entry: Option<(Queue, u64)>,
 }
 
 impl Client {
@@ -254,18 +254,20 @@ impl Drop for Client {
     fn drop(&mut self) {
         let mut linked = self.0.lock();
         linked.gone = true;
-        if let Some(cancelled) = &linked.cancelled {
-            cancelled.store(true, Relaxed);
+        if let Some((queue, id)) = &linked.entry {
+            queue.cancel(*id);
         }
     }
 }
 
 impl Link {
-    fn holds(&self, permit: &Permit) {
+    fn holds(&self, queue: &Queue, id: u64) {
         let mut linked = self.lock();
-        // It may have gone while the query waited for its place.
-        permit.cancelled.fetch_or(linked.gone, Relaxed);
-        linked.cancelled = Some(Arc::clone(&permit.cancelled));
+        // It may have gone before the query was in the queue.
+        if linked.gone {
+            queue.cancel(id);
+        }
+        linked.entry = Some((queue.clone(), id));
     }
 
     fn client_is_gone(&self) -> bool {
@@ -292,9 +294,11 @@ pub fn wrong_query(error: ParseError) -> ApiError {
 /// 429 when the queue is full, 503 when it is not there.
 pub fn no_place(error: QueueError) -> ApiError {
     let status = match error {
-        QueueError::Full(_) | QueueError::WaitedTooLong(_) | QueueError::TailsFull(_) => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
+        QueueError::Full(_)
+        | QueueError::WaitedTooLong(_)
+        | QueueError::BackgroundFull(_)
+        | QueueError::ExportWaitedTooLong(_)
+        | QueueError::TailsFull(_) => StatusCode::TOO_MANY_REQUESTS,
         QueueError::Cancelled | QueueError::Closed => StatusCode::SERVICE_UNAVAILABLE,
     };
     ApiError::new(status, error.to_string())

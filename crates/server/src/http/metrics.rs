@@ -260,6 +260,40 @@ fn queries(app: &App, out: &mut Text) {
         );
     }
     out.sample(name, &[("state", "refused")], app.queries_refused.load(Relaxed));
+    out.one(
+        "loginson_queries_paused",
+        "gauge",
+        "Queries that are paused.",
+        &[],
+        count(State::Paused),
+    );
+    out.one(
+        "loginson_tail_lines_skipped_total",
+        "counter",
+        "Lines that live tails were told to have missed, because their clients read too slowly.",
+        &[],
+        app.tail_lines_skipped.load(Relaxed),
+    );
+    let Some(jobs) = app.jobs.get() else { return };
+    let name = "loginson_background_queries_total";
+    out.head(name, "counter", "Background queries that ended, by how.");
+    for state in [State::Done, State::Cancelled, State::Failed, State::Interrupted] {
+        out.sample(name, &[("state", state.name())], jobs.ended(state));
+    }
+    out.one(
+        "loginson_background_expired_total",
+        "counter",
+        "Background queries that were deleted because their time was over.",
+        &[],
+        jobs.expired(),
+    );
+    out.one(
+        "loginson_background_result_bytes",
+        "gauge",
+        "Bytes of the rows that are kept of background queries.",
+        &[],
+        jobs.bytes(),
+    );
 }
 
 fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {

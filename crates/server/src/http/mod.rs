@@ -28,7 +28,7 @@ mod summary;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
@@ -42,6 +42,7 @@ pub use body::BodyLimits;
 pub use listen::serve;
 
 use crate::config::Config;
+use crate::jobs::Jobs;
 use crate::pipeline::Pipeline;
 use error::{ApiError, ApiResult};
 
@@ -60,9 +61,13 @@ pub struct App {
     /// Backups are made and deleted one at a time.
     backup_place: Arc<Semaphore>,
     queue: Queue,
+    /// Background queries; there once the store is open.
+    jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
-    queries_ended: [AtomicU64; 5],
+    queries_ended: [AtomicU64; query::State::COUNT],
     queries_refused: AtomicU64,
+    /// Lines that live tails were told to have missed.
+    tail_lines_skipped: AtomicU64,
     stopping: watch::Receiver<bool>,
 }
 
@@ -91,14 +96,23 @@ impl App {
             phase: RwLock::new(Phase::Recovering),
             summary_places: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             backup_place: Arc::new(Semaphore::new(1)),
+            jobs: OnceLock::new(),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),
+            tail_lines_skipped: AtomicU64::new(0),
             stopping,
         }
     }
 
+    /// The queue of queries.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// The store is open and lines are taken.
-    pub fn run(&self, pipeline: Arc<Pipeline>) {
+    pub fn run(&self, pipeline: Arc<Pipeline>, jobs: Arc<Jobs>) {
+        let first = self.jobs.set(jobs).is_ok();
+        assert!(first, "the store is opened once");
         *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
     }
 
@@ -128,6 +142,12 @@ impl App {
             }
             Phase::Stopping(_) => Err(ApiError::unavailable("the server is shutting down")),
         }
+    }
+
+    /// Background queries.
+    fn jobs(&self) -> ApiResult<&Arc<Jobs>> {
+        self.pipeline()?;
+        Ok(self.jobs.get().expect("they are there before the pipeline is"))
     }
 
     /// The pipeline, to look at: also while shutting down.

@@ -1,4 +1,4 @@
-//! Parameters from the query string and, with POST, from a form body: one list, the body's first.
+//! Parameters from the query string and, with POST, from a form body or an object of JSON: one list, the body's first.
 
 use std::str::FromStr;
 
@@ -6,10 +6,12 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 
+use serde_json::{Map, Value};
+
 use super::body::read_whole;
 use super::error::{ApiError, ApiResult};
 
-/// Bytes of a form body. A longer one is refused with 413.
+/// Bytes of a form body, or one of JSON. A longer one is refused with 413.
 const FORM_BYTES_MAX: usize = 1 << 20;
 
 /// The parameters of a request.
@@ -24,6 +26,35 @@ impl Params {
         let pairs = form_urlencoded::parse(text)
             .map(|(name, value)| (name.into_owned(), value.into_owned()));
         Params { pairs: pairs.collect() }
+    }
+
+    /// Reads an object of JSON whose values are texts, numbers, switches, or lists of those.
+    pub fn parse_json(text: &[u8]) -> ApiResult<Self> {
+        let wrong = |what: String| {
+            ApiError::bad_request(format!(
+                "the body is not an object of JSON with texts and numbers: {what}"
+            ))
+        };
+        let object: Map<String, Value> =
+            serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+        let mut pairs = Vec::new();
+        for (name, value) in object {
+            let values = match value {
+                Value::Array(values) => values,
+                value => vec![value],
+            };
+            for value in values {
+                match value {
+                    Value::Null => {}
+                    Value::String(text) => pairs.push((name.clone(), text)),
+                    Value::Number(_) | Value::Bool(_) => {
+                        pairs.push((name.clone(), value.to_string()));
+                    }
+                    Value::Array(_) | Value::Object(_) => return Err(wrong(format!("'{name}'"))),
+                }
+            }
+        }
+        Ok(Params { pairs })
     }
 
     /// The first value of a parameter; an empty one counts as not given.
@@ -64,18 +95,20 @@ impl<S: Send + Sync> FromRequest<S> for Params {
 
     async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
         let mut params = Params::default();
-        let form = request.method() == Method::POST
-            && request
-                .headers()
-                .get(CONTENT_TYPE)
-                .is_some_and(|t| t.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+        let of_type = |name: &str| {
+            let given = request.headers().get(CONTENT_TYPE);
+            request.method() == Method::POST
+                && given.is_some_and(|given| given.as_bytes().starts_with(name.as_bytes()))
+        };
+        let form = of_type("application/x-www-form-urlencoded");
+        let json = of_type("application/json");
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
-        if form {
+        if form || json {
             let too_long =
-                || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is longer than 1 MiB");
+                || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB");
             let body =
                 read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;
-            params = Params::parse(&body);
+            params = if json { Params::parse_json(&body)? } else { Params::parse(&body) };
         }
         params.pairs.extend(in_address.unwrap_or_default().pairs);
         Ok(params)
@@ -97,5 +130,20 @@ mod tests {
         assert_eq!(params.get("empty"), None);
         assert!(params.flag("keep") && !params.flag("absent"));
         assert!(params.required("absent").is_err());
+    }
+
+    #[test]
+    fn objects_of_json_are_parameters_too() {
+        let params = Params::parse_json(
+            br#"{"query":"a \"b\"","limit":5,"include":["_id","_raw"],"keep":true,"end":null}"#,
+        )
+        .unwrap();
+        assert_eq!(params.get("query"), Some("a \"b\""));
+        assert_eq!(params.number::<u64>("limit").unwrap(), Some(5));
+        assert_eq!(params.all("include").collect::<Vec<_>>(), ["_id", "_raw"]);
+        assert!(params.flag("keep") && params.get("end").is_none());
+        for wrong in [&b"[]"[..], b"{", br#"{"query":{}}"#, br#"{"query":[[]]}"#] {
+            assert!(Params::parse_json(wrong).is_err());
+        }
     }
 }

@@ -1,28 +1,41 @@
-//! `/api/v1/queries`: the queue, to look at and to cancel in.
+//! `/api/v1/queries`: the queue, to look at, to cancel and pause in; and background queries, to ask and to fetch the rows of.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use query::time::format_time;
-use query::{Cancel, QueryInfo};
+use query::{Cancel, QueryInfo, QueueChange};
 use serde_json::{Value, json};
 
 use super::App;
+use super::ask::{no_place, wrong_query};
 use super::error::{ApiError, ApiResult};
+use super::params::Params;
+use crate::export::Format;
+use crate::jobs::{self, JobError, JobInfo, PAGE_ROWS_MAX, Submission};
+
+/// Rows of a page when not told.
+const PAGE_ROWS: u64 = 1_000;
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/api/v1/queries", get(list))
+        .route("/api/v1/queries", get(list).post(submit))
         .route("/api/v1/queries/{id}", get(one).delete(cancel))
+        .route("/api/v1/queries/{id}/pause", post(pause))
+        .route("/api/v1/queries/{id}/resume", post(resume))
+        .route("/api/v1/queries/{id}/results", get(results))
 }
 
 async fn list(State(app): State<Arc<App>>) -> Response {
-    let queries: Vec<Value> = app.queue.list().iter().map(entry).collect();
+    let queries: Vec<Value> = app.queue.list().iter().map(|info| entry(&app, info)).collect();
     let limits = &app.config.query;
     let body = json!({
         "queries": queries,
@@ -32,29 +45,152 @@ async fn list(State(app): State<Arc<App>>) -> Response {
             "wait_s": limits.queue.wait_max.as_secs(),
             "tails": limits.queue.tails_max,
             "run_s": limits.limits.run_time.as_secs(),
+            "pause_s": limits.queue.pause_max.as_secs(),
             "memory_bytes": limits.limits.memory_bytes_max,
             "rows": limits.limits.rows_max,
+            "background_concurrent": limits.queue.background_concurrent_max,
+            "background_waiting": limits.queue.background_waiting_max,
+            "background_run_s": limits.background.run_time.as_secs(),
+            "result_bytes": limits.background.result_bytes_max,
+            "result_bytes_total": limits.background.result_bytes_total_max,
+            "results_keep_s": limits.background.keep.as_secs(),
         },
+        "result_bytes": app.jobs.get().map_or(0, |jobs| jobs.bytes()),
     });
     Json(body).into_response()
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    let found = number(&id).and_then(|number| app.queue.get(number));
-    found.map(|info| Json(entry(&info)).into_response()).ok_or_else(|| unknown(&id))
+async fn submit(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
+    let now_ns = super::now_ns();
+    let range = params.range(now_ns)?;
+    let format = params.get("format").unwrap_or("json");
+    let known = match format {
+        "json" => Format::Jsonl,
+        "raw" => Format::Raw,
+        "csv" => Format::Csv,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "format: '{other}' is not json, raw or csv"
+            )));
+        }
+    };
+    let most = app.config.query.background.run_time;
+    let asked = params.duration_ns("timeout")?;
+    let run_time = asked.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
+    let submission = Submission {
+        query: params.required("query")?.to_owned(),
+        now_ns,
+        start_ns: range.start_ns,
+        end_ns: range.end_ns,
+        limit: params.number("limit")?,
+        format: format.to_owned(),
+        include: params.include()?,
+        run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
+        client: peer.to_string(),
+    };
+    let query = jobs::parse(&submission).map_err(wrong_query)?;
+    if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
+        return Err(ApiError::bad_request(crate::export::EncodeError::NoLine.to_string()));
+    }
+    let jobs = Arc::clone(app.jobs()?);
+    let submitted = blocking(move || jobs.submit(submission)).await?;
+    let id = submitted.map_err(|error| refused(&app, error))?;
+    let state = app.queue.get(id).map_or("done", |info| info.state.name());
+    let location = format!("/api/v1/queries/{id}");
+    let body = json!({
+        "id": id.to_string(), "state": state, "location": location,
+        "results": format!("{location}/results"),
+    });
+    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(body)).into_response())
 }
 
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    let found = number(&id).ok().and_then(|number| app.queue.get(number));
+    found.map(|info| Json(entry(&app, &info)).into_response()).ok_or_else(|| unknown(&id))
+}
+
+/// Cancels what runs, waits or is paused; deletes what has ended and is kept.
 async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    let state = match number(&id).map(|number| app.queue.cancel(number)) {
-        Some(Cancel::Cancelled) => "cancelled",
-        Some(Cancel::Ended(state)) => state.name(),
-        Some(Cancel::Unknown) | None => return Err(unknown(&id)),
+    let number = number(&id)?;
+    let state = match app.queue.cancel(number) {
+        Cancel::Cancelled => "cancelled",
+        Cancel::Ended(state) => {
+            let jobs = Arc::clone(app.jobs()?);
+            match blocking(move || jobs.remove(number)).await? {
+                Ok(()) => "deleted",
+                // Not one in the background.
+                Err(JobError::Unknown(_)) => state.name(),
+                Err(error) => return Err(refused(&app, error)),
+            }
+        }
+        Cancel::Unknown => return Err(unknown(&id)),
     };
     Ok(Json(json!({ "id": id, "state": state })).into_response())
 }
 
-fn number(id: &str) -> Option<u64> {
-    id.parse().ok()
+async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    let number = number(&id)?;
+    match app.queue.pause(number) {
+        QueueChange::Changed(state) => {
+            let jobs = Arc::clone(app.jobs()?);
+            blocking(move || jobs.paused(number)).await?;
+            Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
+        }
+        QueueChange::Refused(state) => Err(conflict(format!("query {id} is {}", state.name()))),
+        QueueChange::Endless => Err(conflict("a live tail cannot be paused; close it".into())),
+        QueueChange::Unknown => Err(unknown(&id)),
+    }
+}
+
+async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    let number = number(&id)?;
+    if app.queue.get(number).is_none() {
+        return Err(unknown(&id));
+    }
+    let jobs = Arc::clone(app.jobs()?);
+    let resumed = blocking(move || jobs.resume(number)).await?;
+    let state = resumed.map_err(|error| refused(&app, error))?;
+    Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
+}
+
+async fn results(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> ApiResult {
+    let number = number(&id)?;
+    let limit = params.number("limit")?.unwrap_or(PAGE_ROWS);
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        let message = format!("limit: a page has between 1 and {PAGE_ROWS_MAX} rows");
+        return Err(ApiError::bad_request(message));
+    }
+    let cursor = params.get("cursor").map(str::to_owned);
+    let jobs = Arc::clone(app.jobs()?);
+    let page = blocking(move || jobs.page(number, cursor.as_deref(), limit)).await?;
+    let page = page.map_err(|error| refused(&app, error))?;
+    let media_type = match page.format.as_str() {
+        "raw" => Format::Raw,
+        "csv" => Format::Csv,
+        _ => Format::Jsonl,
+    };
+    let name = HeaderName::from_static;
+    let head = [
+        (CONTENT_TYPE, media_type.media_type().to_owned()),
+        (name("x-loginson-cursor"), page.cursor),
+        (name("x-loginson-rows"), page.rows.to_string()),
+        (name("x-loginson-more"), page.more.to_string()),
+        (name("x-loginson-state"), page.state.name().to_owned()),
+    ];
+    Ok((head, page.bytes).into_response())
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> ApiResult<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+fn number(id: &str) -> ApiResult<u64> {
+    id.parse().map_err(|_| unknown(id))
 }
 
 fn unknown(id: &str) -> ApiError {
@@ -63,23 +199,70 @@ fn unknown(id: &str) -> ApiError {
     ))
 }
 
-fn entry(info: &QueryInfo) -> Value {
+fn conflict(message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, message)
+}
+
+fn refused(app: &App, error: JobError) -> ApiError {
+    use std::sync::atomic::Ordering::Relaxed;
+    match error {
+        JobError::Queue(error) => {
+            app.queries_refused.fetch_add(1, Relaxed);
+            no_place(error)
+        }
+        JobError::TooMany => {
+            app.queries_refused.fetch_add(1, Relaxed);
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
+        }
+        JobError::Unknown(_) => ApiError::not_found(error.to_string()),
+        JobError::Wrong(..) | JobError::EarlierRun => conflict(error.to_string()),
+        JobError::Cursor(_) => ApiError::bad_request(error.to_string()),
+        JobError::Disk { .. } => ApiError::internal(error.to_string()),
+    }
+}
+
+fn entry(app: &App, info: &QueryInfo) -> Value {
     let ms = |duration: Duration| duration.as_millis() as u64;
     let started = info.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    json!({
+    let mut entry = json!({
         "id": info.id.to_string(),
         "kind": info.kind,
         "query": info.query,
         "state": info.state.name(),
+        "position": info.position,
         "started": format_time((started.as_millis() as i64).saturating_mul(1_000_000)),
         "wait_ms": ms(info.wait),
         "run_ms": ms(info.run),
+        "left_ms": info.left.map(ms),
         "progress": (info.progress * 1000.0).round() / 1000.0,
+        "blocks_done": info.blocks_done,
+        "blocks_planned": info.blocks_planned,
         "bytes_scanned": info.bytes_scanned,
+        "bytes_planned": info.bytes_planned,
         "lines_scanned": info.lines_scanned,
         "rows": info.rows,
         "memory_bytes": info.memory_bytes,
         "error": info.error,
         "client": info.client,
+    });
+    if let Some(job) = app.jobs.get().and_then(|jobs| jobs.info(info.id)) {
+        // Those of former runs that it goes on behind are among them.
+        entry["rows"] = job.rows.into();
+        entry["results"] = kept(&job);
+    }
+    entry
+}
+
+fn kept(job: &JobInfo) -> Value {
+    let time = |ns: i64, none: i64| (ns != none).then(|| format_time(ns));
+    json!({
+        "rows": job.rows,
+        "bytes": job.bytes,
+        "format": job.asked.format,
+        "start": time(job.asked.start_ns, i64::MIN),
+        "end": time(job.asked.end_ns, i64::MAX),
+        "limit": job.asked.limit,
+        "expires": job.expires_ns.map(format_time),
+        "resumes": if job.continues { "behind the last row" } else { "from the start" },
     })
 }

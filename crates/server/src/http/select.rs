@@ -49,5 +49,5 @@ async fn query(
     if format == Format::Raw {
         asked.context.include = vec!["_raw".into()];
     }
-    stream(asked, query, format).await
+    stream(asked, query, format, None).await
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use query::{Query, RunError};
+use query::{Query, RowKey, RunError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -18,49 +18,69 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::ask::{Asked, Client, Running, reading_thread};
 use super::error::{ApiError, ApiResult};
-use crate::export::{Encoder, Format, NoLine};
+use crate::export::{self, ColumnsError, Cursor, Encoder, Format};
 
 /// Pieces of an answer between the query and the connection. Beyond them the query waits for the client.
 pub const CHUNKS_MAX: usize = 8;
 /// Bytes of a piece. A row group of Parquet is many pieces.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are worth a piece with a cursor of its own.
+const PIECE_BYTES: usize = 256 << 10;
 /// How often a query that waits for its client looks whether it may go on.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Names the query's entry in the queue.
 const QUERY_ID: &str = "x-loginson-query-id";
 
+/// An answer that can be gone on with.
+pub struct Pieces {
+    /// Whether each piece is sent with its cursor: a line `BYTES CURSOR` before so many bytes, and `0 CURSOR` as the last
+    /// line of an answer that is complete. A line `! MESSAGE` says why it is not.
+    pub framed: bool,
+    /// Where this answer begins.
+    pub cursor: Cursor,
+    /// Whether rows came before.
+    pub goes_on: bool,
+}
+
 /// Answers with the rows of `query`, which has its place in the queue by `asked`.
-pub async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
+pub async fn stream(
+    asked: Asked,
+    query: Query,
+    format: Format,
+    pieces: Option<Pieces>,
+) -> ApiResult {
     let client = Client::default();
     let link = client.link();
+    let framed = pieces.as_ref().is_some_and(|pieces| pieces.framed);
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_MAX);
     let (tell_id, id) = oneshot::channel();
     let (tell_failure, failure) = oneshot::channel();
     let running = reading_thread(move || {
-        let encoder = Encoder::new(format);
-        let mut writer = Writer { encoder, sender, sent: false, no_line: None };
+        let mut writer =
+            Writer { format, encoder: None, pieces, sender, sent: false, refusal: None };
         let outcome = asked.run(&link, |running| {
             // When it is not taken the client is gone, which ends the query anyway.
             let _ = tell_id.send(running.id);
             writer.run(&query, running)
         });
-        let outcome = match writer.no_line.take() {
-            Some(error) => Err(ApiError::bad_request(error.to_string())),
+        let outcome = match writer.refusal.take() {
+            Some(refusal) => Err(ApiError::bad_request(refusal)),
             None => outcome,
         };
         match outcome {
             Err(error) if writer.sent => {
                 // Nobody takes it when the client is gone.
-                let _ = tell_failure.send(writer.failure(&error));
+                let _ = tell_failure.send(writer.broken_off(&error));
                 Ok(())
             }
             outcome => outcome,
         }
     });
+    let media_type = if framed { "application/octet-stream" } else { format.media_type() };
     let Some(first) = chunks.recv().await else {
         // It ended without a row.
         running.await?;
-        return Ok(rows_answer(id.await.ok(), format, Body::empty()));
+        return Ok(rows_answer(id.await.ok(), media_type, Body::empty()));
     };
     let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
     // Behind the channel, which a client that reads slowly keeps full.
@@ -71,12 +91,12 @@ pub async fn stream(asked: Asked, query: Query, format: Format) -> ApiResult {
         let _ = &client;
         chunk
     });
-    Ok(rows_answer(id.await.ok(), format, Body::from_stream(chunks)))
+    Ok(rows_answer(id.await.ok(), media_type, Body::from_stream(chunks)))
 }
 
 /// An answer of rows.
-pub fn rows_answer(id: Option<u64>, format: Format, body: Body) -> Response {
-    let mut response = ([(CONTENT_TYPE, format.media_type())], body).into_response();
+pub fn rows_answer(id: Option<u64>, media_type: &'static str, body: Body) -> Response {
+    let mut response = ([(CONTENT_TYPE, media_type)], body).into_response();
     if let Some(id) = id {
         response.headers_mut().insert(QUERY_ID, id.into());
     }
@@ -85,28 +105,42 @@ pub fn rows_answer(id: Option<u64>, format: Format, body: Body) -> Response {
 
 /// Writes rows into the channel.
 struct Writer {
-    encoder: Encoder,
+    format: Format,
+    /// There once the query runs.
+    encoder: Option<Encoder>,
+    pieces: Option<Pieces>,
     sender: mpsc::Sender<Bytes>,
     sent: bool,
     /// Why the query was ended by us.
-    no_line: Option<NoLine>,
+    refusal: Option<String>,
 }
 
 impl Writer {
     fn run(&mut self, query: &Query, running: &Running) -> Result<(), RunError> {
+        let columns = self.columns(query, running)?;
+        let goes_on = self.pieces.as_ref().is_some_and(|pieces| pieces.goes_on);
+        let mut encoder = Encoder::new(self.format, columns, !goes_on);
+        let mut bytes = Vec::new();
+        encoder.begin(&mut bytes);
+        let mut key = None;
+        let framed = self.framed();
+        self.encoder = Some(encoder);
         let outcome = query::run(query, running.source(), &running.context, &mut |rows| {
-            let mut chunk = Vec::with_capacity(rows.len() * 256);
-            if let Err(error) = self.encoder.push(&rows, &mut chunk) {
-                self.no_line = Some(error);
+            let encoder = self.encoder.as_mut().expect("it was set above");
+            if let Err(error) = encoder.push(&rows, &mut bytes) {
+                self.refusal = Some(error.to_string());
                 return ControlFlow::Break(());
             }
-            self.send(chunk, running)
+            key = rows.last_key().or(key);
+            match !framed || bytes.len() >= PIECE_BYTES {
+                true => self.send(std::mem::take(&mut bytes), key, running),
+                false => ControlFlow::Continue(()),
+            }
         })?;
-        let mut rest = Vec::new();
         if !outcome.stopped {
-            self.encoder.finish(&mut rest);
+            self.encoder.as_mut().expect("it was set above").finish(&mut bytes);
         }
-        if outcome.stopped || self.send(rest, running).is_break() {
+        if outcome.stopped || self.finish(bytes, key, running).is_break() {
             // It was ended while it waited for its client, or the connection is gone.
             running.check()?;
             return Err(RunError::Cancelled);
@@ -114,7 +148,72 @@ impl Writer {
         Ok(())
     }
 
-    fn send(&mut self, bytes: Vec<u8>, running: &Running) -> ControlFlow<()> {
+    fn framed(&self) -> bool {
+        self.pieces.as_ref().is_some_and(|pieces| pieces.framed)
+    }
+
+    /// The columns of CSV. Those of an answer that goes on must be those that were.
+    fn columns(&mut self, query: &Query, running: &Running) -> Result<Vec<String>, RunError> {
+        if self.format != Format::Csv {
+            return Ok(Vec::new());
+        }
+        let found = export::columns(query, running.source(), &running.context);
+        let columns = match found {
+            Ok(columns) => columns,
+            Err(ColumnsError::Run(error)) => return Err(error),
+            Err(ColumnsError::TooMany) => {
+                self.refusal = Some(ColumnsError::TooMany.to_string());
+                return Err(RunError::Cancelled);
+            }
+        };
+        if let Some(Pieces { cursor, .. }) = &mut self.pieces {
+            let sum = export::checksum(&columns);
+            if cursor.columns.is_some_and(|before| before != sum) {
+                self.refusal = Some(
+                    "the rows have other fields than when the export began; name the columns by `| fields` at the end of the \
+                     query, and begin again without a cursor"
+                        .to_owned(),
+                );
+                return Err(RunError::Cancelled);
+            }
+            cursor.columns = Some(sum);
+        }
+        Ok(columns)
+    }
+
+    /// Sends rows, the last of which stands at `key`.
+    fn send(&mut self, bytes: Vec<u8>, key: Option<RowKey>, running: &Running) -> ControlFlow<()> {
+        match &self.pieces {
+            Some(Pieces { framed: true, cursor, .. }) => {
+                let cursor = key.map_or_else(|| cursor.clone(), |key| cursor.after(key));
+                let head = format!("{} {cursor}\n", bytes.len()).into_bytes();
+                self.pass(head, running)?;
+                self.pass(bytes, running)
+            }
+            _ => self.pass(bytes, running),
+        }
+    }
+
+    /// Sends the last rows, and says that they are the last.
+    fn finish(
+        &mut self,
+        bytes: Vec<u8>,
+        key: Option<RowKey>,
+        running: &Running,
+    ) -> ControlFlow<()> {
+        if !bytes.is_empty() {
+            self.send(bytes, key, running)?;
+        }
+        match &self.pieces {
+            Some(Pieces { framed: true, cursor, .. }) => {
+                let last = format!("0 {}\n", cursor.behind_the_end());
+                self.pass(last.into_bytes(), running)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pass(&mut self, bytes: Vec<u8>, running: &Running) -> ControlFlow<()> {
         let runtime = tokio::runtime::Handle::current();
         let mut bytes = Bytes::from(bytes);
         while !bytes.is_empty() {
@@ -135,9 +234,13 @@ impl Writer {
     }
 
     /// The end of an answer that is not complete. Where the format has no place for a reason the connection breaks.
-    fn failure(&mut self, error: &ApiError) -> io::Result<Bytes> {
+    fn broken_off(&mut self, error: &ApiError) -> io::Result<Bytes> {
+        if self.framed() {
+            return Ok(format!("! {}\n", error.to_string().replace('\n', " ")).into());
+        }
         let mut last = Vec::new();
-        match self.encoder.fail(&error.to_string(), &mut last) {
+        let encoder = self.encoder.as_mut().expect("it wrote what was sent");
+        match encoder.fail(&error.to_string(), &mut last) {
             true => Ok(last.into()),
             false => Err(io::Error::other(error.to_string())),
         }

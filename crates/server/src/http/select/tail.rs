@@ -64,7 +64,11 @@ async fn tail(
     let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
     let follower = Follower { query, permit, sender, scratch: Scratch::default() };
     tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
-    Ok(rows_answer(Some(id), Format::Jsonl, Body::from_stream(ReceiverStream::new(chunks))))
+    Ok(rows_answer(
+        Some(id),
+        Format::Jsonl.media_type(),
+        Body::from_stream(ReceiverStream::new(chunks)),
+    ))
 }
 
 /// Returns once somebody cancelled the tail.
@@ -91,7 +95,7 @@ impl Follower {
         let mut stopping = app.stopping.clone();
         tokio::select! {
             // Ends when the client goes away, which is no error.
-            _ = self.try_follow(&pipeline, since_ns) => {}
+            _ = self.try_follow(&app, &pipeline, since_ns) => {}
             () = sender.closed() => {}
             () = raised(&mut stopping) => {}
             () = cancelled(&wish) => {
@@ -101,7 +105,12 @@ impl Follower {
         }
     }
 
-    async fn try_follow(&mut self, pipeline: &Pipeline, since_ns: i64) -> Result<(), Gone> {
+    async fn try_follow(
+        &mut self,
+        app: &App,
+        pipeline: &Pipeline,
+        since_ns: i64,
+    ) -> Result<(), Gone> {
         let (mut live, mut lines_total) = pipeline.follow();
         let mut shown = self.show_recent(pipeline, since_ns).await?;
         let mut last_sent = Instant::now();
@@ -119,6 +128,7 @@ impl Follower {
                     let lines = batch.len() as u64;
                     let skipped = (total - lines).saturating_sub(lines_total);
                     if skipped > 0 {
+                        app.tail_lines_skipped.fetch_add(skipped, Relaxed);
                         self.send(format!("{{\"_skipped\":\"{skipped}\"}}\n").into_bytes()).await?;
                     }
                     lines_total = total;

@@ -1,0 +1,242 @@
+//! What of a background query outlives the process: what was asked, and how far it came. One small file of JSON a query.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use platform::{Access, Disk};
+use query::{LineSet, State};
+use serde::{Deserialize, Serialize};
+
+/// Version of the files that this program writes, and the only one it reads.
+const VERSION: u32 = 1;
+/// No file is larger: the longest query, ten times.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// What was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Submission {
+    /// LogsQL.
+    pub query: String,
+    /// What relative times in it refer to, nanoseconds since 1970 UTC.
+    pub now_ns: i64,
+    /// First event time, nanoseconds since 1970 UTC.
+    pub start_ns: i64,
+    /// First event time behind them.
+    pub end_ns: i64,
+    /// The newest so many rows only.
+    pub limit: Option<usize>,
+    /// `json`, `raw` or `csv`.
+    pub format: String,
+    /// Computed fields to add.
+    pub include: Vec<String>,
+    /// Time it may run.
+    pub run_time_ms: u64,
+    /// Who asked.
+    pub client: String,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    version: u32,
+    /// Names the query.
+    pub id: u64,
+    /// What was asked.
+    pub asked: Submission,
+    /// When it came in, nanoseconds since 1970 UTC.
+    pub started_ns: i64,
+    /// The state it was in when this was written.
+    pub state: String,
+    /// How often it ran from the start: rows of another run are other rows.
+    pub run: u32,
+    /// Which lines belong to the answer; known from the first run on.
+    pub within: Option<Lines>,
+    /// The columns of CSV; known from the first run on.
+    pub columns: Option<Vec<String>>,
+    /// When it ended, nanoseconds since 1970 UTC.
+    pub ended_ns: Option<i64>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What it did until it ended.
+    pub done: Done,
+}
+
+/// [`LineSet`] as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lines {
+    through: u64,
+    missing: Vec<u64>,
+}
+
+impl From<LineSet> for Lines {
+    fn from(LineSet { through, missing }: LineSet) -> Lines {
+        Lines { through, missing }
+    }
+}
+
+impl From<Lines> for LineSet {
+    fn from(Lines { through, missing }: Lines) -> LineSet {
+        LineSet { through, missing }
+    }
+}
+
+/// Numbers of a query that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Time in line.
+    pub wait_ms: u64,
+    /// Time it ran.
+    pub run_ms: u64,
+    /// Rows that are kept.
+    pub rows: u64,
+    /// Blocks and frames to read.
+    pub blocks_planned: u64,
+    /// Those that were read.
+    pub blocks_done: u64,
+    /// Bytes of raw lines to read.
+    pub bytes_planned: u64,
+    /// Those that were read.
+    pub bytes_scanned: u64,
+    /// Lines that were read.
+    pub lines_scanned: u64,
+}
+
+impl Record {
+    /// A query that has just come in.
+    pub fn new(id: u64, asked: Submission, started_ns: i64) -> Record {
+        Record {
+            version: VERSION,
+            id,
+            asked,
+            started_ns,
+            state: State::Waiting.name().into(),
+            run: 0,
+            within: None,
+            columns: None,
+            ended_ns: None,
+            error: None,
+            done: Done::default(),
+        }
+    }
+
+    /// The name of the file of a query.
+    pub fn path(dir: &Path, id: u64) -> PathBuf {
+        dir.join(format!("{id}.json"))
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Of the disk; or when it makes no sense, or is of another version.
+    pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<Record> {
+        let record: Record = serde_json::from_slice(&read(disk, path)?)?;
+        match record.version {
+            VERSION => Ok(record),
+            other => Err(io::Error::other(format!(
+                "it is of version {other}, this program reads {VERSION}"
+            ))),
+        }
+    }
+
+    /// Writes the file, durably.
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        let bytes = serde_json::to_vec(self).expect("numbers and texts only");
+        write(disk, &Record::path(dir, self.id), &bytes)
+    }
+}
+
+/// The greatest id that was ever given.
+pub struct LastId;
+
+impl LastId {
+    const FILE: &str = "last-id";
+
+    /// Reads it; 0 when there is none.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> u64 {
+        let bytes = read(disk, &dir.join(LastId::FILE)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
+    }
+
+    /// Writes it, durably.
+    pub fn write(disk: &dyn Disk, dir: &Path, id: u64) -> io::Result<()> {
+        write(disk, &dir.join(LastId::FILE), format!("{id}\n").as_bytes())
+    }
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let length = file.bytes()?;
+    if length > BYTES_MAX {
+        return Err(io::Error::other(format!("{length} bytes are too many")));
+    }
+    let mut bytes = vec![0; length as usize];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Replaces a file as a whole.
+fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let part = path.with_added_extension("part");
+    match disk.remove(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = disk.open(&part, Access::Create)?;
+    file.write_at(bytes, 0)?;
+    file.sync_data()?;
+    disk.rename(&part, path)?;
+    disk.sync_dir(path.parent().expect("it is in a directory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimDisk;
+
+    use super::*;
+
+    fn record() -> Record {
+        let asked = Submission {
+            query: "error \"ä\n\"".into(),
+            now_ns: 1,
+            start_ns: i64::MIN,
+            end_ns: i64::MAX,
+            limit: Some(5),
+            format: "json".into(),
+            include: vec!["_id".into()],
+            run_time_ms: 3,
+            client: "127.0.0.1:1".into(),
+        };
+        Record::new(7, asked, -5)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (disk, dir) = (SimDisk::new(1), Path::new("q"));
+        disk.create_dir_all(dir).unwrap();
+        let mut record = record();
+        record.within = Some(LineSet { through: u64::MAX, missing: vec![3, 5] }.into());
+        for run in 1..3 {
+            record.run = run;
+            record.write(&disk, dir).unwrap();
+            assert_eq!(Record::read(&disk, &Record::path(dir, 7)).unwrap(), record);
+        }
+        assert_eq!(LastId::read(&disk, dir), 0);
+        LastId::write(&disk, dir, 12).unwrap();
+        assert_eq!(LastId::read(&disk, dir), 12);
+        assert_eq!(disk.list(dir).unwrap(), ["7.json", "last-id"]);
+    }
+
+    #[test]
+    fn what_is_no_record_is_told() {
+        let (disk, dir) = (SimDisk::new(1), Path::new("q"));
+        disk.create_dir_all(dir).unwrap();
+        let text = serde_json::to_string(&record()).unwrap();
+        let newer = text.replace("\"version\":1", "\"version\":2");
+        for (text, expected) in [("", "EOF"), (&text[1..], "invalid"), (&newer, "of version 2")] {
+            write(&disk, &dir.join("7.json"), text.as_bytes()).unwrap();
+            let error = Record::read(&disk, &dir.join("7.json")).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
