@@ -32,6 +32,20 @@ class Refused extends Error {
 }
 
 const SLOW_MS = 10_000;
+const LIMITS = {
+  concurrent: 4,
+  waiting: 32,
+  wait_s: 10,
+  run_s: 60,
+  memory_bytes: 2 ** 29,
+  rows: 1e7,
+  background_concurrent: 2,
+  background_waiting: 32,
+  background_run_s: 86_400,
+  result_bytes: 2 ** 28,
+  result_bytes_total: 2 ** 30,
+  results_keep_s: 86_400,
+};
 const POLICY = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const QUEUE_MAX = 100;
 
@@ -97,7 +111,7 @@ class Mock {
       case '/insert/jsonline':
         return this.#insert(response, body, params);
       case '/api/v1/queries':
-        return send(response, { queries: this.#entries.map(shown), limits: { concurrent: 4, waiting: 32, wait_s: 10, run_s: 60, memory_bytes: 2 ** 29, rows: 1e7 } });
+        return send(response, { queries: this.#entries.map(shown), limits: LIMITS, result_bytes: 0 });
       case '/api/v1/context':
         return this.#context(response, params);
       case '/api/v1/summary':
@@ -340,7 +354,8 @@ function counted(lines: readonly Stored[], field: string): [string, number][] {
 
 function shown(entry: Entry): unknown {
   const { startedMs, endedMs, stop: _stop, ...rest } = entry;
-  return { ...rest, started: new Date(startedMs).toISOString(), wait_ms: 0, run_ms: (endedMs ?? Date.now()) - startedMs };
+  const unknown = { position: null, left_ms: null, blocks_done: 0, blocks_planned: 0, bytes_planned: 0 };
+  return { ...unknown, ...rest, started: new Date(startedMs).toISOString(), wait_ms: 0, run_ms: (endedMs ?? Date.now()) - startedMs };
 }
 
 function send(response: ServerResponse, body: unknown, status = 200): void {

@@ -65,7 +65,7 @@ fn mistakes_are_answered() {
     let (server, _) = filled();
     for (parameters, expected) in [
         ("query=*".to_owned(), "'format' is missing"),
-        ("format=csv".into(), "not raw, jsonl or parquet"),
+        ("format=xml".into(), "not raw, jsonl, csv or parquet"),
         (format!("format=raw&query={}", encoded("* | stats count()")), "have no raw form"),
         (format!("format=raw&query={}", encoded("a |")), "expected"),
         ("format=jsonl&include=_what".into(), "include: '_what'"),

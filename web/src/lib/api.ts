@@ -36,7 +36,7 @@ async function call(path: string, params: Params, options: CallOptions = {}, met
     if (value !== null && value !== undefined) form.set(name, String(value));
   }
   const text = form.toString();
-  const asForm = method === 'GET' && text.length > URL_CHARS_MAX;
+  const asForm = (method === 'GET' || method === 'POST') && text.length > URL_CHARS_MAX;
   const url = asForm || text === '' ? path : `${path}?${text}`;
   let response: Response;
   try {
@@ -116,11 +116,15 @@ export async function queryLines(params: LinesParams, take: (rows: Row[]) => voi
   if (failure !== null) throw new ApiError(failure, 200);
 }
 
-/** Every match, without a limit: raw lines byte for byte, or JSON lines for tables. */
-export function exportUrl(query: string, span: Span, raw: boolean): string {
-  const params = new URLSearchParams({ query, start: new Date(span.startMs).toISOString(), end: new Date(span.endMs).toISOString() });
-  if (raw) params.set('format', 'raw');
-  return `/select/logsql/query?${params.toString()}`;
+/** Formats of an export, and what each is called. */
+export const EXPORT_FORMATS = { raw: 'Lines', jsonl: 'JSON', csv: 'CSV', parquet: 'Parquet' } as const;
+export type ExportFormat = keyof typeof EXPORT_FORMATS;
+
+/** Every match, without a limit, the oldest first. */
+export function exportUrl(query: string, span: Span, format: ExportFormat): string {
+  const start = new Date(span.startMs).toISOString();
+  const params = new URLSearchParams({ query, start, end: new Date(span.endMs).toISOString(), format });
+  return `/api/v1/export?${params.toString()}`;
 }
 
 export interface HitsGroup {
@@ -227,22 +231,59 @@ export interface QueueEntry {
   id: string;
   kind: string;
   query: string;
-  state: 'waiting' | 'running' | 'done' | 'cancelled' | 'failed';
+  state: 'waiting' | 'running' | 'paused' | 'done' | 'cancelled' | 'failed' | 'interrupted';
+  /** In line, from 1, while it waits. */
+  position: number | null;
   started: string;
   wait_ms: number;
   run_ms: number;
+  /** An estimate. */
+  left_ms: number | null;
   progress: number;
+  blocks_done: number;
+  blocks_planned: number;
   bytes_scanned: number;
+  bytes_planned: number;
   lines_scanned: number;
   rows: number;
   memory_bytes: number;
   error: string | null;
   client: string;
+  /** Of background queries only. */
+  results?: KeptResults;
+}
+
+export interface KeptResults {
+  rows: number;
+  bytes: number;
+  format: 'json' | 'raw' | 'csv';
+  start: string | null;
+  end: string | null;
+  limit: number | null;
+  /** Null while it waits, runs or is paused. */
+  expires: string | null;
+  /** What resuming does after a restart. */
+  resumes: 'behind the last row' | 'from the start';
 }
 
 export interface Queue {
   queries: QueueEntry[];
-  limits: { concurrent: number; waiting: number; wait_s: number; run_s: number; memory_bytes: number; rows: number };
+  limits: {
+    concurrent: number;
+    waiting: number;
+    wait_s: number;
+    run_s: number;
+    memory_bytes: number;
+    rows: number;
+    background_concurrent: number;
+    background_waiting: number;
+    background_run_s: number;
+    result_bytes: number;
+    result_bytes_total: number;
+    results_keep_s: number;
+  };
+  /** Bytes of all rows that are kept. */
+  result_bytes: number;
 }
 
 export function queue(options: CallOptions = {}): Promise<Queue> {
@@ -256,6 +297,43 @@ export async function cancelQuery(id: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
   }
+}
+
+export async function pauseQuery(id: string): Promise<void> {
+  await call(`/api/v1/queries/${encodeURIComponent(id)}/pause`, {}, {}, 'POST');
+}
+
+export async function resumeQuery(id: string): Promise<void> {
+  await call(`/api/v1/queries/${encodeURIComponent(id)}/resume`, {}, {}, 'POST');
+}
+
+/** Asks in the background; gives the id of the queue's entry. */
+export async function submitQuery(query: string, span: Span): Promise<string> {
+  const answer = await json<{ id: string }>('/api/v1/queries', { query, ...spanParams(span), format: 'json' }, {}, 'POST');
+  return answer.id;
+}
+
+export interface ResultsPage {
+  text: string;
+  rows: number;
+  /** Goes on behind these rows. */
+  cursor: string;
+  /** Whether rows stand behind them already. */
+  more: boolean;
+  state: QueueEntry['state'];
+}
+
+/** Rows of a background query behind a cursor; the first without one. */
+export async function resultsPage(id: string, cursor: string | null, limit: number, options: CallOptions): Promise<ResultsPage> {
+  const response = await call(`/api/v1/queries/${encodeURIComponent(id)}/results`, { cursor, limit }, options);
+  const head = (name: string): string => response.headers.get(name) ?? '';
+  return {
+    text: await response.text(),
+    rows: Number(head('X-Loginson-Rows')),
+    cursor: head('X-Loginson-Cursor'),
+    more: head('X-Loginson-More') === 'true',
+    state: head('X-Loginson-State') as QueueEntry['state'],
+  };
 }
 
 // ---- status ----

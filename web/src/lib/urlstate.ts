@@ -23,6 +23,8 @@ export interface ViewState {
   type: string | null;
   /** The line (`_id`) whose surroundings are shown. */
   context: string | null;
+  /** The background query whose rows are shown. */
+  results: string | null;
 }
 
 export const START: ViewState = {
@@ -33,6 +35,7 @@ export const START: ViewState = {
   tail: false,
   type: null,
   context: null,
+  results: null,
 };
 
 export function toSearch(state: ViewState): string {
@@ -44,6 +47,7 @@ export function toSearch(state: ViewState): string {
   if (state.tail) params.set('tail', '1');
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
+  if (state.results !== null) params.set('results', state.results);
   const text = params.toString();
   return text === '' ? '' : `?${text}`;
 }
@@ -60,6 +64,7 @@ export function fromSearch(search: string): ViewState {
     tail: params.get('tail') === '1',
     type: params.get('type'),
     context: params.get('context'),
+    results: params.get('results'),
   };
 }
 

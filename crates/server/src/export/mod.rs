@@ -7,7 +7,7 @@ mod csv;
 mod cursor;
 mod parquet;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ use query::{Change, Context, Pipe, Query, Rows, RunError, Scratch};
 
 pub use self::csv::COLUMNS_MAX;
 use self::csv::CsvWriter;
-pub use self::cursor::{Cursor, NoCursor, checksum};
+pub use self::cursor::{Cursor, checksum};
 use self::parquet::ParquetWriter;
 
 /// How rows are written.
@@ -199,48 +199,39 @@ pub fn columns(
     source: &dyn Source,
     context: &Context,
 ) -> Result<Vec<String>, ColumnsError> {
-    let hidden = context.include.iter().cloned();
     if let Some(Pipe::Change(Change::Keep(names))) = query.pipes().last()
         && names.iter().all(|pattern| !pattern.prefix)
     {
         let mut names: Vec<String> = names.iter().map(|pattern| pattern.name.clone()).collect();
-        names.extend(hidden);
-        let mut seen = BTreeSet::new();
+        names.extend(context.include.iter().cloned());
+        let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         return Ok(names);
     }
     // What is counted is the run that gives the rows.
     let progress = Default::default();
-    let mut context = Context { order: None, limit: None, offset: 0, progress, ..context.clone() };
-    let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
-    let mut names: Vec<String> = if row_wise {
-        context.include.clear();
-        let found = query::field_names(query, source, &context, "")?;
-        let mut names: Vec<String> = found.into_iter().map(|name| name.value).collect();
-        let place = |name: &String| ["_time", "_stream", "_msg"].iter().position(|n| n == name);
-        names.sort_by_key(|name| (place(name).unwrap_or(usize::MAX), name.clone()));
-        names
-    } else {
-        let mut names: Vec<String> = Vec::new();
-        let mut scratch = Scratch::default();
-        query::run(query, source, &context, &mut |rows| {
-            for index in 0..rows.len() {
-                rows.visit(index, &mut scratch, |name, _| {
-                    if names.len() <= COLUMNS_MAX && !names.iter().any(|known| known == name) {
-                        names.push(name.to_owned());
-                    }
-                });
-            }
-            if names.len() > COLUMNS_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        names
-    };
-    names.extend(hidden);
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    if names.len() > COLUMNS_MAX { Err(ColumnsError::TooMany) } else { Ok(names) }
+    let context = Context { order: None, limit: None, offset: 0, progress, ..context.clone() };
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut scratch = Scratch::default();
+    query::run(query, source, &context, &mut |rows| {
+        for index in 0..rows.len() {
+            rows.visit(index, &mut scratch, |name, _| {
+                if !seen.contains(name) && names.len() <= COLUMNS_MAX {
+                    seen.insert(name.to_owned());
+                    names.push(name.to_owned());
+                }
+            });
+        }
+        if names.len() > COLUMNS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if names.len() > COLUMNS_MAX {
+        return Err(ColumnsError::TooMany);
+    }
+    if query.pipes().iter().all(Pipe::is_row_wise) {
+        let ours = ["_time", "_stream", "_msg"];
+        let place = |name: &str| ours.iter().position(|n| *n == name).unwrap_or(ours.len());
+        names.sort_by_cached_key(|name| (place(name), name.clone()));
+    }
+    Ok(names)
 }

@@ -95,13 +95,8 @@ impl<S: Send + Sync> FromRequest<S> for Params {
 
     async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
         let mut params = Params::default();
-        let of_type = |name: &str| {
-            let given = request.headers().get(CONTENT_TYPE);
-            request.method() == Method::POST
-                && given.is_some_and(|given| given.as_bytes().starts_with(name.as_bytes()))
-        };
-        let form = of_type("application/x-www-form-urlencoded");
-        let json = of_type("application/json");
+        let form = is_of_type(&request, b"application/x-www-form-urlencoded");
+        let json = is_of_type(&request, b"application/json");
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
         if form || json {
             let too_long =
@@ -113,6 +108,13 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         params.pairs.extend(in_address.unwrap_or_default().pairs);
         Ok(params)
     }
+}
+
+/// Whether a request brings a body of that type.
+fn is_of_type(request: &Request, name: &[u8]) -> bool {
+    let given = request.headers().get(CONTENT_TYPE);
+    request.method() == Method::POST
+        && given.is_some_and(|given| given.as_bytes().starts_with(name))
 }
 
 #[cfg(test)]

@@ -365,19 +365,7 @@ impl Jobs {
             let record = job.record();
             (record.run, record.asked.format.clone())
         };
-        let row = match cursor {
-            None => 0,
-            Some(text) => {
-                let parts = text.split_once('.');
-                let read =
-                    parts.and_then(|(run, row)| Some((run.parse().ok()?, row.parse().ok()?)));
-                match read {
-                    None => return Err(JobError::Cursor(text.to_owned())),
-                    Some((of, _)) if of != run => return Err(JobError::EarlierRun),
-                    Some((_, row)) => row,
-                }
-            }
-        };
+        let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
         let rows_max = rows_max.min(PAGE_ROWS_MAX);
         let Some(results) = self.results_of(&job, state)? else {
             let cursor = format!("{run}.{row}");
@@ -428,11 +416,6 @@ impl Jobs {
         self.expired.load(Relaxed)
     }
 
-    /// The limits.
-    pub fn limits(&self) -> &JobLimits {
-        &self.limits
-    }
-
     fn job(&self, id: u64) -> Option<Arc<Job>> {
         self.jobs().get(&id).cloned()
     }
@@ -452,6 +435,17 @@ fn results(job: &Job) -> MutexGuard<'_, Option<Arc<Results>>> {
 
 fn now_ns() -> i64 {
     RealClock::new().now_ns()
+}
+
+/// The row that a cursor of a run names.
+fn row_of(cursor: &str, run: u32) -> Result<u64, JobError> {
+    let parts = cursor.split_once('.');
+    let read = parts.and_then(|(of, row)| Some((of.parse::<u32>().ok()?, row.parse().ok()?)));
+    match read {
+        None => Err(JobError::Cursor(cursor.to_owned())),
+        Some((of, _)) if of != run => Err(JobError::EarlierRun),
+        Some((_, row)) => Ok(row),
+    }
 }
 
 /// How a record of before is listed.

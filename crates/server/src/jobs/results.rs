@@ -341,7 +341,7 @@ mod tests {
             disk.restart();
             let left = Results::open(&disk, &path).unwrap();
             let count = left.rows();
-            assert!(count >= synced && count % 4 == 0, "{seed}: {count} of {synced}");
+            assert!(count >= synced && count.is_multiple_of(4), "{seed}: {count} of {synced}");
             assert_eq!(left.last_key(), count.checked_sub(1).and_then(key));
             left.append(&rows(count, 4), key(count + 3)).unwrap();
             let again = Results::open(&disk, &path).unwrap();
