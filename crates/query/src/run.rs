@@ -103,6 +103,8 @@ pub struct Context {
     pub limit: Option<usize>,
     /// Rows to leave out before that.
     pub offset: usize,
+    /// Read the oldest units first. A limit then gives the rows that are read first.
+    pub oldest_first: bool,
     /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a pipe makes rows of its own,
     /// the oldest units are read first, and nothing else of it counts.
     pub order: Option<TimeOrder>,
@@ -139,6 +141,7 @@ impl Default for Context {
             range: TimeRange::ALL,
             limit: None,
             offset: 0,
+            oldest_first: false,
             order: None,
             include: Vec::new(),
             limits: Limits::default(),
@@ -271,7 +274,7 @@ pub fn run(
         (Some(order), _) if row_wise => {
             Sink::Ordered(Ordered::new(order.clone(), context.limits.memory_bytes_max))
         }
-        (None, Some(limit)) if row_wise => {
+        (None, Some(limit)) if row_wise && !context.oldest_first => {
             Sink::Newest(Newest::new(limit.saturating_add(context.offset)))
         }
         _ => Sink::Stream,
@@ -341,7 +344,7 @@ impl Run<'_> {
         range.start_ns = range.start_ns.max(self.oldest_wanted_ns());
         let progress = self.context.progress.clone();
         let mut units = source.units(range)?;
-        if self.context.order.is_some() {
+        if self.context.order.is_some() || self.context.oldest_first {
             // They come newest first; so those of the same time are in the order of their arrival.
             units.reverse();
             units.sort_by_key(|unit| oldest_ns(&**unit));

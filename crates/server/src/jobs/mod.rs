@@ -361,13 +361,14 @@ impl Jobs {
     pub fn page(&self, id: u64, cursor: Option<&str>, rows_max: u64) -> Result<Page, JobError> {
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
         let state = self.queue.get(id).ok_or(JobError::Unknown(id))?.state;
-        let (run, format) = {
-            let record = job.record();
-            (record.run, record.asked.format.clone())
-        };
+        // Under its lock, so that the rows are those of this run.
+        let record = job.record();
+        let (run, format) = (record.run, record.asked.format.clone());
         let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
         let rows_max = rows_max.min(PAGE_ROWS_MAX);
-        let Some(results) = self.results_of(&job, state)? else {
+        let results = self.results_of(&job, state)?;
+        drop(record);
+        let Some(results) = results else {
             let cursor = format!("{run}.{row}");
             return Ok(Page { bytes: Vec::new(), cursor, rows: 0, more: false, state, format });
         };
@@ -443,6 +444,8 @@ fn row_of(cursor: &str, run: u32) -> Result<u64, JobError> {
     let read = parts.and_then(|(of, row)| Some((of.parse::<u32>().ok()?, row.parse().ok()?)));
     match read {
         None => Err(JobError::Cursor(cursor.to_owned())),
+        // Nothing was given yet.
+        Some((_, 0)) => Ok(0),
         Some((of, _)) if of != run => Err(JobError::EarlierRun),
         Some((_, row)) => Ok(row),
     }
