@@ -126,7 +126,8 @@ fn line(entry: &Value) -> String {
     };
     let left = entry["left_ms"].as_u64().map_or(String::new(), duration);
     let query: String = text("query").chars().take(LISTED_CHARS).collect();
-    let (percent, rows) = (entry["progress"].as_f64().unwrap_or(0.0) * 100.0, &entry["rows"]);
+    let percent = entry["progress"].as_f64().unwrap_or(0.0) * 100.0;
+    let rows = entry["rows"].as_u64().unwrap_or(0);
     let (id, kind) = (text("id"), text("kind"));
     format!("{id:>6}  {state:<11} {percent:>4.0}%  {left:>9}  {rows:>9}  {kind:<10}  {query}")
 }
