@@ -9,6 +9,9 @@ use crate::error::ParseError;
 /// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's stack.
 pub const NESTING_MAX: usize = 100;
 
+/// Levels that a query inside a query counts as: so there are at most ten in each other.
+const QUERY_LEVELS: usize = 10;
+
 /// Whether `c` belongs to words of a log message: letters, digits and underscore.
 #[inline]
 pub fn is_word_char(c: char) -> bool {
@@ -122,6 +125,31 @@ impl<'a> Cursor<'a> {
         let expected = expected.iter().map(|e| e.to_string()).collect();
         let query = self.text.to_owned();
         ParseError { position, expected, message: message.into(), query }
+    }
+
+    /// Where it is, to come back to.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back to a place that it was at.
+    pub fn go_back(&mut self, place: usize) {
+        self.at = place;
+    }
+
+    /// Runs `parse`, which reads a query inside a query. It counts as many levels.
+    pub fn nested_query<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        if self.depth + QUERY_LEVELS > NESTING_MAX {
+            let message = format!("more than {} queries in each other", NESTING_MAX / QUERY_LEVELS);
+            return Err(self.error(&[], message));
+        }
+        self.depth += QUERY_LEVELS;
+        let result = parse(self);
+        self.depth -= QUERY_LEVELS;
+        result
     }
 
     /// Runs `parse` one level deeper.

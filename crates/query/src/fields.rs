@@ -127,6 +127,7 @@ impl FieldSet {
                 self.add(right);
             }
             Filter::Field { name, .. } => self.add(name),
+            Filter::Subquery(subquery) => self.add(&subquery.field),
         }
     }
 }

@@ -8,6 +8,7 @@ mod fields;
 mod parse;
 mod select;
 mod stream;
+mod subquery;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -21,6 +22,7 @@ pub use day_range::DayRange;
 pub use fields::FieldComparison;
 pub(crate) use parse::parse_filter;
 pub(crate) use select::Selector;
+pub use subquery::{Subquery, SubqueryTest};
 pub(crate) use time::parse_duration_argument;
 pub use value::{Comparison, Number, Pattern, PatternPlace, Test};
 pub use week_range::WeekRange;
@@ -63,6 +65,8 @@ pub enum Filter {
         /// What its value must be like.
         test: Test,
     },
+    /// Rows whose field has to do with the values that another query gives.
+    Subquery(Box<Subquery>),
 }
 
 /// A part of time that comes again and again.
@@ -179,6 +183,7 @@ impl fmt::Display for Filter {
                 }
                 write!(f, "{test}")
             }
+            Filter::Subquery(subquery) => write!(f, "{subquery}"),
         }
     }
 }

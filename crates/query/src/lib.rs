@@ -38,6 +38,7 @@ mod run;
 mod run_tests;
 mod scan;
 pub mod source;
+mod subquery;
 mod tail;
 #[cfg(test)]
 mod testing;
@@ -52,16 +53,17 @@ pub use endpoint::{
 pub use error::ParseError;
 pub use fields::FieldSet;
 pub use filter::{
-    Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
-    WeekRange,
+    Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,
+    Subquery, SubqueryTest, Test, WeekRange,
 };
 pub use number::parse_timestamp;
 pub use options::QueryOptions;
 pub use ordered::{LineSet, RowKey, TimeOrder};
 pub use pipe::{
-    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, JsonArray, Math,
-    MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields, Sort,
-    SortKey, Stats, StatsFunction, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll, ValueNumber,
+    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, Join, JsonArray,
+    Math, MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields,
+    Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack,
+    Unroll, ValueNumber,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{

@@ -51,6 +51,7 @@ fn collect(filter: &Filter, out: &mut Vec<Phrase>) {
         Filter::Field { name, test } if is_stored(name) => out.extend(test.needed().phrases),
         Filter::Field { .. }
         | Filter::Fields { .. }
+        | Filter::Subquery(_)
         | Filter::All
         | Filter::Not(_)
         | Filter::Time(_)
@@ -74,6 +75,7 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
         }
         Filter::Field { .. }
         | Filter::Fields { .. }
+        | Filter::Subquery(_)
         | Filter::All
         | Filter::Not(_)
         | Filter::Time(_)

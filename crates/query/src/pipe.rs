@@ -8,6 +8,7 @@ pub(crate) mod extract;
 pub(crate) mod facets;
 pub(crate) mod field_names;
 pub(crate) mod format;
+pub(crate) mod join;
 pub(crate) mod json_array;
 pub(crate) mod limit;
 pub(crate) mod math;
@@ -18,11 +19,13 @@ mod rows;
 pub(crate) mod set_stream_fields;
 pub(crate) mod sort;
 pub(crate) mod stats;
+pub(crate) mod stream_context;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time_add;
 pub(crate) mod top;
 pub(crate) mod tuples;
+mod union;
 pub(crate) mod uniq;
 pub(crate) mod unpack;
 pub(crate) mod unroll;
@@ -31,11 +34,12 @@ pub(crate) mod value;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use crate::block::{Block, Change, Scratch};
-use crate::cursor::{Cursor, quote_name};
+use crate::block::{Block, Change, NamePattern, Scratch};
+use crate::cursor::{Cursor, is_word_char, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector, parse_filter};
+use crate::query::{Query, parse_inner};
 use crate::rolled::Weighted;
 use crate::run::{Next, RunError};
 
@@ -45,6 +49,7 @@ use compute::{Computing, parse_field};
 pub use extract::{Extract, ExtractPattern};
 pub use facets::Facets;
 pub use format::Format;
+pub use join::Join;
 pub use json_array::{JsonArray, Parts};
 pub use math::{Expression, Math, MathEntry};
 pub use pack::Pack;
@@ -53,6 +58,7 @@ pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{Bucket, By, Function, Stats, StatsFunction};
+pub use stream_context::StreamContext;
 pub use time_add::TimeAdd;
 pub use top::Top;
 pub use uniq::Uniq;
@@ -105,6 +111,12 @@ pub enum Pipe {
     SetStreamFields(SetStreamFields),
     /// `unroll`: a row for each item of arrays.
     Unroll(Unroll),
+    /// `join`: rows with fields of another query's.
+    Join(Box<Join>),
+    /// `union`: behind the rows, those of another query.
+    Union(Box<Query>),
+    /// `stream_context`: lines around those that were selected.
+    StreamContext(StreamContext),
     /// `sample`: one row in so many.
     Sample(u64),
     /// `drop_empty_fields`: leaves out rows without any value.
@@ -139,6 +151,9 @@ const PIPES: &[&str] = &[
     "unpack_words",
     "split",
     "unroll",
+    "join",
+    "union",
+    "stream_context",
     "math",
     "format",
     "replace",
@@ -161,7 +176,8 @@ const PIPES: &[&str] = &[
 pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
     let position = cursor.position();
     let name = cursor.peek_word(false).to_ascii_lowercase();
-    if cursor.behind_word() == Some(':') && !PIPES.contains(&name.as_str()) {
+    let is_sign = name.starts_with(|c: char| !is_word_char(c));
+    if is_sign || cursor.behind_word() == Some(':') && !PIPES.contains(&name.as_str()) {
         // The word `filter` may be left out.
         return parse_filter(cursor).map(Pipe::Filter);
     }
@@ -204,6 +220,12 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "unpack_words" => json_array::parse_words(cursor).map(Pipe::JsonArray),
         "split" => json_array::parse_split(cursor).map(Pipe::JsonArray),
         "unroll" => unroll::parse(cursor).map(Pipe::Unroll),
+        "join" => join::parse(cursor).map(Box::new).map(Pipe::Join),
+        "union" => {
+            cursor.expect('(', "union (query)")?;
+            parse_inner(cursor, "union (query)").map(Box::new).map(Pipe::Union)
+        }
+        "stream_context" => stream_context::parse(cursor).map(Pipe::StreamContext),
         "format" => format::parse(cursor).map(Pipe::Format),
         "replace" => rewrite::parse_replace(cursor, false).map(Pipe::Rewrite),
         "replace_regexp" => rewrite::parse_replace(cursor, true).map(Pipe::Rewrite),
@@ -251,6 +273,9 @@ impl fmt::Display for Pipe {
             Pipe::FieldNames => f.write_str("field_names"),
             Pipe::Facets(facets) => write!(f, "{facets}"),
             Pipe::Unroll(unroll) => write!(f, "{unroll}"),
+            Pipe::Join(join) => write!(f, "{join}"),
+            Pipe::Union(query) => write!(f, "union ({query})"),
+            Pipe::StreamContext(context) => write!(f, "{context}"),
             Pipe::Sample(one_in) => write!(f, "sample {one_in}"),
             Pipe::DropEmptyFields => f.write_str("drop_empty_fields"),
             Pipe::BlocksCount(name) if name == BLOCKS_COUNT => f.write_str("blocks_count"),
@@ -286,6 +311,38 @@ impl Pipe {
         })
     }
 
+    /// The filters in it.
+    pub(crate) fn filters(&self) -> Vec<&Filter> {
+        match self {
+            Pipe::Filter(filter) => vec![filter],
+            Pipe::Stats(stats) => {
+                stats.functions.iter().filter_map(|f| f.filter.as_ref()).collect()
+            }
+            Pipe::Unroll(unroll) => unroll.condition.iter().collect(),
+            other => other.compute().and_then(ComputePipe::condition).into_iter().collect(),
+        }
+    }
+
+    /// The filters in it, to be changed.
+    pub(crate) fn filters_mut(&mut self) -> Vec<&mut Filter> {
+        match self {
+            Pipe::Filter(filter) => vec![filter],
+            Pipe::Stats(stats) => {
+                stats.functions.iter_mut().filter_map(|f| f.filter.as_mut()).collect()
+            }
+            Pipe::Unroll(unroll) => unroll.condition.iter_mut().collect(),
+            Pipe::Extract(pipe) => pipe.condition.iter_mut().collect(),
+            Pipe::Unpack(pipe) => pipe.condition.iter_mut().collect(),
+            Pipe::Format(pipe) => pipe.condition.iter_mut().collect(),
+            Pipe::Rewrite(pipe) => pipe.condition.iter_mut().collect(),
+            Pipe::SetStreamFields(pipe) => pipe.condition.iter_mut().collect(),
+            other => {
+                assert!(other.filters().is_empty(), "the others have no condition");
+                Vec::new()
+            }
+        }
+    }
+
     /// The fields that rows must have for it, when those that it hands on are to have `wanted`.
     pub(crate) fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
         let only = |names: &[String]| {
@@ -306,8 +363,12 @@ impl Pipe {
                 unroll.condition.iter().for_each(|filter| wanted.add_filter(filter));
                 wanted.add_all(&unroll.fields);
             }
-            // Whether a row has anything, each of the fields decides that it may have.
-            Pipe::DropEmptyFields => {}
+            Pipe::Join(join) => wanted.add_all(&join.by),
+            Pipe::Union(_) => {}
+            // Lines are selected by stream, and read again.
+            Pipe::StreamContext(_) => wanted.add("_stream"),
+            // Any field decides whether a row has one.
+            Pipe::DropEmptyFields => wanted.add_pattern(&NamePattern::ANY),
             Pipe::BlocksCount(_) => return FieldSet::none(),
             computing => {
                 let pipe = computing.compute().expect("the others compute fields");
@@ -335,6 +396,13 @@ impl Pipe {
             Pipe::FieldNames => Box::new(field_names::Names::default()),
             Pipe::Facets(facets) => Box::new(facets::FacetCounts::new(facets)),
             Pipe::Unroll(unroll) => Box::new(unroll::UnrollRows::new(unroll)),
+            Pipe::Join(join) => Box::new(join::JoinRows::new(join)),
+            Pipe::Union(query) => {
+                Box::new(union::UnionRows { query: (**query).clone(), is_full: false })
+            }
+            Pipe::StreamContext(context) => {
+                Box::new(stream_context::Surroundings::new(context, carried))
+            }
             Pipe::Sample(one_in) => Box::new(rows::SampleRows { one_in: *one_in }),
             Pipe::DropEmptyFields => Box::new(rows::DropEmpty::default()),
             Pipe::BlocksCount(name) => {

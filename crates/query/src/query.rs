@@ -31,19 +31,26 @@ impl Query {
             let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
             return Err(cursor.error_at(0, &[], message));
         }
-        let options = parse_options(&mut cursor)?;
-        let filter = parse_filter(&mut cursor)?;
-        let mut pipes = Vec::new();
-        while cursor.eat('|') {
-            if pipes.len() == PIPES_MAX {
-                return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
-            }
-            pipes.push(parse_pipe(&mut cursor)?);
-        }
+        let query = parse_query(&mut cursor)?;
         match cursor.found() {
-            None => Ok(Query { options, filter, pipes }),
+            None => Ok(query),
             Some(found) => Err(cursor.error(&["\"|\"", "the end"], format!("unexpected {found}"))),
         }
+    }
+
+    /// Whether queries inside its filters have to be run before it.
+    pub(crate) fn has_subqueries(&self) -> bool {
+        self.filters().any(has_subquery)
+    }
+
+    /// All filters of it, but not those of queries inside.
+    fn filters(&self) -> impl Iterator<Item = &Filter> {
+        std::iter::once(&self.filter).chain(self.pipes.iter().flat_map(Pipe::filters))
+    }
+
+    /// As [`Self::filters`], to be changed.
+    pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        std::iter::once(&mut self.filter).chain(self.pipes.iter_mut().flat_map(Pipe::filters_mut))
     }
 
     /// A query of parts.
@@ -86,6 +93,43 @@ impl Query {
         let written = self.to_string();
         let named = |name: &str| include.iter().any(|i| i == name) || written.contains(name);
         HIDDEN.into_iter().filter(|name| named(name)).map(str::to_owned).collect()
+    }
+}
+
+/// Reads options, a filter and pipes, up to where none goes on.
+fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
+    let options = parse_options(cursor)?;
+    let filter = parse_filter(cursor)?;
+    let mut pipes = Vec::new();
+    while cursor.eat('|') {
+        if pipes.len() == PIPES_MAX {
+            return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
+        }
+        let position = cursor.position();
+        let pipe = parse_pipe(cursor)?;
+        if matches!(pipe, Pipe::StreamContext(_)) && !pipes.is_empty() {
+            let message =
+                "stream_context has to be the first pipe, as it looks at lines of the store";
+            return Err(cursor.error_at(position, &[], message));
+        }
+        pipes.push(pipe);
+    }
+    Ok(Query { options, filter, pipes })
+}
+
+/// Reads `query)` inside another query; the opening parenthesis is behind us.
+pub(crate) fn parse_inner(cursor: &mut Cursor<'_>, what: &str) -> Result<Query, ParseError> {
+    let query = cursor.nested_query(parse_query)?;
+    cursor.expect(')', what)?;
+    Ok(query)
+}
+
+fn has_subquery(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(filters) | Filter::Or(filters) => filters.iter().any(has_subquery),
+        Filter::Not(filter) => has_subquery(filter),
+        Filter::Subquery(_) => true,
+        _ => false,
     }
 }
 

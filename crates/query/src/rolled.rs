@@ -229,6 +229,7 @@ fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
         }
         Filter::Not(filter) => fields_of(filter, out),
         Filter::Time(_) | Filter::Recurring(_) => None,
+        Filter::Subquery(_) => None,
         Filter::Fields { left, right, .. } => {
             out.extend([left.as_str(), right.as_str()]);
             Some(())

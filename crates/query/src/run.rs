@@ -175,6 +175,12 @@ pub enum RunError {
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
     )]
     RowLimit(u64),
+    /// A query inside a filter gives too many values.
+    #[error(
+        "a query inside contains_any() or contains_all() gives more than {0} different values; narrow it, or \
+         compare whole values with in()"
+    )]
+    ValuesLimit(usize),
     /// A pipe made a value that is too long.
     #[error(
         "a pipe of the query makes a value longer than {0} bytes; let it put together fewer or shorter fields"
@@ -268,6 +274,49 @@ pub fn run(
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let context = &query.options().applied_to(context);
+    let around = Around { source, context, started: Instant::now(), meter: Meter::new(context) };
+    run_in(query, &around, out)
+}
+
+/// What a query runs in; queries inside it share it.
+pub(crate) struct Around<'a> {
+    source: &'a dyn Source,
+    context: &'a Context,
+    /// When the outermost query began.
+    started: Instant,
+    /// Counts the memory of all of them.
+    pub meter: Meter,
+}
+
+/// Runs a query that is inside another one, over the same range of times and within what is left of the other's time and
+/// memory. All its rows are given, however many.
+pub(crate) fn run_within(
+    query: &Query,
+    around: &Around<'_>,
+    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<Outcome, RunError> {
+    // What the outer query's options say holds for those inside it too.
+    let outer = query.options().applied_to(around.context);
+    let context = Context {
+        limit: None,
+        offset: 0,
+        limits: Limits { rows_max: u64::MAX, ..outer.limits },
+        // How far it is, says nothing of the query that people see.
+        progress: Arc::default(),
+        ..outer
+    };
+    let meter = around.meter.clone();
+    run_in(query, &Around { context: &context, meter, ..*around }, out)
+}
+
+fn run_in(
+    query: &Query,
+    around: &Around<'_>,
+    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<Outcome, RunError> {
+    let &Around { source, context, started, .. } = around;
+    let (query, lines_before) = crate::subquery::fill(query, around)?;
+    let query = &*query;
     let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
     let include: Arc<[String]> = context.include.clone().into();
     let sink = match (&context.order, context.limit) {
@@ -280,8 +329,9 @@ pub fn run(
         _ => Sink::Stream,
     };
     let mut run = Run {
-        meter: Meter::new(context),
-        started: Instant::now(),
+        source,
+        meter: around.meter.clone(),
+        started,
         context,
         range: context.range.intersect(query.filter().time_range()),
         out,
@@ -290,7 +340,7 @@ pub fn run(
         left: context.limit.unwrap_or(usize::MAX),
         include,
         scratch: Scratch::default(),
-        outcome: Outcome::default(),
+        outcome: Outcome { lines_scanned: lines_before, ..Outcome::default() },
     };
     let carried = query.computed_fields(&context.include);
     let mut stages: Vec<Box<dyn Processor>> =
@@ -318,6 +368,7 @@ enum Sink {
 
 /// A query that runs.
 pub(crate) struct Run<'a> {
+    source: &'a dyn Source,
     meter: Meter,
     started: Instant,
     context: &'a Context,
@@ -565,8 +616,10 @@ fn oldest_ns(unit: &dyn ScanUnit) -> i64 {
 pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec<Rows>) {
     let mut sent = Vec::new();
     let context = Context::default();
+    let nothing = crate::testing::Memory::new(Vec::new());
     let result = {
         let mut run = Run {
+            source: &nothing,
             meter: Meter::new(&context),
             started: Instant::now(),
             context: &context,
@@ -586,6 +639,10 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec
     };
     (result, sent)
 }
+
+/// Called with rows of a query inside another one, and what is behind the pipe that runs it.
+pub(crate) type EachBlock<'e> =
+    &'e mut dyn FnMut(Block, &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
 /// The stages behind a pipe.
 pub(crate) struct Next<'a, 'r> {
@@ -610,6 +667,27 @@ impl Next<'_, '_> {
         self.run.range
     }
 
+    /// Where lines come from.
+    pub fn source(&self) -> &dyn Source {
+        self.run.source
+    }
+
+    /// Runs a query inside this one, and calls `each` with its rows until it breaks.
+    pub fn run_query(&mut self, query: &Query, each: EachBlock<'_>) -> Result<(), RunError> {
+        let Run { source, context, started, .. } = *self.run;
+        let around = Around { source, context, started, meter: self.run.meter.clone() };
+        let mut failed = None;
+        let outcome = run_within(query, &around, &mut |rows| match each(rows.block, self) {
+            Ok(flow) => flow,
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        self.run.outcome.lines_scanned += outcome.lines_scanned;
+        failed.map_or(Ok(()), Err)
+    }
+
     /// What counts the memory.
     pub fn meter(&mut self) -> &mut Meter {
         &mut self.run.meter
@@ -621,9 +699,10 @@ impl Next<'_, '_> {
     }
 }
 
-/// Counts the memory that a query holds.
+/// Counts the memory that a query holds, with all queries inside it.
+#[derive(Clone)]
 pub(crate) struct Meter {
-    held: u64,
+    held: Arc<AtomicU64>,
     max: u64,
     progress: Arc<Progress>,
 }
@@ -631,20 +710,21 @@ pub(crate) struct Meter {
 impl Meter {
     fn new(context: &Context) -> Meter {
         let max = context.limits.memory_bytes_max;
-        Meter { held: 0, max, progress: context.progress.clone() }
+        Meter { held: Arc::default(), max, progress: context.progress.clone() }
     }
 
     /// Counts memory that was, or is about to be, taken.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
-        self.held += bytes as u64;
-        self.progress.memory_bytes.store(self.held, Relaxed);
-        if self.held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
+        let held = self.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+        self.progress.memory_bytes.store(held, Relaxed);
+        if held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
     }
 
     /// Counts memory that was given back.
     pub fn give_back(&mut self, bytes: usize) {
-        self.held = self.held.saturating_sub(bytes as u64);
-        self.progress.memory_bytes.store(self.held, Relaxed);
+        let less = |held: u64| Some(held.saturating_sub(bytes as u64));
+        let held = self.held.fetch_update(Relaxed, Relaxed, less).unwrap_or_default();
+        self.progress.memory_bytes.store(held.saturating_sub(bytes as u64), Relaxed);
     }
 }

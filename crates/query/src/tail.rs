@@ -27,6 +27,14 @@ impl Query {
     /// Makes the query ready to run over each new batch; `include` as in [`crate::Context::include`]. An error
     /// when a pipe needs all rows before it can hand on the first.
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
+        if self.has_subqueries() {
+            return Err(ParseError {
+                position: 0,
+                expected: vec!["a list of values".to_owned()],
+                message: "a query inside a filter cannot be followed live".to_owned(),
+                query: self.to_string(),
+            });
+        }
         let steps = self.pipes().iter().map(|pipe| match pipe {
             Pipe::Change(change) => Ok(Step::Change(change.clone())),
             Pipe::Filter(filter) => Ok(Step::Filter(Box::new(Selector::new(filter)))),

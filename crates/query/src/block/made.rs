@@ -56,6 +56,11 @@ impl MadeRow {
         copy
     }
 
+    /// Names and values of the fields.
+    pub fn fields(&self) -> impl Iterator<Item = (&Arc<str>, &[u8])> {
+        self.fields.iter().map(|field| (&field.name, self.value(field)))
+    }
+
     /// Changes which fields there are.
     pub fn change(&mut self, change: &Change) {
         change.apply(&mut self.fields);

@@ -61,6 +61,7 @@ impl Node {
             Filter::Not(filter) => Node::Not(Box::new(Node::new(filter))),
             Filter::Time(range) => Node::Time(*range),
             Filter::Recurring(range) => Node::Recurring(*range),
+            Filter::Subquery(_) => unreachable!("values are put in place of queries before"),
             Filter::Fields { left, comparison, right } => {
                 Node::Fields { left: left.clone(), comparison: *comparison, right: right.clone() }
             }

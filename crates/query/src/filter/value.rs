@@ -29,7 +29,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::word::PhraseFinder;
-use super::{Filter, fields};
+use super::{Filter, fields, subquery};
 use crate::bitmap::Bitmap;
 use crate::cursor::{Cursor, quote};
 use crate::error::ParseError;
@@ -165,6 +165,11 @@ pub(super) fn parse_values(
     function: &str,
 ) -> Result<Option<Vec<String>>, ParseError> {
     cursor.expect('(', &format!("{function}(…)"))?;
+    parse_list(cursor, function)
+}
+
+/// As [`parse_values`], behind the opening parenthesis.
+fn parse_list(cursor: &mut Cursor<'_>, function: &str) -> Result<Option<Vec<String>>, ParseError> {
     let (mut values, mut star) = (Vec::new(), false);
     while !cursor.eat(')') {
         if cursor.eat('*') {
@@ -174,9 +179,7 @@ pub(super) fn parse_values(
         }
         if !cursor.eat(',') {
             if matches!(cursor.peek(), Some(c) if c != ')') {
-                let message = format!(
-                    "{function}(…) takes a list of values; queries inside it are not supported"
-                );
+                let message = format!("{function}(…) takes a list of values");
                 return Err(cursor.error(&["\",\"", "\")\""], message));
             }
             cursor.expect(')', &format!("{function}(…)"))?;
@@ -184,6 +187,39 @@ pub(super) fn parse_values(
         }
     }
     Ok((!star).then_some(values))
+}
+
+/// What `in(…)` and its like are given.
+pub(super) enum Given {
+    /// Any value.
+    Any,
+    /// These.
+    Values(Vec<String>),
+    /// Those of a query: the filter is made of it already.
+    Query(Filter),
+}
+
+/// As [`parse_values`], or else the query whose values are meant.
+pub(super) fn parse_values_or_query(
+    cursor: &mut Cursor<'_>,
+    name: &str,
+    function: &str,
+) -> Result<Given, ParseError> {
+    cursor.expect('(', &format!("{function}(…)"))?;
+    let begin = cursor.place();
+    let wrong_list = match parse_list(cursor, function) {
+        Ok(None) => return Ok(Given::Any),
+        Ok(Some(values)) => return Ok(Given::Values(values)),
+        Err(error) => error,
+    };
+    cursor.go_back(begin);
+    match subquery::parse(cursor, name, function) {
+        Ok(filter) => Ok(Given::Query(filter)),
+        // What got farther is more likely to be what was meant.
+        Err(error) if error.position > wrong_list.position => Err(error),
+        Err(error) if error.query[begin..].contains('|') => Err(error),
+        Err(_) => Err(wrong_list),
+    }
 }
 
 /// Phrases that a value must hold to pass a test; what it must be like beside that is not said.

@@ -206,6 +206,7 @@ pub(super) fn selects(filter: &Filter, row: &Row) -> bool {
             }
             days.contains(&today)
         }),
+        Filter::Subquery(_) => panic!("not generated"),
         Filter::Fields { left, comparison, right } => {
             let (left, right) = (value(row, left), value(row, right));
             let numbers = parse_number(left.as_bytes()).zip(parse_number(right.as_bytes()));

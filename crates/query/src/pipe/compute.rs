@@ -26,12 +26,6 @@ pub(crate) trait ComputePipe: fmt::Display {
         None
     }
 
-    /// The condition, to be changed.
-    #[allow(dead_code)]
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        None
-    }
-
     /// Turns what rows are to have behind it into what they must have before it, without the condition.
     fn needed_fields(&self, wanted: &mut FieldSet);
 

@@ -107,10 +107,6 @@ impl ComputePipe for Extract {
         self.condition.as_ref()
     }
 
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        self.condition.as_mut()
-    }
-
     fn needed_fields(&self, wanted: &mut FieldSet) {
         let steps = match &self.pattern {
             ExtractPattern::Steps(text) => parse_steps(text).expect("it was read before"),

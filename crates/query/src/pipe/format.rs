@@ -78,10 +78,6 @@ impl ComputePipe for Format {
         self.condition.as_ref()
     }
 
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        self.condition.as_mut()
-    }
-
     fn needed_fields(&self, wanted: &mut FieldSet) {
         let steps = self.steps();
         let sources =

@@ -144,10 +144,6 @@ impl ComputePipe for Rewrite {
         self.condition.as_ref()
     }
 
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        self.condition.as_mut()
-    }
-
     fn needed_fields(&self, wanted: &mut FieldSet) {
         needs_for(wanted, &self.results(), true, [self.field.as_str()]);
     }

@@ -50,10 +50,6 @@ impl ComputePipe for SetStreamFields {
         self.condition.as_ref()
     }
 
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        self.condition.as_mut()
-    }
-
     fn needed_fields(&self, wanted: &mut FieldSet) {
         let always = self.condition.is_none();
         needs_for(wanted, &self.results(), always, self.fields.iter().map(String::as_str));

@@ -109,3 +109,138 @@ fn names_and_facets() {
         &["field_name=level field_value=error hits=2", "field_name=level field_value=info hits=2"],
     );
 }
+
+#[test]
+fn partitions_and_ranks() {
+    check(
+        "* | first 1 by (_time) partition by (level) | fields level, _msg",
+        &["level=error _msg=a error", "level=info _msg=b ok"],
+    );
+    check("* | last 2 by (size) rank as r | fields size, r", &["size=1KB r=1", "size=10 r=2"]);
+    check(
+        "* | sort by (size) partition by (host) offset 1 limit 1 rank | fields host, size, rank",
+        &["host=y size=9 rank=2"],
+    );
+    check("* | top 2 by (host) rank", &["host=y hits=3 rank=1", "host=x hits=1 rank=2"]);
+    check("* | first 2 by (host desc, size) rank as size | fields size", &["size=1", "size=2"]);
+}
+
+#[test]
+fn filters_without_their_name() {
+    check("* | stats by (host) count() n | n:>1", &["host=y n=3"]);
+    check("* | fields level, _msg | \"a error\" | fields level", &["level=error"]);
+    check("* | fields size | =\"x\"", &[]);
+}
+
+#[test]
+fn queries_inside_filters() {
+    check(
+        "host:in(size:9 | fields host) | fields _msg",
+        &["_msg=b ok", "_msg=c error", "_msg=d ok"],
+    );
+    check("!host:in(size:9 | uniq by (host)) | fields _msg", &["_msg=a error"]);
+    check(
+        "contains_any(level:error | fields level) | fields _msg",
+        &["_msg=a error", "_msg=c error"],
+    );
+    check("contains_all(* | uniq by (level)) | fields _msg", &[]);
+    check("contains_all(nothing | fields level) | count() n", &["n=4"]);
+    check("contains_any(nothing | fields level) | count() n", &["n=0"]);
+    check("size:in(* | stats min(size) m) | fields size", &["size=9"]);
+    check(
+        "* | filter host:in(a | fields host) | stats count() if (level:in(a | fields level)) n",
+        &["n=1"],
+    );
+    check(
+        "host:in(level:in(a | fields level) size:10 | fields host) | fields _msg",
+        &["_msg=a error"],
+    );
+    check(
+        "* | format if (host:in(a | fields host)) 'x' as host | uniq by (host)",
+        &["host=y", "host=x"],
+    );
+}
+
+mod limits {
+    use std::time::Duration;
+
+    use crate::testing::{Memory, Record, collect, record};
+    use crate::{Context, Limits, Query, RunError};
+
+    fn records(count: i64) -> Vec<Record> {
+        (0..count)
+            .map(|i| record(i, &[("_msg", "some text of a line"), ("n", &i.to_string())]))
+            .collect()
+    }
+
+    fn run(text: &str, limits: Limits, lines: i64) -> Result<usize, RunError> {
+        let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"));
+        let context = Context { limits, ..Context::default() };
+        let (rows, outcome) = collect(&query, &Memory::of(&records(lines)), &context);
+        outcome.map(|_| rows.len())
+    }
+
+    #[test]
+    fn a_text_that_is_put_into_itself_ends_the_query() {
+        let double = " | format '<_msg><_msg>'";
+        let limits = Limits { memory_bytes_max: u64::MAX, ..Limits::default() };
+        let text = |times: usize| format!("* | limit 1{} | fields n", double.repeat(times));
+        assert_eq!(run(&text(5), limits, 1).unwrap(), 1);
+        let error = run(&text(40), limits, 1).unwrap_err();
+        assert!(matches!(error, RunError::ValueLimit(_)), "{error}");
+        let wide = format!("* | limit 1{} | format '{}'", double.repeat(18), "<_msg>".repeat(999));
+        assert!(matches!(run(&wide, limits, 1), Err(RunError::ValueLimit(_))));
+        let replaced = format!(
+            "* | limit 1{} | replace_regexp ('', '{}')",
+            double.repeat(18),
+            "x".repeat(99_999)
+        );
+        assert!(matches!(run(&replaced, limits, 1), Err(RunError::ValueLimit(_))));
+    }
+
+    #[test]
+    fn what_pipes_hold_is_counted() {
+        let small = Limits { memory_bytes_max: 5_000, ..Limits::default() };
+        for pipes in [
+            "* | math n + 1 as a, n + 2 as b, n + 3 as c, n + 4 as d, n + 5 as e, n + 6 as f",
+            "* | format '<_msg><_msg><_msg><_msg><_msg><_msg><_msg><_msg><_msg><_msg>'",
+            "* | split '' as a | unroll a | unroll a | stats count()",
+            "n:in(* | fields n)",
+            "* | join by (n) (*)",
+            "* | sort by (n) partition by (n)",
+            "n:0 | stream_context after 1000",
+        ] {
+            let outcome = run(pipes, small, 1_000);
+            assert!(matches!(outcome, Err(RunError::MemoryLimit(_))), "{pipes}: {outcome:?}");
+        }
+        // What is handed on is not held.
+        for pipes in ["* | len(_msg) as x", "* | union (*)", "* | len(n) as n | union (*)"] {
+            assert!(run(pipes, small, 1_000).is_ok(), "{pipes}");
+        }
+    }
+
+    #[test]
+    fn too_many_values_are_not_searched_for() {
+        let lines = |lines| run("contains_any(* | fields n) | count()", Limits::default(), lines);
+        assert!(lines(200).is_ok());
+        assert!(matches!(lines(10_001), Err(RunError::ValuesLimit(10_000))));
+    }
+
+    #[test]
+    fn queries_inside_end_with_the_query() {
+        let none = Limits { run_time: Duration::ZERO, ..Limits::default() };
+        for text in ["n:in(* | fields n)", "* | join by (n) (*)", "* | union (*)"] {
+            assert!(matches!(run(text, none, 10), Err(RunError::TimeLimit(_))), "{text}");
+        }
+        let inside =
+            |levels: usize| format!("*{}{}", " | union (*".repeat(levels), ")".repeat(levels));
+        assert_eq!(run(&inside(9), Limits::default(), 2).unwrap(), 20);
+        assert!(Query::parse(&inside(10), 0).is_ok());
+        assert!(Query::parse(&inside(11), 0).is_err());
+        let filters =
+            |levels: usize| format!("{}*{}", "n:in(".repeat(levels), " | fields n)".repeat(levels));
+        assert_eq!(run(&filters(9), Limits::default(), 2).unwrap(), 2);
+        assert!(Query::parse(&filters(11), 0).is_err());
+        assert!(Query::parse("n:in(a | fields n)", 0).unwrap().tail(&[]).is_err());
+    }
+}

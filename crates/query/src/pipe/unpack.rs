@@ -135,10 +135,6 @@ impl ComputePipe for Unpack {
         self.condition.as_ref()
     }
 
-    fn condition_mut(&mut self) -> Option<&mut Filter> {
-        self.condition.as_mut()
-    }
-
     fn needed_fields(&self, wanted: &mut FieldSet) {
         wanted.add(&self.from);
         // It completes times.

@@ -2,7 +2,7 @@
 //!
 //! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass everything.
 
-use super::{Test, parse_values};
+use super::{Given, Test, parse_values_or_query};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -12,7 +12,11 @@ pub(in crate::filter) fn parse(
     name: &str,
     function: &str,
 ) -> Result<Filter, ParseError> {
-    let Some(values) = parse_values(cursor, function)? else { return Ok(Filter::All) };
+    let values = match parse_values_or_query(cursor, name, function)? {
+        Given::Any => return Ok(Filter::All),
+        Given::Query(filter) => return Ok(filter),
+        Given::Values(values) => values,
+    };
     let all = function == "contains_all";
     if values.is_empty() && !all {
         return Ok(Filter::field(name, Test::In(values)));

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Matches, Needed, Test, parse_values};
+use super::{Given, Matches, Needed, Test, parse_values_or_query};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -17,9 +17,10 @@ pub(in crate::filter) fn parse(
     name: &str,
     function: &str,
 ) -> Result<Filter, ParseError> {
-    Ok(match parse_values(cursor, function)? {
-        None => Filter::All,
-        Some(values) => Filter::field(name, Test::In(values)),
+    Ok(match parse_values_or_query(cursor, name, function)? {
+        Given::Any => Filter::All,
+        Given::Query(filter) => filter,
+        Given::Values(values) => Filter::field(name, Test::In(values)),
     })
 }
 

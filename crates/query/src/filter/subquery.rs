@@ -1,0 +1,120 @@
+//! `user:in(path:admin | fields user)`, `contains_any(…)`, `contains_all(…)`: values that another query gives.
+//!
+//! The query inside is run before the one it is in, within the same limits, and ends with one field: with `fields a`,
+//! `uniq by (a)`, `field_values a` or a `stats` with one result, behind which rows may be sorted and left out. Its different
+//! values take its place ([`Subquery::filled`]), so what runs knows lists only. Values that are not UTF-8 are left out, as no
+//! list could name them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{Filter, Test};
+use crate::block::Change;
+use crate::cursor::{Cursor, quote_name};
+use crate::error::ParseError;
+use crate::filter::MSG;
+use crate::pipe::Pipe;
+use crate::query::{Query, parse_inner};
+
+/// A test of a field with the values of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subquery {
+    /// The field that is tested.
+    pub field: String,
+    /// How.
+    pub test: SubqueryTest,
+    /// What gives the values.
+    pub query: Query,
+}
+
+/// What a value must have to do with those of the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubqueryTest {
+    /// It is one of them.
+    In,
+    /// It contains one of them as a phrase.
+    ContainsAny,
+    /// It contains all of them as phrases.
+    ContainsAll,
+}
+
+impl SubqueryTest {
+    fn name(self) -> &'static str {
+        match self {
+            SubqueryTest::In => "in",
+            SubqueryTest::ContainsAny => "contains_any",
+            SubqueryTest::ContainsAll => "contains_all",
+        }
+    }
+}
+
+/// Reads `(query)` behind the name of the function.
+pub(super) fn parse(
+    cursor: &mut Cursor<'_>,
+    field: &str,
+    function: &str,
+) -> Result<Filter, ParseError> {
+    let test = match function {
+        "contains_any" => SubqueryTest::ContainsAny,
+        "contains_all" => SubqueryTest::ContainsAll,
+        _ => SubqueryTest::In,
+    };
+    let position = cursor.position();
+    let query = parse_inner(cursor, &format!("{function}(…)"))?;
+    if value_field(&query).is_none() {
+        let message = format!("it is not clear which values {function}(…) means");
+        return Err(cursor.error_at(
+            position,
+            &["a query that ends with one field: … | fields a"],
+            message,
+        ));
+    }
+    Ok(Filter::Subquery(Box::new(Subquery { field: field.to_owned(), test, query })))
+}
+
+/// The field whose values a query gives.
+fn value_field(query: &Query) -> Option<String> {
+    let keeps = |pipe: &&Pipe| {
+        matches!(pipe, Pipe::Sort(_) | Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Filter(_))
+    };
+    match query.pipes().iter().rev().find(|pipe| !keeps(pipe))? {
+        Pipe::Change(Change::Keep(names)) => match &names[..] {
+            [name] if !name.prefix => Some(name.name.clone()),
+            _ => None,
+        },
+        Pipe::Uniq(uniq) if uniq.by.len() == 1 => Some(uniq.by[0].clone()),
+        Pipe::Stats(stats) if stats.by.is_empty() && stats.functions.len() == 1 => {
+            Some(stats.functions[0].name.clone())
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Subquery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field != MSG {
+            write!(f, "{}:", quote_name(&self.field))?;
+        }
+        write!(f, "{}({})", self.test.name(), self.query)
+    }
+}
+
+impl Subquery {
+    /// The field of the query's rows with the values.
+    pub(crate) fn value_field(&self) -> String {
+        value_field(&self.query).expect("checked when it was read")
+    }
+
+    /// The filter with these values in place of the query.
+    pub(crate) fn filled(&self, values: BTreeSet<String>) -> Filter {
+        let phrase = |value: String| Filter::field(&self.field, Test::Phrase(value));
+        let nothing = values.is_empty();
+        match self.test {
+            SubqueryTest::ContainsAll => Filter::and(values.into_iter().map(phrase).collect()),
+            SubqueryTest::ContainsAny if !nothing => {
+                Filter::or(values.into_iter().map(phrase).collect())
+            }
+            _ => Filter::field(&self.field, Test::In(values.into_iter().collect())),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another query that have the same
+//! values in some fields. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
+//!
+//! The other query is run when the first row comes, within what is left of time and memory; its rows are held until the
+//! end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
+
+use super::{Processor, parse_by, tuples, write_names};
+use crate::block::{
+    Block, COMPUTED_ROWS_MAX, Column, Computed, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
+};
+use crate::cursor::{Cursor, quote};
+use crate::error::ParseError;
+use crate::query::{Query, parse_inner};
+use crate::run::{Next, RunError};
+
+/// The `join` pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Join {
+    /// The fields that must be alike; at least one.
+    pub by: Vec<String>,
+    /// What gives the other rows.
+    pub query: Query,
+    /// Whether rows without a partner are left out.
+    pub inner: bool,
+    /// What comes before the names of the other rows' fields.
+    pub prefix: String,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
+    cursor.eat_keyword("by");
+    let position = cursor.position();
+    let by = parse_by(cursor)?;
+    if by.is_empty() {
+        return Err(cursor.error_at(
+            position,
+            &["field names"],
+            "join needs the fields to compare",
+        ));
+    }
+    cursor.expect('(', "join by (…) (query)")?;
+    let query = parse_inner(cursor, "join by (…) (query)")?;
+    let mut join = Join { by, query, inner: false, prefix: String::new() };
+    loop {
+        if cursor.eat_keyword("inner") {
+            join.inner = true;
+        } else if cursor.eat_keyword("prefix") {
+            join.prefix = cursor.expect_string(true, "a prefix")?.text;
+        } else {
+            return Ok(join);
+        }
+    }
+}
+
+impl fmt::Display for Join {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "join by ({}) ({})", write_names(&self.by), self.query)?;
+        f.write_str(if self.inner { " inner" } else { "" })?;
+        if self.prefix.is_empty() { Ok(()) } else { write!(f, " prefix {}", quote(&self.prefix)) }
+    }
+}
+
+type Others = HashMap<Box<[u8]>, Vec<MadeRow>, foldhash::fast::RandomState>;
+
+pub(super) struct JoinRows {
+    join: Join,
+    /// The rows of the other query, by what they are compared by; none before it was run.
+    others: Option<Others>,
+    scratch: Scratch,
+}
+
+impl JoinRows {
+    pub fn new(join: &Join) -> JoinRows {
+        JoinRows { join: join.clone(), others: None, scratch: Scratch::default() }
+    }
+
+    fn run_query(&mut self, next: &mut Next<'_, '_>) -> Result<Others, RunError> {
+        let Join { by, query, prefix, .. } = &self.join;
+        let mut others = Others::default();
+        let (mut key, mut name) = (Vec::new(), prefix.clone());
+        let scratch = &mut self.scratch;
+        next.run_query(query, &mut |block, next| {
+            let columns: Vec<Column<'_>> = by.iter().map(|name| block.column(name)).collect();
+            for row in 0..block.len() {
+                write_key(&block, row, &columns, scratch, &mut key);
+                let mut other = MadeRow::default();
+                block.visit(row, &[], scratch, &mut |field, value, _| {
+                    if prefix.is_empty() && !by.iter().any(|by| **by == **field) {
+                        other.push(field.clone(), value);
+                    } else if !prefix.is_empty() && !by.iter().any(|by| **by == **field) {
+                        name.truncate(prefix.len());
+                        name.push_str(field);
+                        other.push(name.as_str().into(), value);
+                    }
+                });
+                next.meter().take(key.len() + tuples::ENTRY_BYTES + other.memory_bytes())?;
+                others.entry(key.as_slice().into()).or_default().push(other);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(others)
+    }
+}
+
+fn write_key(
+    block: &Block,
+    row: usize,
+    columns: &[Column<'_>],
+    scratch: &mut Scratch,
+    key: &mut Vec<u8>,
+) {
+    key.clear();
+    for &column in columns {
+        tuples::write_part(block.value(column, row, scratch), key);
+    }
+}
+
+/// A row of a block and its partner.
+type Pair<'o> = (u32, Option<&'o MadeRow>);
+
+fn hand_on(
+    block: &Block,
+    pairs: &mut Vec<Pair<'_>>,
+    scratch: &mut Scratch,
+    next: &mut Next<'_, '_>,
+) -> Result<ControlFlow<()>, RunError> {
+    next.check()?;
+    let picks: Vec<u32> = pairs.iter().map(|(row, _)| *row).collect();
+    let mut rows = block.repeat(&picks);
+    let mut computed = Computed::new(pairs.len());
+    for (row, (_, other)) in pairs.drain(..).enumerate() {
+        let Some(other) = other else { continue };
+        for (name, value) in other.fields() {
+            let column = computed.column(name);
+            computed
+                .set_with(column, row, |out| out.extend_from_slice(value))
+                .map_err(|TooLong| RunError::ValueLimit(VALUE_BYTES_MAX))?;
+        }
+    }
+    let held = computed.memory_bytes();
+    next.meter().take(held)?;
+    computed.add_to(&mut rows, scratch);
+    let flow = next.push(rows)?;
+    next.meter().give_back(held);
+    Ok(flow)
+}
+
+impl Processor for JoinRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        if self.others.is_none() {
+            self.others = Some(self.run_query(next)?);
+        }
+        let others = self.others.as_ref().expect("just set");
+        let scratch = &mut self.scratch;
+        let mut key = Vec::new();
+        for part in block.into_parts(COMPUTED_ROWS_MAX) {
+            let columns: Vec<Column<'_>> =
+                self.join.by.iter().map(|name| part.column(name)).collect();
+            let mut pairs: Vec<Pair<'_>> = Vec::new();
+            for row in 0..part.len() {
+                write_key(&part, row, &columns, scratch, &mut key);
+                let partners = others.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
+                let alone = (partners.is_empty() && !self.join.inner).then_some(None);
+                for partner in partners.iter().map(Some).chain(alone) {
+                    pairs.push((row as u32, partner));
+                    if pairs.len() == COMPUTED_ROWS_MAX
+                        && hand_on(&part, &mut pairs, scratch, next)?.is_break()
+                    {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            if !pairs.is_empty() && hand_on(&part, &mut pairs, scratch, next)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Record, check_pipe, record};
+
+    fn records() -> Vec<Record> {
+        let app = |app, user| record(1, &[("app", app), ("user", user)]);
+        vec![
+            app("app1", "a"),
+            app("app1", "b"),
+            app("app1", "a"),
+            app("app2", "b"),
+            app("app2", "c"),
+        ]
+    }
+
+    #[test]
+    fn rows_of_two_queries() {
+        let check = |rest: &str, expected: &[&str]| {
+            let hits =
+                |app| format!("filter {{app=\"{app}\"}} | stats by (user) count() {app}_hits");
+            let other = "* | filter {app=\"app2\"} | stats by (user) count() app2_hits";
+            check_pipe(
+                &records(),
+                &format!("{} | join by (user) ({other}) {rest}", hits("app1")),
+                expected,
+            );
+        };
+        check("", &["user=a app1_hits=2", "user=b app1_hits=1 app2_hits=1"]);
+        check("inner", &["user=b app1_hits=1 app2_hits=1"]);
+        check("prefix \"x.\"", &["user=a app1_hits=2", "user=b app1_hits=1 x.app2_hits=1"]);
+        check_pipe(
+            &records(),
+            "filter app:app2 | fields user | join by (user) (app:app1 | fields app, user) | fields user, app",
+            &["user=b app=app1", "user=c"],
+        );
+        check_pipe(
+            &records(),
+            "filter user:c | join by (none) (user:a | fields app) | fields user, app",
+            &["user=c app=app1", "user=c app=app1"],
+        );
+    }
+}
