@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use query::source::{
-    Counted, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange,
+    EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange, WithColumns,
 };
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
@@ -199,8 +199,9 @@ impl ScanUnit for NearUnit {
         }
     }
 
-    fn count(&self, counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
-        self.inner.count(counted)
+    fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
+        // What is too far is then loaded, which gives nothing.
+        if self.is_too_far() { Ok(false) } else { self.inner.with_columns(with) }
     }
 
     fn segment(&self) -> Option<(u64, usize)> {

@@ -55,6 +55,23 @@ impl Bitmap {
         }
     }
 
+    /// Adds a place.
+    #[inline]
+    pub fn set(&mut self, place: usize) {
+        self.words[place / 64] |= 1 << (place % 64);
+    }
+
+    /// Whether a place is in it.
+    #[inline]
+    pub fn contains(&self, place: usize) -> bool {
+        self.words[place / 64] >> (place % 64) & 1 != 0
+    }
+
+    /// Keeps the places that are in `other` too.
+    pub fn intersect(&mut self, other: &Bitmap) {
+        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
+    }
+
     /// Takes away the places of `other`.
     pub fn subtract(&mut self, other: &Bitmap) {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= !b);
@@ -93,6 +110,11 @@ mod tests {
             assert!(odd.iter().eq((1..length).step_by(2)), "{length}");
             odd.add(&even);
             assert_eq!(odd, full);
+            odd.intersect(&even);
+            assert_eq!(odd, even);
+            (1..length).step_by(2).for_each(|place| odd.set(place));
+            assert_eq!(odd, full);
+            assert!((0..length).all(|i| even.contains(i) == (i % 2 == 0)));
             odd.clear();
             assert_eq!(odd, Bitmap::empty(length));
             assert!(odd.is_empty());

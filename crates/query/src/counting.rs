@@ -1,91 +1,260 @@
-//! Questions that only count the lines with a text in one field: `error | stats count()`.
+//! Questions whose first pipe counts rows by fields and a bucket of time: `error | stats count()`,
+//! `stats by (app_name, level) count()`, `top 5 by (user)`, histograms.
 //!
-//! A unit that can count such lines without giving them ([`ScanUnit::count`]) is asked to; the number goes to the
-//! pipe as it is. Left out: groups, conditions, filters of other kinds; those look at lines.
+//! Over columns, the rows that the filter selects are counted by the places of their values, without looking at a value.
+//! For each combination that there is, one row that has it is read, and goes to the pipe with the number of rows it
+//! stands for.
+//!
+//! Left out: fields of which each row has its own value; for those nothing is gained over reading the rows.
 
-use crate::filter::{Filter, PhraseFinder, Test};
+use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
+
+use crate::bitmap::Bitmap;
+use crate::block::{Block, Lines};
+use crate::filter::{Fields, Filter};
 use crate::needs::is_stored;
-use crate::pipe::{Function, Pipe};
-use crate::query::Query;
-use crate::source::{Counted, ScanUnit, SourceError};
+use crate::pipe::{Bucket, Function, Pipe, time_bucket};
+use crate::rolled::{Weighted, fields_of};
+use crate::source::SourceError;
 
-/// What is counted.
-pub(crate) struct Counting<'q> {
-    field: &'q str,
-    text: &'q str,
-    /// None: occurrences anywhere.
-    words: Option<PhraseFinder>,
+pub(crate) const TIME: &str = "_time";
+pub(crate) const STREAM: &str = "_stream";
+
+/// Combinations of values in a block, those that could be; where there may be more, rows are read.
+const COMBINATIONS_MAX: usize = 1 << 16;
+/// The same, with those of each bucket of time that lines of the block are in.
+const COUNTERS_MAX: usize = 1 << 18;
+
+/// By what rows are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CountedBy {
+    /// Fields whose values are told apart: those that group rows, and those that conditions look at.
+    pub fields: Vec<String>,
+    /// Length and shift of the buckets of event time, nanoseconds.
+    pub bucket_ns: Option<(i64, i64)>,
 }
 
-impl<'q> Counting<'q> {
-    /// None when the question does more.
-    pub fn of(query: &'q Query) -> Option<Self> {
-        let [Pipe::Stats(stats)] = query.pipes() else { return None };
-        let counts = |f: &crate::pipe::StatsFunction| {
-            f.filter.is_none()
-                && matches!(&f.function, Function::Count(fields) if fields.is_empty())
-        };
-        if !stats.by.is_empty() || !stats.functions.iter().all(counts) {
-            return None;
-        }
-        let (field, test) = one_test(query.filter())?;
-        let (text, words) = match test {
-            Test::Phrase(text) => (text, Some(PhraseFinder::new(text, false))),
-            Test::Substring(text) => (text, None),
+impl CountedBy {
+    /// None when the pipe does more.
+    pub fn of(pipe: Option<&Pipe>) -> Option<CountedBy> {
+        let mut fields: Vec<&str> = Vec::new();
+        let mut bucket_ns = None;
+        match pipe? {
+            Pipe::Stats(stats) => {
+                for by in &stats.by {
+                    match (&*by.name, &by.bucket) {
+                        (TIME, Some(Bucket::Time { step_ns, offset_ns })) => {
+                            bucket_ns = Some((*step_ns, *offset_ns));
+                        }
+                        (TIME, _) | (_, Some(_)) => return None,
+                        (name, None) => fields.push(name),
+                    }
+                }
+                for function in &stats.functions {
+                    if !matches!(&function.function, Function::Count(of) if of.is_empty()) {
+                        return None;
+                    }
+                    let conditions: Option<&Filter> = function.filter.as_ref();
+                    conditions.into_iter().try_for_each(|f| fields_of(f, &mut fields))?;
+                }
+            }
+            Pipe::Top(top) => fields.extend(top.by.iter().map(String::as_str)),
             _ => return None,
-        };
-        (is_stored(field) && !text.is_empty()).then_some(Counting { field, text, words })
-    }
-
-    /// The lines of a unit whose event times are all wanted.
-    pub fn count_in(&self, unit: &dyn ScanUnit) -> Result<Option<u64>, SourceError> {
-        let text = self.text.as_bytes();
-        let Some(words) = &self.words else {
-            return unit.count(&Counted { field: self.field, text, accept: None });
-        };
-        let accept = |value: &[u8], at: usize| words.accepts(value, at);
-        unit.count(&Counted { field: self.field, text, accept: Some(&accept) })
-    }
-}
-
-/// The one test of a filter that besides looks at times only.
-fn one_test(filter: &Filter) -> Option<(&str, &Test)> {
-    match filter {
-        Filter::Field { name, test } => Some((name, test)),
-        Filter::And(filters) => {
-            let mut others = filters.iter().filter(|f| !matches!(f, Filter::Time(_)));
-            match (others.next(), others.next()) {
-                (Some(Filter::Field { name, test }), None) => Some((name, test)),
-                _ => None,
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in fields {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
             }
         }
-        _ => None,
+        Some(CountedBy { fields: names, bucket_ns })
+    }
+
+    /// The stored fields that tell these fields of lines; none where other things of lines do.
+    fn stored(&self, columns: &dyn Columns) -> Result<Option<Vec<String>>, SourceError> {
+        stored_fields(&self.fields, columns)
+    }
+
+    /// The rows in `bits`, those of a kind as one; none where rows have to be read.
+    pub fn count(
+        &self,
+        fields: &Fields<'_>,
+        bits: &Bitmap,
+    ) -> Result<Option<Weighted>, SourceError> {
+        if self.fields.is_empty() && self.bucket_ns.is_none() {
+            return Ok(Some(Weighted::of_lines(bits.count() as u64)));
+        }
+        let columns = fields.columns();
+        let Some(names) = self.stored(columns)? else { return Ok(None) };
+        let mut codes = Codes::new(columns.rows());
+        for name in &names {
+            let Some(column) = fields.get(name)? else { return Ok(None) };
+            if !codes.add(&column) {
+                return Ok(None);
+            }
+        }
+        let times = match self.bucket_ns {
+            Some(bucket) => Some((columns.times_ns()?, bucket)),
+            None => None,
+        };
+        let Some(mut counted) = codes.count(bits, times) else { return Ok(None) };
+        counted.sort_unstable_by_key(|(row, _)| *row);
+        let (rows, lines): (Vec<u32>, Vec<u64>) = counted.into_iter().unzip();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Some(batch) = columns.batch_of(&rows, &names)? else { return Ok(None) };
+        let rows = (0..rows.len() as u32).collect();
+        let block = Block::Lines(Lines::new(batch.into(), rows));
+        Ok(Some(Weighted { block, lines }))
+    }
+}
+
+/// The stored fields that tell these, and the streams of lines if they are among them; none where that takes more.
+pub(crate) fn stored_fields(
+    fields: &[String],
+    columns: &dyn Columns,
+) -> Result<Option<Vec<String>>, SourceError> {
+    let mut names: Vec<String> = Vec::new();
+    for name in fields {
+        let of_stream = match name.as_str() {
+            STREAM => columns.stream_fields()?,
+            name if is_stored(name) => Some(vec![name.to_owned()]),
+            _ => None,
+        };
+        let Some(stored) = of_stream else { return Ok(None) };
+        for name in stored {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(Some(names))
+}
+
+/// A number for each row that says which values it has.
+struct Codes {
+    /// Empty as long as all rows have the same.
+    of_row: Vec<u32>,
+    rows: usize,
+    /// Above all numbers.
+    end: usize,
+}
+
+impl Codes {
+    fn new(rows: usize) -> Self {
+        Codes { of_row: Vec::new(), rows, end: 1 }
+    }
+
+    /// Tells rows apart by one more field. False where that makes too many numbers.
+    fn add(&mut self, column: &FieldColumn<'_>) -> bool {
+        let values = column.values() + 1;
+        if matches!(column.places(), Places::All(_)) {
+            return true;
+        }
+        if matches!(column.places(), Places::Each) || self.end * values > COMBINATIONS_MAX {
+            return false;
+        }
+        // One more than all places stands for no value.
+        let none = values as u32 - 1;
+        let number = |place: u32| if place == NO_VALUE { none } else { place };
+        if self.of_row.is_empty() {
+            self.of_row.resize(self.rows, 0);
+        }
+        let of_row = self.of_row.iter_mut();
+        match column.places() {
+            Places::Listed(places) => {
+                of_row.zip(places).for_each(|(code, &place)| {
+                    *code = *code * values as u32 + number(place);
+                });
+            }
+            Places::Classes(classes, places) => {
+                let numbers: Vec<u32> = places.iter().map(|&place| number(place)).collect();
+                of_row.zip(*classes).for_each(|(code, &class)| {
+                    *code = *code * values as u32 + numbers[class as usize];
+                });
+            }
+            Places::Each | Places::All(_) => unreachable!("they were seen to above"),
+        }
+        self.end *= values;
+        true
+    }
+
+    /// For each number, and bucket of time, a row that has it and how many do; none where that takes too many counters.
+    fn count(&self, bits: &Bitmap, times: Option<(&[i64], (i64, i64))>) -> Option<Vec<(u32, u64)>> {
+        let code = |row: usize| self.of_row.get(row).map_or(0, |&code| code as usize);
+        let mut counters: Vec<(u32, u64)> = Vec::new();
+        match times {
+            None => {
+                counters.resize(self.end, (0, 0));
+                let mut add = |row: usize| {
+                    let counter = &mut counters[code(row)];
+                    counter.0 = row as u32;
+                    counter.1 += 1;
+                };
+                if bits.is_full() {
+                    (0..self.rows).for_each(&mut add);
+                } else {
+                    bits.iter().for_each(&mut add);
+                }
+            }
+            Some((times, (step_ns, offset_ns))) => {
+                let mut bases: Vec<(i64, usize)> = Vec::new();
+                let (mut from, mut to, mut base) = (i64::MAX, i64::MIN, 0);
+                for row in bits.iter() {
+                    let time_ns = times[row];
+                    if !(from <= time_ns && time_ns < to) {
+                        from = time_bucket(time_ns, step_ns, offset_ns);
+                        to = from.saturating_add(step_ns);
+                        base = match bases.iter().rev().find(|(start, _)| *start == from) {
+                            Some((_, base)) => *base,
+                            None => {
+                                let base = counters.len();
+                                if base + self.end > COUNTERS_MAX {
+                                    return None;
+                                }
+                                counters.resize(base + self.end, (0, 0));
+                                bases.push((from, base));
+                                base
+                            }
+                        };
+                    }
+                    let counter = &mut counters[base + code(row)];
+                    counter.0 = row as u32;
+                    counter.1 += 1;
+                }
+            }
+        }
+        counters.retain(|(_, lines)| *lines > 0);
+        Some(counters)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Query;
 
     #[test]
-    fn only_counts_of_one_text_are_counted_so() {
-        let check = |text: &str, expected: Option<(&str, &str, bool)>| {
+    fn only_counts_by_fields_and_time_are_of_the_kind() {
+        let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
             let query = Query::parse(text, 0).unwrap();
-            let found = Counting::of(&query);
-            let found = found.as_ref().map(|c| (c.field, c.text, c.words.is_some()));
+            let found = CountedBy::of(query.pipes().first());
+            let expected = expected.map(|(fields, step_ns)| CountedBy {
+                fields: fields.iter().map(|f| f.to_string()).collect(),
+                bucket_ns: step_ns.map(|step_ns| (step_ns, 0)),
+            });
             assert_eq!(found, expected, "{text}");
         };
-        check("error | stats count()", Some(("_msg", "error", true)));
-        check("error | stats count() as a, count() as b", Some(("_msg", "error", true)));
-        check("_time:5m path:*xy* | stats count()", Some(("path", "xy", false)));
-        check("error fatal | stats count()", None);
-        check("error | stats by (level) count()", None);
-        check("error | stats count(level)", None);
-        check("error | stats count() if (fatal)", None);
-        check("error | stats count() | limit 1", None);
-        check("error or fatal | stats count()", None);
-        check("* | stats count()", None);
-        check("_stream:error | stats count()", None);
-        check("error", None);
+        check("* | stats count()", Some((&[], None)));
+        check("error | stats by (a, b) count() | limit 3", Some((&["a", "b"], None)));
+        check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
+        check("* | stats by (a) count() if (b:x a:y) n", Some((&["a", "b"], None)));
+        check("* | top 3 by (_stream)", Some((&["_stream"], None)));
+        check("* | stats by (_time) count()", None);
+        check("* | stats by (size:10) count()", None);
+        check("* | stats count(a)", None);
+        check("* | stats by (a) sum(b)", None);
+        check("* | stats count() if (_time:5m)", None);
+        check("* | fields a | stats count()", None);
+        check("*", None);
     }
 }

@@ -39,6 +39,11 @@ impl FieldSet {
         self.wanted.is_empty()
     }
 
+    /// The names of all its fields; none where it has them by their beginnings.
+    pub(crate) fn names(&self) -> Option<Vec<&str>> {
+        self.wanted.iter().map(|p| (!p.prefix).then_some(p.name.as_str())).collect()
+    }
+
     fn names_exactly(&self, name: &str) -> bool {
         self.wanted.iter().any(|p| !p.prefix && p.name == name)
     }

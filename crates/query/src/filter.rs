@@ -3,8 +3,10 @@
 //! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read as filters
 //! on fields and written back so. Writing a filter and reading it again gives the same tree.
 
+mod columns;
 mod day_range;
 mod fields;
+mod lines;
 mod parse;
 mod select;
 mod stream;
@@ -18,6 +20,7 @@ mod word;
 
 use std::fmt;
 
+pub(crate) use columns::{ColumnSelector, Fields};
 pub use day_range::DayRange;
 pub use fields::FieldComparison;
 pub(crate) use parse::parse_filter;
@@ -26,7 +29,7 @@ pub use subquery::{Subquery, SubqueryTest};
 pub(crate) use time::parse_duration_argument;
 pub use value::{Comparison, Number, Pattern, PatternPlace, Test};
 pub use week_range::WeekRange;
-pub(crate) use word::{PhraseFinder, word_before};
+pub(crate) use word::word_before;
 
 use crate::cursor::{quote, quote_name};
 use crate::source::TimeRange;

@@ -7,9 +7,9 @@
 //! the same tree; what a query holds in memory is counted and limited; values are bytes, never changed on
 //! their way.
 //!
-//! Left out: indexes and rollups (every line of the time range is looked at), several threads for one query,
-//! queries inside queries.
+//! Left out: queries inside queries.
 
+mod answers;
 mod bitmap;
 mod block;
 mod counting;

@@ -31,6 +31,7 @@ pub(crate) mod unpack;
 pub(crate) mod unroll;
 pub(crate) mod value;
 
+use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -417,13 +418,32 @@ impl Pipe {
 }
 
 /// A pipe that runs.
-pub(crate) trait Processor {
+pub(crate) trait Processor: Send {
     /// Takes rows; hands on what it can. Break: it wants no more.
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
 
     /// Takes rows that stand for many lines each; only for pipes that count rows.
-    fn push_weighted(&mut self, _rows: Weighted, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
+    fn push_weighted(
+        &mut self,
+        _rows: &Weighted,
+        _next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
         unreachable!("only stats and top count rows that it has not seen");
+    }
+
+    /// What it collected so far, if another one of the same pipe can take it over. Such a pipe collects rows in any order
+    /// and hands nothing on before [`finish`](Self::finish).
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+
+    /// Takes over what another one collected.
+    fn merge(
+        &mut self,
+        _collected: &mut dyn Any,
+        _next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
+        unreachable!("only pipes that say what they collected are merged");
     }
 
     /// Hands on what it kept; no more rows come.

@@ -4,22 +4,21 @@
 //! opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
 //! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
-//! Left out: questions that tell two fields apart, whose counts are not kept; they look at lines.
+//! Left out: questions that tell two fields apart, whose counts are not kept; they look at columns ([`crate::counting`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
+use crate::counting::{CountedBy, TIME};
 use crate::filter::{Filter, Selector};
 use crate::needs::is_stored;
-use crate::pipe::{Bucket, Function, Pipe, time_bucket};
+use crate::pipe::time_bucket;
 use crate::query::Query;
 use crate::run::RunError;
 use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::time::write_time;
-
-const TIME: &str = "_time";
 
 /// A question of the kind.
 pub(crate) struct Rolled {
@@ -30,6 +29,7 @@ pub(crate) struct Rolled {
 }
 
 /// Rows that stand for many lines each.
+#[derive(Debug)]
 pub(crate) struct Weighted {
     /// The rows.
     pub block: Block,
@@ -40,29 +40,8 @@ pub(crate) struct Weighted {
 impl Rolled {
     /// None when the question is of another kind.
     pub fn of(query: &Query) -> Option<Rolled> {
-        let mut fields = Vec::new();
-        let mut bucket_ns = None;
-        match query.pipes().first()? {
-            Pipe::Stats(stats) => {
-                for by in &stats.by {
-                    match (&*by.name, &by.bucket) {
-                        (TIME, Some(Bucket::Time { step_ns, offset_ns })) => {
-                            bucket_ns = Some((*step_ns, *offset_ns));
-                        }
-                        (TIME, _) | (_, Some(_)) => return None,
-                        (name, None) => fields.push(name),
-                    }
-                }
-                for function in &stats.functions {
-                    if !matches!(&function.function, Function::Count(of) if of.is_empty()) {
-                        return None;
-                    }
-                    function.filter.iter().try_for_each(|f| fields_of(f, &mut fields))?;
-                }
-            }
-            Pipe::Top(top) => fields.extend(top.by.iter().map(String::as_str)),
-            _ => return None,
-        }
+        let CountedBy { fields, bucket_ns } = CountedBy::of(query.pipes().first())?;
+        let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         let filter = without_time(query.filter());
         fields_of(&filter, &mut fields)?;
         fields.dedup();
@@ -153,6 +132,15 @@ impl Weighted {
     pub fn of_lines(lines: u64) -> Weighted {
         Weighted { block: Block::Made(vec![MadeRow::default()]), lines: vec![lines] }
     }
+
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let rows = match &self.block {
+            Block::Lines(lines) => lines.batch.memory_bytes() + lines.rows.len() * size_of::<u32>(),
+            Block::Made(rows) => rows.iter().map(MadeRow::memory_bytes).sum(),
+        };
+        rows + self.lines.len() * size_of::<u64>() + size_of::<Self>()
+    }
 }
 
 /// Rows under construction.
@@ -204,7 +192,7 @@ impl<'r> Rows<'r> {
 }
 
 /// The filter without the ranges of time that every row has to be in.
-fn without_time(filter: &Filter) -> Filter {
+pub(crate) fn without_time(filter: &Filter) -> Filter {
     match filter {
         Filter::Time(_) => Filter::All,
         Filter::And(filters) => {
@@ -221,7 +209,7 @@ fn without_time(filter: &Filter) -> Filter {
 }
 
 /// Adds the fields that a filter looks at; none when it looks at the time.
-fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
+pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
     match filter {
         Filter::All => Some(()),
         Filter::And(filters) | Filter::Or(filters) => {

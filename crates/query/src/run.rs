@@ -5,7 +5,8 @@
 //! and no pipe that makes rows of its own, the newest rows come, newest first, and units that cannot hold newer
 //! ones are not read. Without a limit rows are sent on unit by unit, in bounded memory.
 //!
-//! State of pipes that collect rows can be merged, so that they may run on several threads later.
+//! Where the first pipe that collects rows can be merged with another of its kind, each thread has one of its own, and
+//! the pipes before it, and they are merged when all units are read.
 //!
 //! Asked for the order of time, rows come oldest first, line by line, and can be gone on behind any of them
 //! ([`crate::ordered`]).
@@ -23,11 +24,11 @@ use record::Batch;
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::newest::Newest;
 use crate::ordered::{Ordered, RowKey, TimeOrder};
-use crate::pipe::Processor;
+use crate::pipe::{Pipe, Processor};
 use crate::query::Query;
 use crate::queue::{Hold, QueryInfo};
 use crate::rolled::Weighted;
-use crate::scan::{Found, Scan};
+use crate::scan::{Found, Scan, Worker};
 use crate::source::{ScanUnit, Source, SourceError, TimeRange};
 
 /// Rows between two looks at the clock and the wish to cancel.
@@ -317,7 +318,7 @@ fn run_in(
     let &Around { source, context, started, .. } = around;
     let (query, lines_before) = crate::subquery::fill(query, around)?;
     let query = &*query;
-    let row_wise = query.pipes().iter().all(|pipe| pipe.is_row_wise());
+    let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
     let include: Arc<[String]> = context.include.clone().into();
     let sink = match (&context.order, context.limit) {
         (Some(order), _) if row_wise => {
@@ -342,9 +343,7 @@ fn run_in(
         scratch: Scratch::default(),
         outcome: Outcome { lines_scanned: lines_before, ..Outcome::default() },
     };
-    let carried = query.computed_fields(&context.include);
-    let mut stages: Vec<Box<dyn Processor>> =
-        query.pipes().iter().map(|pipe| pipe.processor(&carried)).collect();
+    let mut stages = processors(query, context);
     if context.limit != Some(0) {
         run.scan(query, source, &mut stages)?;
     }
@@ -357,6 +356,12 @@ fn run_in(
     }
     run.finish()?;
     Ok(run.outcome)
+}
+
+/// What runs the pipes of a query.
+fn processors(query: &Query, context: &Context) -> Vec<Box<dyn Processor>> {
+    let carried = query.computed_fields(&context.include);
+    query.pipes().iter().map(|pipe| pipe.processor(&carried)).collect()
 }
 
 /// Where rows go behind the last pipe.
@@ -407,12 +412,26 @@ impl Run<'_> {
         }
         progress.units_planned.store(units.len() as u64, Relaxed);
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
-        let scan = Scan::new(query, range);
+        // Behind a filter, more than the newest lines may be needed for as many rows.
+        let only_columns = query.pipes().iter().all(|pipe| matches!(pipe, Pipe::Change(_)));
+        let newest = match &self.sink {
+            Sink::Newest(newest) if only_columns => Some(newest.limit()),
+            _ => None,
+        };
+        let scan = Scan::new(query, range, &self.context.include, newest, source.answers());
         if let Some(rolled) = &scan.rolled {
             let counted = rolled
-                .count_segments(&mut units, range, &mut |rows| self.push_weighted(rows, stages))?;
+                .count_segments(&mut units, range, &mut |rows| self.push_weighted(&rows, stages))?;
             progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.pass(&**unit, unit.lines()));
+        }
+        let collects = query.pipes().iter().position(|pipe| !pipe.is_row_wise());
+        if let Some(place) = collects
+            && stages[place].collected().is_some()
+            && self.context.limits.threads > 1
+            && units.len() > 1
+        {
+            return self.gather(query, &scan, &units, &mut stages[..=place]);
         }
         loop {
             self.scan_units(&scan, &units, stages)?;
@@ -449,27 +468,9 @@ impl Run<'_> {
             || context.check(started),
             |place, found| {
                 context.check(started)?;
-                context.progress.units_done.fetch_add(1, Relaxed);
-                let unit = &*units[place];
-                let mut flow = ControlFlow::Continue(());
-                let mut lines_read = 0;
-                match found {
-                    Found::Outside => {}
-                    Found::Skipped => self.outcome.units_skipped += 1,
-                    Found::Gone => {
-                        self.outcome.units_gone += 1;
-                        return Ok(ControlFlow::Continue(()));
-                    }
-                    Found::Counted(rows) => {
-                        lines_read = unit.lines();
-                        self.push_weighted(rows, stages)?;
-                    }
-                    Found::Lines(block, lines) => {
-                        lines_read = lines;
-                        flow = Next { rest: stages, run: self }.push(block)?;
-                    }
-                }
-                self.pass(unit, lines_read);
+                let Some(flow) = self.take(&*units[place], found, stages)? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
                 let next = units.get(place + 1);
                 if let (Sink::Ordered(ordered), Some(next)) = (&self.sink, next) {
                     let next_ns = oldest_ns(&**next);
@@ -500,10 +501,72 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Takes what a unit gave. None: the unit was gone.
+    fn take(
+        &mut self,
+        unit: &dyn ScanUnit,
+        found: Found,
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<Option<ControlFlow<()>>, RunError> {
+        self.context.progress.units_done.fetch_add(1, Relaxed);
+        let mut flow = ControlFlow::Continue(());
+        let mut lines_read = 0;
+        match found {
+            Found::Outside => {}
+            Found::Skipped => self.outcome.units_skipped += 1,
+            Found::Gone => {
+                self.outcome.units_gone += 1;
+                return Ok(None);
+            }
+            Found::Counted(rows) => {
+                lines_read = unit.lines();
+                self.push_weighted(&rows, stages)?;
+            }
+            Found::Lines(block, lines) => {
+                lines_read = lines;
+                if let Some(block) = block {
+                    flow = Next { rest: stages, run: self }.push(block)?;
+                }
+            }
+        }
+        self.pass(unit, lines_read);
+        Ok(Some(flow))
+    }
+
+    /// Reads the units by several threads, each of which collects for itself; what the others collected is merged into the
+    /// last of `stages`.
+    fn gather(
+        &mut self,
+        query: &Query,
+        scan: &Scan<'_>,
+        units: &[Box<dyn ScanUnit>],
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<(), RunError> {
+        let place = stages.len() - 1;
+        let other = |_| {
+            let mut stages = processors(query, self.context);
+            stages.truncate(place + 1);
+            let (meter, outcome) = (self.meter.clone(), Outcome::default());
+            let Run { source, context, started, range, .. } = *self;
+            Gatherer { stages, meter, source, context, started, range, outcome }
+        };
+        let threads = self.context.limits.threads.min(units.len());
+        let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
+        scan.gather(units, &mut Own { run: self, stages }, &mut others)?;
+        for mut other in others {
+            self.outcome.lines_scanned += other.outcome.lines_scanned;
+            self.outcome.units_skipped += other.outcome.units_skipped;
+            self.outcome.units_gone += other.outcome.units_gone;
+            let collected = other.stages[place].collected().expect("it is of the same kind");
+            stages[place].merge(collected, &mut Next { rest: &mut [], run: self })?;
+        }
+        Ok(())
+    }
+
     /// Sends rows that stand for many lines to the first pipe.
     fn push_weighted(
         &mut self,
-        rows: Weighted,
+        rows: &Weighted,
         stages: &mut [Box<dyn Processor>],
     ) -> Result<(), RunError> {
         let (stage, rest) = stages.split_first_mut().expect("it has a pipe that counts");
@@ -514,8 +577,8 @@ impl Run<'_> {
     fn pass(&mut self, unit: &dyn ScanUnit, lines: u64) {
         let progress = &self.context.progress;
         progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+        progress.lines_scanned.fetch_add(lines, Relaxed);
         self.outcome.lines_scanned += lines;
-        progress.lines_scanned.store(self.outcome.lines_scanned, Relaxed);
     }
 
     /// Rows older than that are not needed any more.
@@ -611,6 +674,59 @@ fn oldest_ns(unit: &dyn ScanUnit) -> i64 {
     unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest)
 }
 
+/// The query's own thread, where several collect.
+struct Own<'a, 'r> {
+    run: &'a mut Run<'r>,
+    stages: &'a mut [Box<dyn Processor>],
+}
+
+impl Worker for Own<'_, '_> {
+    fn check(&self) -> Result<(), RunError> {
+        self.run.check()
+    }
+
+    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
+        self.run.take(unit, found, self.stages).map(drop)
+    }
+}
+
+/// Another one: it has the pipes up to the one that collects.
+struct Gatherer<'a> {
+    stages: Vec<Box<dyn Processor>>,
+    meter: Meter,
+    source: &'a dyn Source,
+    context: &'a Context,
+    started: Instant,
+    range: TimeRange,
+    outcome: Outcome,
+}
+
+impl Worker for Gatherer<'_> {
+    fn check(&self) -> Result<(), RunError> {
+        self.context.check(self.started)
+    }
+
+    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
+        let mut run = Run {
+            source: self.source,
+            meter: self.meter.clone(),
+            started: self.started,
+            range: self.range,
+            context: self.context,
+            out: &mut |_| unreachable!("what is collected goes nowhere yet"),
+            sink: Sink::Stream,
+            skip: 0,
+            left: usize::MAX,
+            include: Arc::default(),
+            scratch: Scratch::default(),
+            outcome: self.outcome,
+        };
+        let taken = run.take(unit, found, &mut self.stages);
+        self.outcome = run.outcome;
+        taken.map(drop)
+    }
+}
+
 /// Calls `with` with the stages behind a last pipe, for tests of single pipes.
 #[cfg(test)]
 pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec<Rows>) {
@@ -699,7 +815,7 @@ impl Next<'_, '_> {
     }
 }
 
-/// Counts the memory that a query holds, with all queries inside it.
+/// Counts the memory that a query holds, on all its threads and with all queries inside it.
 #[derive(Clone)]
 pub(crate) struct Meter {
     held: Arc<AtomicU64>,

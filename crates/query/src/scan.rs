@@ -1,23 +1,34 @@
-//! Reads the units of a question and filters their lines, on several threads; hands what is left on in order.
+//! What is asked of each unit, and what a unit gives; and how units are looked at by several threads.
 //!
-//! What a unit gives is found out by [`Scan::look`], which depends on no other unit. The first units are looked at by
-//! the question's own thread, since often they are all that is needed; of the rest, each of some threads takes every
-//! so manieth and sends what it finds through a channel of its own. So the order is that of the units, a thread is
-//! ahead by [`AHEAD_UNITS`] at most, and the pipes, which see all rows, need no locks.
+//! [`Scan::look`] depends on no other unit. Where a unit has columns, the filter runs over those, and only what the
+//! question needs of the rows that are left is read: their number, a row for each combination of values, some
+//! fields, or the lines. Else the lines are loaded and the filter runs over them.
 //!
+//! There are two ways through the units. Where the first pipe that collects can be merged with another of its kind,
+//! each thread has its own, in no order ([`Scan::gather`]). Else what units give is handed on in their order
+//! ([`Scan::run`]): the first units are looked at by the question's own thread, since often they are all that is
+//! needed; of the rest, each of some threads takes every so manieth and sends what it finds through a channel of
+//! its own. So the pipes, which see all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
+//!
+//! Memory of a unit that is being looked at is not counted: it is that of a block, decompressed, for each thread.
 //! Left out: units that are looked at in vain when the question ends early, a few for each thread.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::answers::Answers;
+use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines, Scratch};
-use crate::counting::Counting;
-use crate::filter::Selector;
+use crate::counting::{CountedBy, stored_fields};
+use crate::fields::FieldSet;
+use crate::filter::{ColumnSelector, Fields, Filter, Selector};
 use crate::needs::Needs;
 use crate::query::Query;
-use crate::rolled::{Rolled, Weighted};
+use crate::rolled::{Rolled, Weighted, without_time};
+use crate::run::RunError;
 use crate::source::{ScanUnit, SourceError, TimeRange};
 
 /// Units that the question's own thread looks at before it starts others.
@@ -36,30 +47,57 @@ pub(crate) enum Found {
     /// It was deleted meanwhile.
     Gone,
     /// Its lines were counted without reading them.
-    Counted(Weighted),
-    /// Lines that the filter selects, and how many were looked at.
-    Lines(Block, u64),
+    Counted(Arc<Weighted>),
+    /// Lines that the filter selects, if any, and how many were looked at.
+    Lines(Option<Block>, u64),
 }
 
 /// What is asked of each unit.
 pub(crate) struct Scan<'q> {
     range: TimeRange,
     selector: Selector,
+    /// The filter for columns, if it can run over them.
+    columns: Option<ColumnSelector>,
+    /// Whether the filter takes all rows.
+    takes_all: bool,
     needs: Needs<'q>,
-    counting: Option<Counting<'q>>,
+    counted: Option<CountedBy>,
+    /// The fields that the pipes look at; none: any of them.
+    fields: Option<Vec<String>>,
+    /// Only so many of the newest lines are wanted.
+    newest: Option<usize>,
+    /// Where what a unit gives is kept, and under which number.
+    answers: Option<(&'q Answers, u32)>,
     pub rolled: Option<Rolled>,
     /// Lines older than that are not wanted any more; grows.
     oldest_wanted_ns: AtomicI64,
 }
 
 impl<'q> Scan<'q> {
-    /// What `query` asks of units, of lines in `range`.
-    pub fn new(query: &'q Query, range: TimeRange) -> Self {
+    /// What `query` asks of units, of lines in `range`; with the computed fields of `include`, and only the `newest` lines.
+    pub fn new(
+        query: &'q Query,
+        range: TimeRange,
+        include: &[String],
+        newest: Option<usize>,
+        answers: Option<&'q Answers>,
+    ) -> Self {
+        let counted = CountedBy::of(query.pipes().first());
+        let question = |answers: &'q Answers| {
+            let pipe = counted.as_ref().and(query.pipes().first())?;
+            let text = format!("{} | {pipe}", without_time(query.filter()));
+            Some((answers, answers.question(&text)))
+        };
         Scan {
             range,
             selector: Selector::new(query.filter()),
+            columns: ColumnSelector::new(query.filter()),
+            takes_all: matches!(without_time(query.filter()), Filter::All),
             needs: Needs::new(query.filter()),
-            counting: Counting::of(query),
+            fields: stored_names(&query.needed_fields(include)),
+            newest,
+            answers: answers.and_then(question),
+            counted,
             rolled: Rolled::of(query),
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
         }
@@ -72,13 +110,13 @@ impl<'q> Scan<'q> {
 
     /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the place of each unit, in
     /// order, and what it gives. `each` ends it by breaking; `check`, called now and then, by an error.
-    pub fn run<E: From<SourceError>>(
+    pub fn run(
         &self,
         units: &[Box<dyn ScanUnit>],
         threads: usize,
-        check: impl Fn() -> Result<(), E>,
-        mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, E>,
-    ) -> Result<(), E> {
+        check: impl Fn() -> Result<(), RunError>,
+        mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, RunError>,
+    ) -> Result<(), RunError> {
         let alone = if threads > 1 { UNITS_ALONE.min(units.len()) } else { units.len() };
         let mut scratch = Scratch::default();
         for (place, unit) in units[..alone].iter().enumerate() {
@@ -124,6 +162,54 @@ impl<'q> Scan<'q> {
         })
     }
 
+    /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its own. All stop at the
+    /// first error.
+    pub fn gather(
+        &self,
+        units: &[Box<dyn ScanUnit>],
+        own: &mut impl Worker,
+        others: &mut [impl Worker + Send],
+    ) -> Result<(), RunError> {
+        let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let places = || (!stopped.load(Relaxed)).then(|| next.fetch_add(1, Relaxed));
+        std::thread::scope(|scope| {
+            let start = |(number, worker)| {
+                let work = || self.work(worker, units, &places, &stopped);
+                let name = format!("query-scan-{number}");
+                std::thread::Builder::new().name(name).spawn_scoped(scope, work)
+            };
+            let others: Result<Vec<_>, _> = others.iter_mut().enumerate().map(start).collect();
+            let others = others.map_err(|e| {
+                stopped.store(true, Relaxed);
+                SourceError(format!("cannot start a thread: {e}"))
+            })?;
+            let done = self.work(own, units, &places, &stopped);
+            others.into_iter().fold(done, |done, other| match other.join() {
+                Ok(other) => done.and(other),
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })
+    }
+
+    /// Looks at the units whose places come, until there are no more.
+    fn work(
+        &self,
+        worker: &mut impl Worker,
+        units: &[Box<dyn ScanUnit>],
+        places: &impl Fn() -> Option<usize>,
+        stopped: &AtomicBool,
+    ) -> Result<(), RunError> {
+        let mut scratch = Scratch::default();
+        let mut look = |unit: &dyn ScanUnit| {
+            worker.check()?;
+            worker.take(unit, self.look(unit, &mut scratch)?)
+        };
+        while let Some(unit) = places().and_then(|place| units.get(place)) {
+            look(&**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
+        }
+        Ok(())
+    }
+
     /// What a unit gives.
     fn look(&self, unit: &dyn ScanUnit, scratch: &mut Scratch) -> Result<Found, SourceError> {
         let range = self.range;
@@ -134,25 +220,31 @@ impl<'q> Scan<'q> {
         {
             return Ok(Found::Outside);
         }
-        if !self.needs.may_be_in(unit)? {
-            return Ok(Found::Skipped);
-        }
         let inside =
             known.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest));
-        if inside
-            && let Some(counting) = &self.counting
-            && let Some(rows) = counting.count_in(unit)?
+        let kept = self.answers.filter(|_| inside).zip(unit.key());
+        if let Some(((answers, question), key)) = kept
+            && let Some(answer) = answers.get(key, question)
         {
-            return Ok(Found::Counted(Weighted::of_lines(rows)));
+            return Ok(Found::Counted(answer));
+        }
+        if !self.needs.may_be_in(unit)? {
+            return Ok(Found::Skipped);
         }
         if let Some(rolled) = &self.rolled
             && let Some(rows) = rolled.count_unit(unit, range, scratch)
         {
-            return Ok(Found::Counted(rows));
+            return Ok(Found::Counted(rows.into()));
+        }
+        let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
+        if let Some(found) = self.look_at_columns(unit, wanted)? {
+            if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
+                answers.put(key, question, answer.clone());
+            }
+            return Ok(found);
         }
         let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
         let lines = batch.len() as u64;
-        let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
         let (oldest, newest) = batch.time_range_ns();
         let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
             (0..batch.len() as u32).collect()
@@ -162,6 +254,124 @@ impl<'q> Scan<'q> {
         };
         let mut block = Block::Lines(Lines::new(batch, rows));
         self.selector.select(&mut block, scratch);
-        Ok(Found::Lines(block, lines))
+        Ok(Found::Lines(Some(block), lines))
+    }
+
+    /// What the columns of a unit give; none where it has to be loaded.
+    fn look_at_columns(
+        &self,
+        unit: &dyn ScanUnit,
+        wanted: TimeRange,
+    ) -> Result<Option<Found>, SourceError> {
+        let Some(selector) = &self.columns else { return Ok(None) };
+        // Nothing is gained where all of all lines is wanted.
+        if self.takes_all
+            && self.counted.is_none()
+            && self.fields.is_none()
+            && self.newest.is_none()
+        {
+            return Ok(None);
+        }
+        let known = unit.time_range_ns();
+        let mut found = None;
+        unit.with_columns(&mut |columns| {
+            let mut bits = Bitmap::full(columns.rows());
+            let inside = known
+                .is_some_and(|(oldest, newest)| wanted.contains(oldest) && wanted.contains(newest));
+            if !inside {
+                let times = columns.times_ns()?;
+                bits.retain(|row| wanted.contains(times[row]));
+            }
+            let fields = Fields::new(columns);
+            if selector.narrow(&fields, &mut bits)? {
+                found = self.read(&fields, bits)?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// What is wanted of the rows that were selected; none where the unit has to be loaded.
+    fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<Found>, SourceError> {
+        let columns = fields.columns();
+        let lines = columns.rows() as u64;
+        if let Some(counted) = &self.counted
+            && let Some(rows) = counted.count(fields, &bits)?
+        {
+            return Ok(Some(Found::Counted(rows.into())));
+        }
+        if bits.is_empty() {
+            return Ok(Some(Found::Lines(None, lines)));
+        }
+        let rows: Vec<u32> = match self.newest {
+            Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
+            _ => bits.iter().map(|row| row as u32).collect(),
+        };
+        let stored = match &self.fields {
+            Some(fields) => stored_fields(fields, columns)?,
+            None => None,
+        };
+        let some = match &stored {
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                columns.batch_of(&rows, &names)?
+            }
+            None => None,
+        };
+        let batch = match some {
+            Some(batch) => batch,
+            None => columns.batch(&rows)?,
+        };
+        let rows = (0..rows.len() as u32).collect();
+        let block = Block::Lines(Lines::new(Arc::new(batch), rows));
+        Ok(Some(Found::Lines(Some(block), lines)))
+    }
+}
+
+/// The fields of a set that are read from columns, with `_stream` for its fields; none where lines have to be read.
+fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
+    let mut names = set.names()?;
+    // What else is computed is known of each row without its line.
+    names.retain(|name| !matches!(*name, "_time" | "_received" | "_id"));
+    (!names.contains(&"_raw")).then(|| names.into_iter().map(str::to_owned).collect())
+}
+
+/// What takes what units give; each thread has one.
+pub(crate) trait Worker {
+    /// Whether it may go on.
+    fn check(&self) -> Result<(), RunError>;
+    /// Takes what a unit gives.
+    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;
+}
+
+/// The newest `count` rows, and those as old as the oldest of them.
+fn newest_rows(times: &[i64], bits: &Bitmap, count: usize) -> Vec<u32> {
+    let mut newest: Vec<i64> = bits.iter().map(|row| times[row]).collect();
+    let place = newest.len() - count.min(newest.len());
+    let oldest = match newest.get(place) {
+        Some(_) => *newest.select_nth_unstable(place).1,
+        None => return Vec::new(),
+    };
+    bits.iter().filter(|&row| times[row] >= oldest).map(|row| row as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_rows_with_those_as_old() {
+        let check = |count: usize, expected: &[u32]| {
+            let mut bits = Bitmap::full(6);
+            bits.retain(|row| row != 3);
+            assert_eq!(newest_rows(&[5, 1, 4, 9, 4, 2], &bits, count), expected, "{count}");
+        };
+        check(0, &[]);
+        check(1, &[0]);
+        check(2, &[0, 2, 4]);
+        check(3, &[0, 2, 4]);
+        check(4, &[0, 2, 4, 5]);
+        check(5, &[0, 1, 2, 4, 5]);
+        check(6, &[0, 1, 2, 4, 5]);
     }
 }

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use record::columns::{ColumnError, Columns};
 use record::{Batch, LineId};
 
+pub use crate::answers::Answers;
 pub use crate::needs::Phrase;
 
 /// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
@@ -51,27 +53,25 @@ impl TimeRange {
 #[error("{0}")]
 pub struct SourceError(pub String);
 
+impl From<ColumnError> for SourceError {
+    fn from(error: ColumnError) -> Self {
+        SourceError(error.to_string())
+    }
+}
+
 /// Where records come from. A query takes one snapshot of the units at its start and sees nothing newer.
 pub trait Source: Send + Sync {
     /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`] (units
     /// with unknown range first).
     fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
 
+    /// Where answers about single units are kept; none: nowhere.
+    fn answers(&self) -> Option<&Answers> {
+        None
+    }
+
     /// The records of the unit that holds a line, if it is there. Which row it is, [`record::Row::id`] says.
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
-}
-
-/// Says of an occurrence, by value and place in it, whether it counts; looks at most one character beyond both ends.
-pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
-
-/// Which lines are to be counted: those whose field holds a text.
-pub struct Counted<'a> {
-    /// The field, a stored one.
-    pub field: &'a str,
-    /// The text, not empty.
-    pub text: &'a [u8],
-    /// Whether an occurrence counts. Without it all do.
-    pub accept: Option<Accept<'a>>,
 }
 
 /// What lines are put together by, where counts are kept of them.
@@ -86,6 +86,12 @@ pub struct Grouped<'a> {
 /// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value, and how many lines have both. The same
 /// ones may come several times.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[u8], u64);
+
+/// Called with the columns of a unit.
+pub type WithColumns<'a> = &'a mut dyn FnMut(&dyn Columns) -> Result<(), SourceError>;
+
+/// Names a unit whose lines never change: the number of its segment, and its place there.
+pub type UnitKey = (u64, u32);
 
 /// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.
 pub trait ScanUnit: Send + Sync {
@@ -103,9 +109,14 @@ pub trait ScanUnit: Send + Sync {
     fn may_hold(&self, _phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
     }
-    /// How many of its lines those are, when that is found out with less than reading it all.
-    fn count(&self, _counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
-        Ok(None)
+    /// Calls `with` with the columns of its lines. False, without a call, where there are none, or it was deleted
+    /// meanwhile: then it is to be loaded.
+    fn with_columns(&self, _with: WithColumns<'_>) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+    /// What names it, where its lines are always the same: a block of a segment that never changes.
+    fn key(&self) -> Option<UnitKey> {
+        None
     }
     /// The segment that it is a part of, and how many units that has; none where counts are not kept with segments.
     fn segment(&self) -> Option<(u64, usize)> {

@@ -1,10 +1,16 @@
 //! A source of records for tests: fields are set by hand, no parser is needed.
 
+mod columns;
+
 use std::sync::Arc;
 
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
-use crate::source::{EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange};
+use columns::BatchColumns;
+
+use crate::source::{
+    Answers, EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange, UnitKey, WithColumns,
+};
 use crate::{Context, Outcome, Query, RunError, Scratch};
 
 /// A record: event time and fields.
@@ -47,11 +53,20 @@ pub(crate) struct Memory {
     pub known: bool,
     /// How many batches are a segment that keeps counts; none: no segments.
     pub segment_batches: Option<usize>,
+    /// Whether units are read by columns, and in which form; where units are in segments, answers are kept too.
+    pub columns: Option<usize>,
+    pub answers: Answers,
 }
 
 impl Memory {
     pub fn new(batches: Vec<Arc<Batch>>) -> Memory {
-        Memory { batches, known: true, segment_batches: None }
+        Memory {
+            batches,
+            known: true,
+            segment_batches: None,
+            columns: None,
+            answers: Answers::new(4_096),
+        }
     }
 
     /// One batch of records.
@@ -63,6 +78,8 @@ impl Memory {
 struct Unit {
     batch: Arc<Batch>,
     known: bool,
+    columns: Option<usize>,
+    key: Option<UnitKey>,
     /// Number and batches.
     segment: Option<(u64, Vec<Arc<Batch>>)>,
 }
@@ -75,9 +92,15 @@ impl Source for Memory {
                 let batches = self.batches.chunks(count).nth(segment).expect("it is in one");
                 (segment as u64, batches.to_vec())
             });
-            Box::new(Unit { batch: batch.clone(), known: self.known, segment })
+            let columns = self.columns.map(|form| form + place);
+            let key = segment.is_some().then_some((0, place as u32));
+            Box::new(Unit { batch: batch.clone(), known: self.known, columns, key, segment })
         };
         Ok(self.batches.iter().enumerate().map(unit).collect())
+    }
+
+    fn answers(&self) -> Option<&Answers> {
+        Some(&self.answers)
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
@@ -101,6 +124,16 @@ impl ScanUnit for Unit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(Some(self.batch.clone()))
+    }
+
+    fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
+        let Some(form) = self.columns else { return Ok(false) };
+        with(&BatchColumns::new(&self.batch, form))?;
+        Ok(true)
+    }
+
+    fn key(&self) -> Option<UnitKey> {
+        self.key
     }
 
     fn segment(&self) -> Option<(u64, usize)> {

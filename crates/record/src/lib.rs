@@ -4,6 +4,7 @@
 //! - [`framing`]: a TCP stream into lines.
 //! - [`Numbers`]: which frames of another node are there.
 //! - [`batch`]: records: rows of fields that point into the bytes of a frame, or of a restored block.
+//! - [`columns`]: the same as columns, field by field.
 //! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
@@ -12,6 +13,7 @@
 
 pub mod batch;
 pub mod civil;
+pub mod columns;
 pub mod frame;
 pub mod framing;
 mod numbers;

@@ -39,6 +39,7 @@ use collector::{
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
 use query::LineSet;
+use query::source::Answers;
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
 use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Summariser, SummaryConfig, SummaryRow};
@@ -47,7 +48,7 @@ use tokio::sync::broadcast;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::sources::{Listener, Sources, Surroundings};
-use crate::stored::{Parsers, Stored};
+use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::summaries::{self, place, position};
 use crate::upkeep::Upkeep;
 
@@ -80,6 +81,7 @@ struct Shared {
     store: Arc<Store>,
     delivery: Arc<Delivery>,
     parsers: Arc<Parsers>,
+    answers: Arc<Answers>,
     /// Takes the rows of the summary.
     own: Intake,
     /// None until the parse stage has found where to go on.
@@ -142,6 +144,7 @@ impl Pipeline {
             clock: Arc::clone(&clock),
             accounting: Arc::clone(&accounting),
             parsers: Arc::new(Parsers::new(parser)),
+            answers: Arc::new(Answers::new(ANSWERS_BYTES_MAX)),
             own: intake(SourceKind::Internal),
             summary: Mutex::new(None),
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
@@ -254,7 +257,8 @@ impl Pipeline {
 
     /// What queries read.
     pub fn source(&self) -> Stored {
-        Stored::new(Arc::clone(&self.shared.store), Arc::clone(&self.shared.parsers))
+        let Shared { store, parsers, answers, .. } = &*self.shared;
+        Stored::new(Arc::clone(store), Arc::clone(parsers), Arc::clone(answers))
     }
 
     /// The lines that are durable now. What [`source`](Self::source) reads from now on holds all of them.

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use query::source::{
-    Counted, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange,
+    Answers, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange, UnitKey,
+    WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::required_tokens;
@@ -12,6 +13,9 @@ use store::{FrameHandle, Store, StoreError, Unit};
 
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
 const PARSERS_KEPT: usize = 8;
+
+/// Memory of answers about single blocks, for those who ask the same again: some questions over a million blocks.
+pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
 /// Parsers for many threads: each parse has one of its own.
 pub struct Parsers {
@@ -61,12 +65,13 @@ impl Parsers {
 pub struct Stored {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
+    answers: Arc<Answers>,
 }
 
 impl Stored {
     /// What is in `store`.
-    pub fn new(store: Arc<Store>, parsers: Arc<Parsers>) -> Self {
-        Stored { store, parsers }
+    pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
+        Stored { store, parsers, answers }
     }
 }
 
@@ -81,6 +86,10 @@ impl Source for Stored {
             Box::new(StoredUnit { unit, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
         };
         Ok(units.into_iter().map(scan).collect())
+    }
+
+    fn answers(&self) -> Option<&Answers> {
+        Some(&self.answers)
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
@@ -133,16 +142,16 @@ impl ScanUnit for StoredUnit {
         held.map_err(|error| SourceError(error.to_string()))
     }
 
-    fn count(&self, counted: &Counted<'_>) -> Result<Option<u64>, SourceError> {
-        let Unit::Block(block) = &self.unit else { return Ok(None) };
-        // Lines in memory are looked at faster than columns are decompressed.
-        if block.cached().is_some() {
-            return Ok(None);
-        }
-        let Some(file) = block.file().map_err(told)? else { return Ok(None) };
-        let Counted { field, text, accept } = counted;
-        file.count_lines(block.position().frame as usize, field, text, *accept)
-            .map_err(|error| SourceError(error.to_string()))
+    fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(false) };
+        let done = block.with_columns(|columns| with(columns)).map_err(told)?;
+        Ok(done.transpose()?.is_some())
+    }
+
+    fn key(&self) -> Option<UnitKey> {
+        let Unit::Block(block) = &self.unit else { return None };
+        let position = block.position();
+        Some((position.segment, position.frame))
     }
 
     fn segment(&self) -> Option<(u64, usize)> {

@@ -1,4 +1,4 @@
-//! Frames, their parsed batches, and blocks of sealed segments in memory.
+//! Frames, their parsed batches, and chunks of sealed blocks, decompressed, in memory.
 //!
 //! A committed frame goes in unparsed; the parse stage replaces it by its batch, which holds the frame. Three
 //! quarters of the budget may keep what arrived last, by place in the store: live questions never read the disk,
@@ -7,6 +7,9 @@
 //! [`NEWCOMER_CHANCE`] comes in, for another chosen by chance: a scan over more than fits finds a part of it again the
 //! next time (going by last use it would find nothing), and what is asked for again and again gets in. What is larger
 //! than its part of the budget is not kept.
+//!
+//! Of sealed blocks the chunks are kept that were read, and not the records made of them: a question reads some
+//! columns, and to search those again costs little once they are decompressed; records are four times as large.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -23,7 +26,11 @@ const NEWCOMER_CHANCE: usize = 8;
 enum Kept {
     Frame(Arc<Frame>),
     Batch(Arc<Batch>),
+    Chunk(Arc<Vec<u8>>),
 }
+
+/// A frame, or the number of a chunk of a block.
+type Key = (Position, Option<u32>);
 
 struct Slot {
     kept: Kept,
@@ -35,11 +42,11 @@ struct Slots {
     /// The highest positions; the lowest of them goes first.
     recent: BTreeMap<Position, Slot>,
     recent_bytes: usize,
-    /// Positions below and blocks of sealed segments, read back by questions.
-    visited: HashMap<Position, Slot>,
+    /// Positions below and chunks of sealed segments, read back by questions.
+    visited: HashMap<Key, Slot>,
     visited_bytes: usize,
     /// The keys of `visited`, to choose one by chance.
-    visited_positions: Vec<Position>,
+    visited_keys: Vec<Key>,
 }
 
 pub(crate) struct Cache {
@@ -70,38 +77,49 @@ impl Cache {
     }
 
     pub(crate) fn batch(&self, position: Position) -> Option<Arc<Batch>> {
-        match lock(&self.slots).get(position)? {
+        match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => Some(batch),
-            Kept::Frame(_) => None,
+            Kept::Frame(_) | Kept::Chunk(_) => None,
         }
     }
 
     pub(crate) fn frame(&self, position: Position) -> Option<Arc<Frame>> {
-        match lock(&self.slots).get(position)? {
+        match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => batch.frame().cloned(),
             Kept::Frame(frame) => Some(frame),
+            Kept::Chunk(_) => None,
+        }
+    }
+
+    /// A chunk of a block of a sealed segment.
+    pub(crate) fn chunk(&self, position: Position, number: u32) -> Option<Arc<Vec<u8>>> {
+        match lock(&self.slots).get((position, Some(number)))? {
+            Kept::Chunk(chunk) => Some(chunk),
+            Kept::Batch(_) | Kept::Frame(_) => None,
         }
     }
 
     pub(crate) fn remove_segment(&self, segment: u64) {
         let mut slots = lock(&self.slots);
-        let of_segment = |p: &&Position| p.segment == segment;
-        let mut gone: Vec<Position> = slots.recent.keys().filter(of_segment).copied().collect();
-        gone.extend(slots.visited.keys().filter(of_segment));
-        gone.into_iter().for_each(|position| slots.remove(position));
+        let of_segment = |key: &Key| key.0.segment == segment;
+        let recent = slots.recent.keys().map(|position| (*position, None));
+        let mut gone: Vec<Key> = recent.filter(of_segment).collect();
+        gone.extend(slots.visited.keys().copied().filter(of_segment));
+        gone.into_iter().for_each(|key| slots.remove(key));
     }
 
-    /// Keeps a block of a sealed segment.
-    pub(crate) fn put_block(&self, position: Position, batch: Arc<Batch>) {
-        let bytes = batch.memory_bytes();
+    /// Keeps a chunk of a block of a sealed segment.
+    pub(crate) fn put_chunk(&self, position: Position, number: u32, chunk: Arc<Vec<u8>>) {
+        let bytes = chunk.capacity();
         let mut slots = lock(&self.slots);
-        slots.remove(position);
-        slots.visit(position, Slot { kept: Kept::Batch(batch), bytes }, self.bytes_max);
+        let key = (position, Some(number));
+        slots.remove(key);
+        slots.visit(key, Slot { kept: Kept::Chunk(chunk), bytes }, self.bytes_max);
     }
 
     fn put(&self, position: Position, slot: Slot) {
         let mut slots = lock(&self.slots);
-        slots.remove(position);
+        slots.remove((position, None));
         let fits = slots.recent_bytes + slot.bytes <= self.recent_bytes_max;
         if fits || slots.recent.first_key_value().is_none_or(|(lowest, _)| position > *lowest) {
             slots.recent_bytes += slot.bytes;
@@ -112,47 +130,49 @@ impl Cache {
             }
             slots.make_room(self.bytes_max);
         } else {
-            slots.visit(position, slot, self.bytes_max);
+            slots.visit((position, None), slot, self.bytes_max);
         }
     }
 }
 
 impl Slots {
     /// Keeps what a question read: if there is room, or for others by chance.
-    fn visit(&mut self, position: Position, slot: Slot, bytes_max: usize) {
+    fn visit(&mut self, key: Key, slot: Slot, bytes_max: usize) {
         let room = bytes_max - self.recent_bytes;
         let fits = self.visited_bytes + slot.bytes <= room;
         if fits || (slot.bytes <= room && fastrand::usize(..NEWCOMER_CHANCE) == 0) {
             self.make_room(bytes_max - slot.bytes);
             self.visited_bytes += slot.bytes;
-            self.visited_positions.push(position);
-            self.visited.insert(position, slot);
+            self.visited_keys.push(key);
+            self.visited.insert(key, slot);
         }
     }
 
     /// Drops visited ones by chance until all together are within `bytes_max`.
     fn make_room(&mut self, bytes_max: usize) {
         while self.visited_bytes > 0 && self.recent_bytes + self.visited_bytes > bytes_max {
-            let any = fastrand::usize(..self.visited_positions.len());
-            let position = self.visited_positions.swap_remove(any);
-            let gone = self.visited.remove(&position).expect("what is listed is there");
+            let any = fastrand::usize(..self.visited_keys.len());
+            let key = self.visited_keys.swap_remove(any);
+            let gone = self.visited.remove(&key).expect("what is listed is there");
             self.visited_bytes -= gone.bytes;
         }
     }
 
-    fn get(&self, position: Position) -> Option<Kept> {
-        let slot = self.recent.get(&position).or_else(|| self.visited.get(&position))?;
-        Some(slot.kept.clone())
+    fn get(&self, key: Key) -> Option<Kept> {
+        let recent = || self.recent.get(&key.0).filter(|_| key.1.is_none());
+        Some(self.visited.get(&key).or_else(recent)?.kept.clone())
     }
 
-    fn remove(&mut self, position: Position) {
-        if let Some(slot) = self.recent.remove(&position) {
+    fn remove(&mut self, key: Key) {
+        if key.1.is_none()
+            && let Some(slot) = self.recent.remove(&key.0)
+        {
             self.recent_bytes -= slot.bytes;
-        } else if let Some(slot) = self.visited.remove(&position) {
+        } else if let Some(slot) = self.visited.remove(&key) {
             self.visited_bytes -= slot.bytes;
-            let mut places = self.visited_positions.iter();
-            let place = places.position(|p| *p == position).expect("each key is listed");
-            self.visited_positions.swap_remove(place);
+            let mut places = self.visited_keys.iter();
+            let place = places.position(|known| *known == key).expect("each key is listed");
+            self.visited_keys.swap_remove(place);
         }
     }
 }
@@ -224,6 +244,19 @@ mod tests {
         assert_eq!(cache.bytes(), frame_bytes(&frame(0)));
         cache.remove_segment(2);
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn chunks_of_a_block_are_kept_apart() {
+        let cache = Cache::new(1_000);
+        (0..3u8).for_each(|n| cache.put_chunk(position(7), u32::from(n), vec![n; 200].into()));
+        let chunk = |number| cache.chunk(position(7), number).map(|chunk| chunk[0]);
+        assert_eq!([chunk(0), chunk(2), chunk(3)], [Some(0), Some(2), None]);
+        assert!(cache.frame(position(7)).is_none() && cache.batch(position(7)).is_none());
+        cache.put_chunk(position(7), 1, vec![9; 100].into());
+        assert_eq!((chunk(1), cache.bytes()), (Some(9), 500));
+        cache.remove_segment(1);
+        assert_eq!((chunk(1), cache.bytes()), (None, 0));
     }
 
     #[test]

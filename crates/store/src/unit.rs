@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use record::Batch;
-use segment::sealed::SealedFile;
+use record::columns::{ColumnError, Columns};
+use segment::SegmentError;
+use segment::sealed::{BlockColumns, SealedFile};
 
 use crate::error::StoreError;
 use crate::handle::FrameHandle;
@@ -60,14 +62,6 @@ impl Unit {
         match self {
             Unit::Frame(frame) => frame.position(),
             Unit::Block(block) => block.position(),
-        }
-    }
-
-    /// Its records, if they are in memory.
-    pub fn cached(&self) -> Option<Arc<Batch>> {
-        match self {
-            Unit::Frame(frame) => frame.cached(),
-            Unit::Block(block) => block.cached(),
         }
     }
 }
@@ -132,31 +126,45 @@ impl BlockHandle {
         }
     }
 
-    /// Its records, if they are in memory.
-    pub fn cached(&self) -> Option<Arc<Batch>> {
-        if self.segment.fate.is_deleted() {
-            return None;
-        }
-        self.shared.cache.batch(self.position())
+    /// Calls `with` with its columns; what is read of them is kept in memory as long as there is room. None when it was
+    /// deleted meanwhile.
+    ///
+    /// Errors: the file cannot be read or is damaged; the text names file and byte.
+    pub fn with_columns<T>(
+        &self,
+        with: impl FnOnce(&BlockColumns<'_>) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(file) = self.file()? else { return Ok(None) };
+        let read = |number| self.chunk(&file, number);
+        Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
-    /// Its records, from memory or from disk; kept in memory as long as there is room. None when they were deleted
-    /// meanwhile.
+    fn chunk(&self, file: &SealedFile, number: usize) -> Result<Arc<Vec<u8>>, SegmentError> {
+        let (position, cache) = (self.position(), &self.shared.cache);
+        if let Some(chunk) = cache.chunk(position, number as u32) {
+            return Ok(chunk);
+        }
+        let chunk = Arc::new(file.chunk(self.block as usize, number)?);
+        if self.segment.fate.is_listed() {
+            cache.put_chunk(position, number as u32, chunk.clone());
+            // It may have been deleted or replaced just now, and the cache cleared before.
+            if !self.segment.fate.is_listed() {
+                cache.remove_segment(self.segment.id);
+            }
+        }
+        Ok(chunk)
+    }
+
+    /// Its records. None when they were deleted meanwhile.
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read(&self) -> Result<Option<Arc<Batch>>, StoreError> {
-        if let Some(batch) = self.cached() {
-            return Ok(Some(batch));
-        }
-        let Some(file) = self.file()? else { return Ok(None) };
-        let batch = Arc::new(file.read_block(self.block as usize)?);
-        if self.segment.fate.is_listed() {
-            self.shared.cache.put_block(self.position(), batch.clone());
-            // It may have been deleted or replaced just now, and the cache cleared before.
-            if !self.segment.fate.is_listed() {
-                self.shared.cache.remove_segment(self.segment.id);
-            }
-        }
-        Ok(Some(batch))
+        let all: Vec<u32> = (0..self.lines as u32).collect();
+        let batch = self.with_columns(|columns| columns.batch(&all))?;
+        let damaged = |error: ColumnError| match error.downcast::<SegmentError>() {
+            Ok(error) => StoreError::from(*error),
+            Err(other) => unreachable!("columns of a segment have its errors: {other}"),
+        };
+        batch.transpose().map(|batch| batch.map(Arc::new)).map_err(damaged)
     }
 }

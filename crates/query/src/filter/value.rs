@@ -41,6 +41,7 @@ pub(super) use self::exact::parse_sign as parse_exact;
 pub use self::pattern_match::PatternPlace;
 pub use self::range::Number;
 pub use self::regex::Pattern;
+pub(super) use self::regex::REGEX_BYTES_MAX;
 pub(super) use self::regex::{parse_pattern, parse_sign as parse_regex};
 pub(super) use self::substring::parse as parse_substring;
 

@@ -131,6 +131,37 @@ pub enum Function {
 }
 
 impl Function {
+    /// Whether the result is the same in whatever order rows come. The others take what comes first where several would
+    /// do: one of equal numbers that are written differently, for the least and the greatest.
+    fn is_order_free(&self) -> bool {
+        match self {
+            Function::Count(_)
+            | Function::CountEmpty(_)
+            | Function::CountUniq(..)
+            | Function::CountUniqHash(..)
+            | Function::Sum(_)
+            | Function::SumLen(_)
+            | Function::Avg(_)
+            | Function::Stddev(_)
+            | Function::Quantile(..)
+            | Function::Median(_)
+            | Function::Histogram(_)
+            | Function::Rate
+            | Function::RateSum(_) => true,
+            Function::UniqValues(_, limit) => limit.is_none(),
+            Function::Min(_)
+            | Function::Max(_)
+            | Function::Any(_)
+            | Function::Values(..)
+            | Function::RowAny(_)
+            | Function::RowMin(..)
+            | Function::RowMax(..)
+            | Function::FieldMin(..)
+            | Function::FieldMax(..)
+            | Function::JsonValues { .. } => false,
+        }
+    }
+
     /// The names of all functions.
     pub fn names() -> &'static [&'static str] {
         &[

@@ -2,6 +2,7 @@
 //!
 //! All different values are counted, up to the memory limit of queries.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -99,13 +100,21 @@ impl Processor for TopRows {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn push_weighted(&mut self, rows: Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         self.count(&rows.block, |row| rows.lines[row], next)
     }
 
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.tuples)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
+        self.tuples.merge(std::mem::take(other), next)
+    }
+
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let mut tuples = self.tuples.take();
-        tuples.truncate(usize::try_from(self.top.limit).unwrap_or(usize::MAX));
+        let tuples = self.tuples.take_first(usize::try_from(self.top.limit).unwrap_or(usize::MAX));
         push_tuples(&self.top.by, Some(&self.top.hits), self.top.rank.as_deref(), tuples, next)
     }
 }

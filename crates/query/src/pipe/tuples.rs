@@ -3,9 +3,10 @@
 //! A tuple is kept as one string of bytes: each value behind its length.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::block::{Block, Column, Scratch};
-use crate::run::{Meter, RunError};
+use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 
 /// Memory of an entry beside its bytes, about.
 pub(crate) const ENTRY_BYTES: usize = 56;
@@ -46,10 +47,49 @@ impl Tuples {
         Ok(())
     }
 
+    /// Adds the hits of another one of the same fields.
+    pub fn merge(&mut self, mut other: Tuples, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        if self.hits.len() < other.hits.len() {
+            std::mem::swap(&mut self.hits, &mut other.hits);
+        }
+        for (number, (tuple, hits)) in other.hits.into_iter().enumerate() {
+            if number % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            // What both have is held once from here on.
+            let bytes = tuple.len() + ENTRY_BYTES;
+            match self.hits.entry(tuple) {
+                Entry::Occupied(mut known) => {
+                    *known.get_mut() += hits;
+                    next.meter().give_back(bytes);
+                }
+                Entry::Vacant(new) => {
+                    new.insert(hits);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The tuples, most hits first, then by the bytes of their values.
     pub fn take(&mut self) -> Vec<(Box<[u8]>, u64)> {
+        self.take_first(usize::MAX)
+    }
+
+    /// The first `count` of them.
+    pub fn take_first(&mut self, count: usize) -> Vec<(Box<[u8]>, u64)> {
         let mut tuples: Vec<_> = std::mem::take(&mut self.hits).into_iter().collect();
-        tuples.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| parts(&a.0).cmp(parts(&b.0))));
+        let order = |a: &(Box<[u8]>, u64), b: &(Box<[u8]>, u64)| {
+            b.1.cmp(&a.1).then_with(|| parts(&a.0).cmp(parts(&b.0)))
+        };
+        if count == 0 {
+            return Vec::new();
+        }
+        if count < tuples.len() {
+            tuples.select_nth_unstable_by(count - 1, order);
+            tuples.truncate(count);
+        }
+        tuples.sort_unstable_by(order);
         tuples
     }
 }

@@ -76,6 +76,31 @@ impl<'a> Cursor<'a> {
         self.varint().map(unzigzag)
     }
 
+    /// Passes over numbers.
+    pub(crate) fn skip_varints(&mut self, count: usize) -> Read<()> {
+        const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+        let mut left = count;
+        // A number ends with its first byte below 0x80.
+        while let Some((eight, rest)) = self.bytes.split_first_chunk::<8>() {
+            let ends = (!u64::from_le_bytes(*eight) & HIGH_BITS).count_ones() as usize;
+            if ends >= left {
+                break;
+            }
+            left -= ends;
+            self.bytes = rest;
+        }
+        let mut passed = 0;
+        for &byte in self.bytes {
+            if left == 0 {
+                break;
+            }
+            left -= usize::from(byte < 0x80);
+            passed += 1;
+        }
+        self.bytes = &self.bytes[passed..];
+        if left == 0 { Ok(()) } else { Err(Corrupt("a number")) }
+    }
+
     /// A number of things, at most `max`.
     pub(crate) fn count(&mut self, max: usize) -> Read<usize> {
         let count = self.varint()?;

@@ -475,35 +475,6 @@ impl<'a> Column<'a> {
     }
 }
 
-impl Column<'_> {
-    /// Values for which `holds` does; those of a dictionary are asked about once. Text that writes the event time is no
-    /// field and has none.
-    pub(crate) fn count_where(&self, holds: &dyn Fn(&[u8]) -> bool) -> u64 {
-        match self {
-            Column::Dictionary { values, codes, count } => {
-                let held: Vec<bool> = values.iter().map(holds).collect();
-                match codes.is_empty() {
-                    true => u64::from(held.first() == Some(&true)) * *count as u64,
-                    false => codes.iter().filter(|&&code| held[usize::from(code)]).count() as u64,
-                }
-            }
-            Column::Numbers(numbers) => {
-                numbers.iter().filter(|number| holds(number.to_string().as_bytes())).count() as u64
-            }
-            Column::Text { text, ends, gap } => {
-                let mut from = 0;
-                let value = |&end: &u32| {
-                    let value = &text[from as usize..end as usize];
-                    from = end + gap;
-                    holds(value)
-                };
-                ends.iter().map(value).filter(|held| *held).count() as u64
-            }
-            Column::Time(_) => 0,
-        }
-    }
-}
-
 /// Where the newlines behind `count` values stand, which has to be all of the text.
 fn line_ends(text: &[u8], count: usize) -> Read<Vec<u32>> {
     let mut ends = Vec::with_capacity(count);
@@ -610,6 +581,21 @@ impl<'a> ColumnReader<'a> {
         starts_with(text, value).then_some(value.len())
     }
 
+    /// Passes over the next value, which has to be there.
+    #[inline]
+    pub(crate) fn skip(&mut self) {
+        let place = self.next;
+        self.next += 1;
+        match &mut self.column {
+            Column::Text { ends, gap, .. } => self.at = ends[place] + *gap,
+            Column::Time(times) => {
+                let exception = times.places.get(times.met) == Some(&(place as i64));
+                times.met += usize::from(exception);
+            }
+            Column::Dictionary { .. } | Column::Numbers(_) => {}
+        }
+    }
+
     #[inline(always)]
     fn next_value<'v>(
         &'v mut self,
@@ -643,6 +629,18 @@ impl Times {
             self.writer.write(time_ns)
         }
     }
+}
+
+/// The decimals of numbers, one behind the other, and where each ends.
+pub(crate) fn decimal_text(numbers: &[i64]) -> (Vec<u8>, Vec<u32>) {
+    let (mut text, mut ends) = (Vec::with_capacity(numbers.len() * 4), Vec::new());
+    ends.reserve(numbers.len());
+    let mut buffer = [0; DECIMAL_BYTES];
+    for &number in numbers {
+        text.extend_from_slice(decimal_of(number, &mut buffer));
+        ends.push(text.len() as u32);
+    }
+    (text, ends)
 }
 
 /// Bytes of the longest number with its sign.

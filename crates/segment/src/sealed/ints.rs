@@ -113,6 +113,19 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
 /// The bits of eight bytes that say that a number goes on behind them.
 const LONG: u64 = 0x8080_8080_8080_8080;
 
+/// Passes over `count` numbers.
+pub(crate) fn skip(cursor: &mut Cursor<'_>, count: usize) -> Read<()> {
+    match cursor.u8()? {
+        SAME => cursor.skip_varints(1),
+        STEPS => cursor.skip_varints(2),
+        DELTAS => {
+            cursor.u8()?;
+            cursor.skip_varints(count.max(1))
+        }
+        _ => Err(Corrupt("a mode of numbers")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +136,9 @@ mod tests {
         encode(values, &mut out);
         let mut cursor = Cursor::new(&out);
         assert_eq!(decode(&mut cursor, values.len()).unwrap(), values);
+        cursor.end().unwrap();
+        let mut cursor = Cursor::new(&out);
+        skip(&mut cursor, values.len()).unwrap();
         cursor.end().unwrap();
         out.len()
     }

@@ -17,8 +17,9 @@
 mod block;
 mod bytes;
 mod column;
+mod columns;
 mod compress;
-mod count;
+mod field;
 mod footer;
 mod gather;
 mod ints;
@@ -34,6 +35,7 @@ mod verify;
 mod writer;
 
 pub use column::Encoding;
+pub use columns::{BlockColumns, ReadChunk};
 pub use footer::{
     BlockEntry, Chunk, Effort, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SEALED_VERSION,
     SEALED_VERSION_MIN, SealedHeader, ValueSet,

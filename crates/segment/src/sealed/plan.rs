@@ -195,6 +195,21 @@ impl Plan {
         at == line.len()
     }
 
+    /// Passes over a row.
+    #[inline]
+    pub(super) fn skip(&self, readers: &mut [ColumnReader<'_>]) {
+        for step in &self.steps {
+            if let Step::Value { column, .. } = *step {
+                readers[column].skip();
+            }
+        }
+        for &(_, kind) in &self.own {
+            if let Kind::Made(column) = kind {
+                readers[column].skip();
+            }
+        }
+    }
+
     /// Adds the row's own fields.
     #[inline]
     pub(super) fn push_fields(

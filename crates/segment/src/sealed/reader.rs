@@ -8,8 +8,8 @@ use record::Batch;
 
 use super::bytes::Corrupt;
 use super::column::Encoding;
+use super::columns::{BlockColumns, ReadChunk};
 use super::compress::Decompressor;
-use super::count::{Needle, count};
 use super::footer::{
     BlockEntry, Chunk, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SealedHeader, Trailer,
     damage, malformed,
@@ -17,7 +17,6 @@ use super::footer::{
 use super::restore::{Listing, lines_crc, restore};
 use crate::error::SegmentError;
 use crate::index::read_exact;
-use crate::template::Accept;
 use crate::tokens::{TokenFilter, TokenHash};
 
 /// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
@@ -98,6 +97,35 @@ impl SealedFile {
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
+    /// How many chunks block `place` has.
+    pub fn chunks(&self, place: usize) -> usize {
+        self.footer.blocks[place].chunks.len()
+    }
+
+    /// One chunk of block `place`, checked and decompressed.
+    ///
+    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    pub fn chunk(&self, place: usize, number: usize) -> Result<Vec<u8>, SegmentError> {
+        self.read_chunk(&self.footer.blocks[place], number)
+    }
+
+    /// Calls `with` with the columns of block `place`. `read` gives its chunks, from memory or from [`Self::chunk`].
+    ///
+    /// Errors: the first chunk cannot be read or is damaged; the text names file and byte.
+    pub fn with_columns<T>(
+        &self,
+        place: usize,
+        read: ReadChunk<'_>,
+        with: impl FnOnce(&BlockColumns<'_>) -> T,
+    ) -> Result<T, SegmentError> {
+        let entry = &self.footer.blocks[place];
+        let pack = read(0)?;
+        let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
+        let columns = BlockColumns::open(&pack, chunks, lines, read, &self.path, entry.offset)
+            .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
+        Ok(with(&columns))
+    }
+
     /// For each set of words whether block `place` may hold a line with all of them in values of its fields. None where
     /// that is not known without reading the lines.
     ///
@@ -162,33 +190,6 @@ impl SealedFile {
             Ok(ColumnInfo { name, encoding, values: column.values as u64, bytes, bytes_disk })
         };
         listing.columns.iter().map(describe).collect()
-    }
-
-    /// The lines of block `place` whose field holds `text`, which is not empty, at an occurrence that `accept` takes, if it
-    /// is given. None where that cannot be told without putting lines together. Reads the columns of that field and no
-    /// others.
-    pub fn count_lines(
-        &self,
-        place: usize,
-        field: &str,
-        text: &[u8],
-        accept: Option<Accept<'_>>,
-    ) -> Result<Option<u64>, SegmentError> {
-        let entry = &self.footer.blocks[place];
-        let pack = self.read_chunk(entry, 0)?;
-        // An error of reading goes past the count, which knows no files.
-        let mut failed = None;
-        let counted = count(&pack, field, &Needle::new(text, accept), &mut |number| {
-            self.read_chunk(entry, number).map_err(|error| {
-                failed = Some(error);
-                Corrupt("a chunk")
-            })
-        });
-        match (counted, failed) {
-            (_, Some(error)) => Err(error),
-            (Ok(lines), None) => Ok(lines),
-            (Err(corrupt), None) => Err(malformed(&self.path, entry.offset, corrupt)),
-        }
     }
 
     /// One chunk of a block, checked and decompressed.

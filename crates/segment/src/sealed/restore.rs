@@ -70,6 +70,8 @@ pub(super) struct Layout<'a> {
 
 /// What a pack lists before the values.
 pub(crate) struct Listing<'a> {
+    /// All of the pack.
+    pub(crate) pack: &'a [u8],
     pub(crate) rows: usize,
     pub(crate) names: Vec<&'a str>,
     pub(crate) shared: Vec<&'a [u8]>,
@@ -107,22 +109,19 @@ impl<'a> Listing<'a> {
                 Ok(entry)
             })
             .collect::<Read<Vec<_>>>()?;
-        Ok(Listing { rows, names, shared, columns, rest: cursor })
+        Ok(Listing { pack, rows, names, shared, columns, rest: cursor })
     }
 }
 
-/// What stands in a pack behind its lists, for whoever wants some columns only.
-pub(super) struct Body<'a> {
+/// What stands in a pack between its lists and the numbers of the lines.
+pub(super) struct Head<'a> {
     pub(super) layouts: Vec<Layout<'a>>,
-    /// Lines of each layout.
-    pub(super) rows_of: Vec<u64>,
-    /// For each column its sections; empty where they are not in the pack.
-    pub(super) inside: Vec<Vec<&'a [u8]>>,
+    pub(super) origins: &'a [u8],
+    pub(super) rest: Cursor<'a>,
 }
 
 impl<'a> Listing<'a> {
-    /// Reads what stands behind the lists.
-    pub(super) fn body(&self) -> Read<Body<'a>> {
+    pub(super) fn head(&self) -> Read<Head<'a>> {
         let mut rest = self.rest.clone();
         let places: Vec<(u32, u32)> = self.shared.iter().map(|v| (0, v.len() as u32)).collect();
         let around =
@@ -130,24 +129,8 @@ impl<'a> Listing<'a> {
         let layouts = (0..rest.count(rest.left())?)
             .map(|_| read_layout(&mut rest, &around))
             .collect::<Read<Vec<_>>>()?;
-        rest.piece()?;
-        for _ in 0..5 {
-            ints::decode(&mut rest, self.rows)?;
-        }
-        let mut rows_of = vec![0; layouts.len()];
-        for layout in ints::decode(&mut rest, self.rows)? {
-            let rows = usize::try_from(layout).ok().and_then(|place| rows_of.get_mut(place));
-            *rows.ok_or(Corrupt("the layout of a line"))? += 1;
-        }
-        let inside = self.columns.iter().map(|column| {
-            let section = |&(chunk, bytes): &(usize, usize)| match chunk {
-                0 => rest.take(bytes),
-                _ => Ok(&[][..]),
-            };
-            column.sections.iter().map(section).collect()
-        });
-        let inside = inside.collect::<Read<Vec<_>>>()?;
-        Ok(Body { layouts, rows_of, inside })
+        let origins = rest.piece()?;
+        Ok(Head { layouts, origins, rest })
     }
 }
 
@@ -173,8 +156,13 @@ pub(super) struct Opened<'a> {
 impl<'a> Opened<'a> {
     /// Reads a block of so many lines from its chunks, decompressed.
     pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize) -> Read<Opened<'a>> {
-        let pack = chunks.first().ok_or(Corrupt("a block without chunks"))?;
-        let Listing { rows, names, shared: values, columns, mut rest } = Listing::read(pack)?;
+        let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
+        Opened::of_chunks(&chunks, lines)
+    }
+
+    fn of_chunks(chunks: &[&'a [u8]], lines: usize) -> Read<Opened<'a>> {
+        let pack: &'a [u8] = chunks.first().ok_or(Corrupt("a block without chunks"))?;
+        let Listing { rows, names, shared: values, columns, mut rest, .. } = Listing::read(pack)?;
         if rows != lines {
             return Err(Corrupt("the number of lines"));
         }
@@ -238,15 +226,37 @@ impl<'a> Opened<'a> {
 
 /// The records of a block from its chunks, decompressed.
 pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
-    let mut block = Opened::read(chunks, lines)?;
+    put_together(Opened::read(chunks, lines)?, lines, None)
+}
+
+/// Those of some rows, which ascend.
+pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32]) -> Read<Batch> {
+    debug_assert!(rows.is_sorted());
+    put_together(Opened::of_chunks(chunks, lines)?, lines, Some(rows))
+}
+
+/// The records of all rows, or of those that are wanted.
+fn put_together(mut block: Opened<'_>, lines: usize, wanted: Option<&[u32]>) -> Read<Batch> {
     let mut spans = block.spans();
     let names = block.names.iter().map(|&name| Arc::from(name)).collect();
-    let fields = block.fields.min(FIELDS_RESERVED_MAX);
-    let text_bytes = block.text_bytes.min(TEXT_BYTES_MAX);
-    let mut builder = RestoredBuilder::new(names, block.origins, lines, fields, text_bytes);
+    let rows = wanted.map_or(lines, <[u32]>::len);
+    let part = |all: usize| (all as u128 * rows as u128 / lines.max(1) as u128) as usize;
+    let fields = part(block.fields).min(FIELDS_RESERVED_MAX);
+    let text_bytes = part(block.text_bytes).min(TEXT_BYTES_MAX);
+    let mut builder = RestoredBuilder::new(names, block.origins, rows, fields, text_bytes);
     *builder.arena() = block.shared;
+    let mut wanted = wanted.map(|rows| rows.iter().peekable());
     for row in 0..lines {
         let plan = &mut block.plans[block.layout_places[row] as usize];
+        if let Some(wanted) = &mut wanted
+            && wanted.next_if(|next| **next as usize == row).is_none()
+        {
+            if wanted.peek().is_none() {
+                break;
+            }
+            plan.skip(&mut block.readers);
+            continue;
+        }
         let time_ns = block.times[row];
         let stem = plan.stem(block.origin_places[row] as u16, &mut builder);
         plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);
@@ -387,7 +397,7 @@ fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()>
 
 fn read_columns<'a>(
     columns: &[ColumnEntry],
-    chunks: &'a [Vec<u8>],
+    chunks: &[&'a [u8]],
     rest: &mut Cursor<'a>,
 ) -> Read<Vec<ColumnReader<'a>>> {
     columns
@@ -395,9 +405,7 @@ fn read_columns<'a>(
         .map(|entry| {
             let section = |&(chunk, bytes): &(usize, usize)| match chunk {
                 0 => rest.take(bytes),
-                chunk => {
-                    chunks.get(chunk).map(Vec::as_slice).ok_or(Corrupt("the chunk of a column"))
-                }
+                chunk => chunks.get(chunk).copied().ok_or(Corrupt("the chunk of a column")),
             };
             let sections = entry.sections.iter().map(section).collect::<Read<Vec<_>>>()?;
             Ok(ColumnReader::new(Column::decode(entry.encoding, &sections, entry.values)?))

@@ -9,7 +9,7 @@ use crate::error::ParseError;
 use crate::filter::Filter;
 
 /// Memory of one compiled regular expression; a bigger one is refused.
-const REGEX_BYTES_MAX: usize = 4 << 20;
+pub(in crate::filter) const REGEX_BYTES_MAX: usize = 4 << 20;
 
 /// A compiled regular expression; equal when its text is.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 //! For each block, first the group of every row is found, then each function goes over the rows. Groups by one
 //! field and by a time bucket have tables of their own; a row in the group of the row before it needs no look-up.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -117,7 +118,6 @@ impl GroupState {
     }
 
     /// Takes over what another worker of the same query found.
-    #[cfg_attr(not(test), expect(dead_code, reason = "one thread reads all units so far"))]
     pub(super) fn merge(&mut self, other: GroupState, meter: &mut Meter) -> Result<(), RunError> {
         let mut places = vec![0; other.groups];
         let groups = &mut self.groups;
@@ -383,7 +383,7 @@ impl Processor for Grouping {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn push_weighted(&mut self, rows: Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         next.check()?;
         self.find_groups(&rows.block, next)?;
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
@@ -396,6 +396,18 @@ impl Processor for Grouping {
             }
         }
         Ok(())
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        let order_free = self.stats.functions.iter().all(|f| f.function.is_order_free());
+        order_free.then_some(&mut self.state as &mut dyn Any)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        next.check()?;
+        let other = collected.downcast_mut::<GroupState>().expect("of the same pipe");
+        let other = std::mem::replace(other, GroupState::new(&self.stats));
+        self.state.merge(other, next.meter())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -1,0 +1,135 @@
+//! Answers about units that never change, kept for the next time the same is asked: what a dashboard asks each minute is
+//! counted once.
+//!
+//! Kept is what a unit gives to a question that counts: a few rows with the number of lines they stand for. Its key is
+//! the unit and what is asked, without the range of times; so it is used only where all lines of the unit are in the
+//! range. A segment that is rewritten or deleted has no units any more, so what is kept of it is not asked for again, and
+//! goes when its turn comes.
+//!
+//! Limits: bytes of all, the oldest go first; bytes of one, a larger one is not kept; different questions, beyond which
+//! all are forgotten.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::rolled::Weighted;
+use crate::source::UnitKey;
+
+/// Memory of one answer. A larger one is found again each time.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Different questions. With one more, all that is kept is dropped.
+const QUESTIONS_MAX: usize = 1_024;
+/// Memory of an entry beside its rows, about.
+const ENTRY_BYTES: usize = 200;
+
+/// The number of a question.
+type Question = u32;
+
+/// Answers of a store, bounded in memory. Shared by all queries.
+#[derive(Debug)]
+pub struct Answers {
+    bytes_max: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    questions: HashMap<String, Question>,
+    /// Never used again, so that an answer of a question that was forgotten is not taken for another's.
+    question_next: Question,
+    answers: HashMap<(UnitKey, Question), (Arc<Weighted>, usize), foldhash::fast::RandomState>,
+    /// Keys in the order in which they came.
+    order: VecDeque<(UnitKey, Question)>,
+    bytes: usize,
+}
+
+impl Answers {
+    /// Room for answers of so many bytes.
+    pub fn new(bytes_max: usize) -> Answers {
+        Answers { bytes_max, kept: Mutex::default() }
+    }
+
+    /// Memory held, about, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// The number of what is asked of units.
+    pub(crate) fn question(&self, text: &str) -> Question {
+        let mut kept = self.lock();
+        if let Some(&question) = kept.questions.get(text) {
+            return question;
+        }
+        if kept.questions.len() == QUESTIONS_MAX {
+            *kept = Kept { question_next: kept.question_next, ..Kept::default() };
+        }
+        let question = kept.question_next;
+        kept.question_next += 1;
+        kept.questions.insert(text.to_owned(), question);
+        question
+    }
+
+    pub(crate) fn get(&self, unit: UnitKey, question: Question) -> Option<Arc<Weighted>> {
+        self.lock().answers.get(&(unit, question)).map(|(answer, _)| answer.clone())
+    }
+
+    pub(crate) fn put(&self, unit: UnitKey, question: Question, answer: Arc<Weighted>) {
+        let bytes = answer.memory_bytes() + ENTRY_BYTES;
+        if bytes > ANSWER_BYTES_MAX.min(self.bytes_max) {
+            return;
+        }
+        let mut kept = self.lock();
+        let key = (unit, question);
+        if kept.answers.insert(key, (answer, bytes)).is_some() {
+            // Two queries found out the same at the same time.
+            return;
+        }
+        kept.order.push_back(key);
+        kept.bytes += bytes;
+        while kept.bytes > self.bytes_max {
+            let oldest = kept.order.pop_front().expect("bytes are held by answers");
+            let (_, bytes) = kept.answers.remove(&oldest).expect("what is listed is there");
+            kept.bytes -= bytes;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lines: u64) -> Arc<Weighted> {
+        Arc::new(Weighted::of_lines(lines))
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let one = lines(1).memory_bytes() + ENTRY_BYTES;
+        let answers = Answers::new(3 * one);
+        let question = answers.question("a");
+        assert_eq!((answers.question("a"), answers.question("b")), (question, question + 1));
+        (0..4).for_each(|block| answers.put((7, block), question, lines(u64::from(block))));
+        assert_eq!(answers.bytes(), 3 * one);
+        assert!(answers.get((7, 0), question).is_none());
+        assert!(answers.get((7, 1), question + 1).is_none());
+        assert_eq!(answers.get((7, 3), question).unwrap().lines, [3]);
+        answers.put((7, 3), question, lines(3));
+        assert_eq!(answers.bytes(), 3 * one);
+        let none = Answers::new(one - 1);
+        none.put((7, 0), question, lines(0));
+        assert_eq!(none.bytes(), 0);
+    }
+
+    #[test]
+    fn too_many_questions_start_anew() {
+        let answers = Answers::new(1 << 20);
+        answers.put((1, 1), answers.question("first"), lines(1));
+        let last = (0..QUESTIONS_MAX).map(|i| answers.question(&i.to_string())).last();
+        assert_eq!((answers.bytes(), last), (0, Some(QUESTIONS_MAX as u32)));
+        assert!(answers.get((1, 1), answers.question("first")).is_none());
+    }
+}

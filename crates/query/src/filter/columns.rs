@@ -1,0 +1,291 @@
+//! Runs filters over columns: which rows of a block they select, before any line is put together.
+//!
+//! A value is looked at once, however many rows have it. Where most rows are still in question, a text is searched in
+//! all values at once ([`Probe`]) and only the values that hold it are looked at; where few are left, those rows are.
+//! Columns are read when their turn comes: after a part that leaves no row, the others are not read at all.
+//!
+//! Left out: filters on computed fields, and of kinds that look at several fields; those look at lines.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use memchr::memmem::Finder;
+use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
+
+use super::Filter;
+use super::lines::line_regex;
+use super::value::{Matcher, Test};
+use super::word::PhraseFinder;
+use crate::bitmap::Bitmap;
+use crate::needs::is_stored;
+use crate::source::{SourceError, TimeRange};
+
+/// Where a column has more than so many values for each row in question, the rows are looked at one by one.
+const VALUES_PER_ROW_MAX: usize = 8;
+
+/// A filter made ready to run over columns.
+pub(crate) struct ColumnSelector {
+    node: Node,
+}
+
+enum Node {
+    All,
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Time(TimeRange),
+    Field(Box<FieldTest>),
+}
+
+struct FieldTest {
+    name: String,
+    matcher: Matcher,
+    /// What a value must hold to pass.
+    probe: Option<Probe>,
+    /// The whole test, where it is one for a text.
+    text: Option<TextTest>,
+}
+
+/// A test that is passed where a text stands, at word boundaries or anywhere.
+struct TextTest {
+    text: Vec<u8>,
+    words: Option<PhraseFinder>,
+}
+
+/// Finds values that may pass, in all of them at once.
+enum Probe {
+    /// They hold this text.
+    Text(Box<Finder<'static>>),
+    /// They match this, and then pass; for values that are lines.
+    Lines(regex::bytes::Regex),
+}
+
+/// The columns of a block that were read.
+pub(crate) struct Fields<'c> {
+    columns: &'c dyn Columns,
+    read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
+}
+
+impl<'c> Fields<'c> {
+    pub fn new(columns: &'c dyn Columns) -> Self {
+        Fields { columns, read: RefCell::default() }
+    }
+
+    pub fn columns(&self) -> &'c dyn Columns {
+        self.columns
+    }
+
+    /// The column of a field, read at most once; none where only the lines tell it.
+    pub fn get(&self, name: &str) -> Result<Option<Rc<FieldColumn<'c>>>, SourceError> {
+        if let Some((_, column)) = self.read.borrow().iter().find(|(known, _)| known == name) {
+            return Ok(column.clone());
+        }
+        let column = self.columns.field(name)?.map(Rc::new);
+        self.read.borrow_mut().push((name.to_owned(), column.clone()));
+        Ok(column)
+    }
+
+    fn is_read(&self, name: &str) -> bool {
+        self.read.borrow().iter().any(|(known, _)| known == name)
+    }
+}
+
+impl ColumnSelector {
+    /// None where the filter has to look at lines.
+    pub fn new(filter: &Filter) -> Option<ColumnSelector> {
+        Node::new(filter).map(|node| ColumnSelector { node })
+    }
+
+    /// Takes the rows out of `bits` that the filter does not select. False where only the lines tell which those are.
+    pub fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+        self.node.narrow(fields, bits)
+    }
+}
+
+impl Node {
+    fn new(filter: &Filter) -> Option<Node> {
+        let cheap_first = |filters: &[Filter]| {
+            let mut nodes = filters.iter().map(Node::new).collect::<Option<Vec<Node>>>()?;
+            nodes.sort_by_key(Node::cost);
+            Some(nodes)
+        };
+        Some(match filter {
+            Filter::All => Node::All,
+            Filter::And(filters) => Node::And(cheap_first(filters)?),
+            Filter::Or(filters) => Node::Or(cheap_first(filters)?),
+            Filter::Not(filter) => Node::Not(Box::new(Node::new(filter)?)),
+            Filter::Time(range) => Node::Time(*range),
+            Filter::Field { name, test } if is_stored(name) => {
+                Node::Field(Box::new(FieldTest::new(name, test)))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Rough time a row. The message is the largest column by far: it comes last.
+    fn cost(&self) -> u32 {
+        match self {
+            Node::All => 0,
+            Node::Time(_) => 1,
+            Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
+            Node::Not(node) => node.cost(),
+            Node::Field(test) => {
+                test.matcher.cost() + if test.name == super::MSG { 100 } else { 0 }
+            }
+        }
+    }
+
+    fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+        match self {
+            Node::All => {}
+            Node::And(nodes) => {
+                for node in nodes {
+                    if bits.is_empty() {
+                        break;
+                    }
+                    if !node.narrow(fields, bits)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Node::Or(nodes) => {
+                let mut open = bits.clone();
+                let mut selected = bits.clone();
+                selected.clear();
+                for node in nodes {
+                    if open.is_empty() {
+                        break;
+                    }
+                    let mut found = open.clone();
+                    if !node.narrow(fields, &mut found)? {
+                        return Ok(false);
+                    }
+                    open.subtract(&found);
+                    selected.add(&found);
+                }
+                *bits = selected;
+            }
+            Node::Not(node) => {
+                let mut found = bits.clone();
+                if !node.narrow(fields, &mut found)? {
+                    return Ok(false);
+                }
+                bits.subtract(&found);
+            }
+            Node::Time(range) => {
+                let times = fields.columns.times_ns()?;
+                bits.retain(|row| range.contains(times[row]));
+            }
+            Node::Field(test) => return test.narrow(fields, bits),
+        }
+        Ok(true)
+    }
+}
+
+impl FieldTest {
+    fn new(name: &str, test: &Test) -> FieldTest {
+        let text = match test {
+            Test::Phrase(text) => Some((text, Some(PhraseFinder::new(text, false)))),
+            Test::Prefix(text) => Some((text, Some(PhraseFinder::new(text, true)))),
+            Test::Substring(text) => Some((text, None)),
+            _ => None,
+        };
+        let text = text.filter(|(text, _)| !text.is_empty());
+        FieldTest {
+            name: name.to_owned(),
+            matcher: Matcher::new(test),
+            probe: Probe::of(test),
+            text: text.map(|(text, words)| TextTest { text: text.clone().into_bytes(), words }),
+        }
+    }
+
+    fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+        if let Some(test) = &self.text
+            && !fields.is_read(&self.name)
+            && let Some(rows) = test.rows_in(&self.name, fields.columns)?
+        {
+            let mut found = Bitmap::empty(fields.columns.rows());
+            rows.into_iter().for_each(|row| found.set(row as usize));
+            bits.intersect(&found);
+            return Ok(true);
+        }
+        let Some(column) = fields.get(&self.name)? else { return Ok(false) };
+        let column = &*column;
+        if column.values() / VALUES_PER_ROW_MAX > bits.count() {
+            self.matcher.retain(bits, |row, test| test(column.get(row)));
+            return Ok(true);
+        }
+        match column.places() {
+            Places::All(place) => {
+                if !self.matcher.matches(column.value(*place)) {
+                    bits.clear();
+                }
+            }
+            Places::Each => bits.intersect(&self.passing(column)),
+            Places::Listed(places) => {
+                let (passing, none) = (self.passing(column), self.matcher.matches(b""));
+                let keeps = |place: u32| match place {
+                    NO_VALUE => none,
+                    place => passing.contains(place as usize),
+                };
+                bits.retain(|row| keeps(places[row]));
+            }
+            Places::Classes(classes, places) => {
+                let passing = self.passing(column);
+                let keeps = |&place: &u32| match place {
+                    NO_VALUE => self.matcher.matches(b""),
+                    place => passing.contains(place as usize),
+                };
+                let keeps: Vec<bool> = places.iter().map(keeps).collect();
+                if !keeps.iter().all(|keep| *keep) {
+                    bits.retain(|row| keeps[classes[row] as usize]);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The places of the values that pass.
+    fn passing(&self, column: &FieldColumn<'_>) -> Bitmap {
+        let mut passing = Bitmap::empty(column.values());
+        match &self.probe {
+            Some(Probe::Text(finder)) => column.search(
+                |text, at| finder.find(&text[at..]).map(|found| at + found),
+                |value, _| self.matcher.matches(value),
+                |place| passing.set(place as usize),
+            ),
+            // A match has at least one byte, and none of it is a newline: its last one is in the value.
+            Some(Probe::Lines(regex)) if column.gap() == 1 => column.search(
+                |text, at| regex.shortest_match_at(text, at).map(|end| end - 1),
+                |_, _| true,
+                |place| passing.set(place as usize),
+            ),
+            _ => {
+                passing = Bitmap::full(column.values());
+                self.matcher.retain(&mut passing, |place, test| test(column.value(place as u32)));
+            }
+        }
+        passing
+    }
+}
+
+impl TextTest {
+    fn rows_in(&self, name: &str, columns: &dyn Columns) -> Result<Option<Vec<u32>>, SourceError> {
+        let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
+        let accept = |value: &[u8], at: usize| words.accepts(value, at);
+        Ok(columns.holding(name, &self.text, Some(&accept))?)
+    }
+}
+
+impl Probe {
+    fn of(test: &Test) -> Option<Probe> {
+        if let Test::Regex(pattern) = test {
+            return line_regex(pattern.text()).map(Probe::Lines);
+        }
+        let needed = test.needed();
+        let longest = needed.phrases.iter().max_by_key(|phrase| phrase.text.len());
+        let longest = longest.filter(|_| !needed.any || needed.phrases.len() == 1)?;
+        let finder = Finder::new(longest.text.as_bytes()).into_owned();
+        Some(Probe::Text(Box::new(finder)))
+    }
+}

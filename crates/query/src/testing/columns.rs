@@ -1,0 +1,147 @@
+//! Columns of a batch, in every form that columns of a block may have.
+
+use std::sync::Arc;
+
+use record::columns::{Accept, ColumnError, Columns, FieldColumn, NO_VALUE, Places};
+use record::{Batch, Place, RestoredBuilder};
+
+/// A batch by columns. The form of each depends on its name and `form`; some are not to be had apart from the lines.
+pub(super) struct BatchColumns<'b> {
+    batch: &'b Batch,
+    form: usize,
+    times: Vec<i64>,
+    classes: Vec<u32>,
+}
+
+impl<'b> BatchColumns<'b> {
+    pub fn new(batch: &'b Batch, form: usize) -> Self {
+        let times = batch.rows().map(|row| row.time_ns()).collect();
+        // The class of a row is its place from behind.
+        let classes = (0..batch.len() as u32).rev().collect();
+        BatchColumns { batch, form, times, classes }
+    }
+
+    fn value(&self, row: usize, name: &str) -> &'b [u8] {
+        self.batch.row(row).get_by_name(name).unwrap_or_default()
+    }
+
+    fn form_of(&self, name: &str) -> usize {
+        (self.form + name.bytes().map(usize::from).sum::<usize>()) % 11
+    }
+
+    fn copy(&self, rows: &[u32], names: Option<&[&str]>) -> Batch {
+        let all: Vec<&str> = self.batch.names().iter().map(|name| &**name).collect();
+        let names = names.unwrap_or(&all);
+        let shared = names.iter().map(|&name| Arc::from(name)).collect();
+        let origins = self.batch.origins().to_vec().into();
+        let mut builder = RestoredBuilder::new(shared, origins, rows.len(), 0, 0);
+        for &row in rows {
+            let row = self.batch.row(row as usize);
+            builder.line().extend_from_slice(row.raw());
+            for (number, name) in (0..).zip(names) {
+                if let Some(value) = row.get_by_name(name) {
+                    let at = builder.arena().len() as u32;
+                    builder.arena().extend_from_slice(value);
+                    let id = record::FieldId(number);
+                    builder.push_field(id, Place::Made(at), value.len() as u32);
+                }
+            }
+            let stem = builder.stem_of(row.origin_index());
+            builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
+        }
+        builder.finish()
+    }
+}
+
+impl Columns for BatchColumns<'_> {
+    fn rows(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn times_ns(&self) -> Result<&[i64], ColumnError> {
+        Ok(&self.times)
+    }
+
+    fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+        let values: Vec<&[u8]> = (0..self.rows()).map(|row| self.value(row, name)).collect();
+        let put_together = |values: &[&[u8]], gap: usize| {
+            let (mut text, mut ends) = (Vec::new(), Vec::new());
+            for value in values {
+                text.extend_from_slice(value);
+                ends.push(text.len() as u32);
+                text.resize(text.len() + gap, b'\n');
+            }
+            (text.into(), ends)
+        };
+        let one_line = !values.concat().contains(&b'\n');
+        let mut different = values.clone();
+        different.sort_unstable();
+        different.dedup();
+        let place_of = |value: &[u8]| match value {
+            b"" => NO_VALUE,
+            value => different.binary_search(&value).expect("it is one of them") as u32,
+        };
+        Ok(Some(match self.form_of(name) {
+            0 if self.batch.field_id(name).is_none() => FieldColumn::absent(),
+            0..3 if one_line => {
+                let (text, _) = put_together(&values, 1);
+                FieldColumn::of_lines(text, values.len(), Places::Each)
+            }
+            3 if one_line => {
+                let (text, ends) = put_together(&values, 1);
+                FieldColumn::with_ends(text, ends, 1, Places::Each)
+            }
+            0..5 => {
+                let (text, ends) = put_together(&values, 0);
+                FieldColumn::with_ends(text, ends, 0, Places::Each)
+            }
+            5 if different.len() == 1 => {
+                let (text, ends) = put_together(&different, 0);
+                FieldColumn::with_ends(text, ends, 0, Places::All(0))
+            }
+            5..8 => {
+                let (text, ends) = put_together(&different, 0);
+                let places = values.iter().map(|value| place_of(value)).collect();
+                FieldColumn::with_ends(text, ends, 0, Places::Listed(places))
+            }
+            8..10 => {
+                let (text, ends) = put_together(&different, 0);
+                let places = values.iter().rev().map(|value| place_of(value)).collect();
+                FieldColumn::with_ends(text, ends, 0, Places::Classes(&self.classes, places))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn holding(
+        &self,
+        name: &str,
+        text: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        assert!(!text.is_empty(), "an empty text is not searched");
+        if !self.form.is_multiple_of(3) {
+            return Ok(None);
+        }
+        let holds = |&row: &u32| {
+            let value = self.value(row as usize, name);
+            let mut windows = value.windows(text.len()).enumerate();
+            windows.any(|(at, part)| part == text && accept.is_none_or(|a| a(value, at)))
+        };
+        Ok(Some((0..self.rows() as u32).filter(holds).collect()))
+    }
+
+    fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {
+        Ok(self.copy(rows, None))
+    }
+
+    fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError> {
+        let apart = fields.iter().all(|name| self.form_of(name) < 10);
+        Ok(apart.then(|| self.copy(rows, Some(fields))))
+    }
+
+    fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError> {
+        let names = record::batch::STREAM_FIELDS.map(str::to_owned).to_vec();
+        Ok((!self.form.is_multiple_of(4)).then_some(names))
+    }
+}

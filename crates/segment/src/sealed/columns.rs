@@ -1,0 +1,668 @@
+//! Reads one block field by field, for questions that look at some fields of its lines.
+//!
+//! A field has its values where the layouts of the lines say: in one column, in several, or in the layouts themselves,
+//! where all lines of a layout have the same. What is asked for is decompressed then, and nothing else; the numbers of
+//! all lines (times, names) are passed over until they are wanted.
+//!
+//! A field that stands around others (the message of an access line is the whole line) is put together from the columns
+//! of its parts. Left out: computed fields; and fields whose column a layout takes twice, which no writer of ours makes:
+//! for those the lines have to be put together.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use memchr::memchr;
+use record::columns::{Accept, ColumnError, Columns, FieldColumn, NO_VALUE, Places};
+use record::frame::decode_origins;
+use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
+
+use super::bytes::{Corrupt, Cursor, Read};
+use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text};
+use super::field::{Needle, Source};
+use super::footer::malformed;
+use super::ints;
+use super::repeats;
+use super::restore::{Element, Kind, Layout, Listing, restore_rows};
+use crate::error::SegmentError;
+use crate::template::TemplateColumn;
+
+/// Reads a chunk of a block, checked and decompressed.
+pub type ReadChunk<'a> = &'a dyn Fn(usize) -> Result<Arc<Vec<u8>>, SegmentError>;
+
+/// The columns of numbers of all lines, in the order in which they stand in a pack.
+const TIMES: usize = 0;
+const RECEIVED: usize = 1;
+const SEQUENCES: usize = 2;
+const LINE_PLACES: usize = 3;
+const ORIGIN_PLACES: usize = 4;
+const LAYOUT_PLACES: usize = 5;
+const NUMBERS: usize = 6;
+
+/// A block whose columns are decoded when they are wanted.
+pub struct BlockColumns<'p> {
+    path: &'p Path,
+    offset: u64,
+    read: ReadChunk<'p>,
+    listing: Listing<'p>,
+    layouts: Vec<Layout<'p>>,
+    origins: &'p [u8],
+    /// Where each column of numbers begins.
+    starts: [Cursor<'p>; NUMBERS],
+    numbers: [OnceCell<Vec<i64>>; NUMBERS],
+    classes: OnceCell<Classes>,
+    /// For each column its sections that are in the pack.
+    inside: Vec<Vec<&'p [u8]>>,
+    chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
+}
+
+/// The layout of each line.
+struct Classes {
+    of_row: Vec<u32>,
+    /// Lines of each layout.
+    rows: Vec<usize>,
+    /// Values that lines take of each column; none where a layout takes more than one.
+    uses: Vec<Option<usize>>,
+}
+
+/// What went wrong: a file that could not be read, or a block that is not what its writer means.
+enum Fault {
+    Read(SegmentError),
+    Corrupt(Corrupt),
+}
+
+impl From<Corrupt> for Fault {
+    fn from(corrupt: Corrupt) -> Self {
+        Fault::Corrupt(corrupt)
+    }
+}
+
+impl From<SegmentError> for Fault {
+    fn from(error: SegmentError) -> Self {
+        Fault::Read(error)
+    }
+}
+
+impl<'p> BlockColumns<'p> {
+    /// Reads what stands before the values in the first chunk of a block of so many lines; `read` reads the others.
+    pub(super) fn open(
+        pack: &'p [u8],
+        chunks: usize,
+        lines: usize,
+        read: ReadChunk<'p>,
+        path: &'p Path,
+        offset: u64,
+    ) -> Read<BlockColumns<'p>> {
+        let listing = Listing::read(pack)?;
+        if listing.rows != lines {
+            return Err(Corrupt("the number of lines"));
+        }
+        let head = listing.head()?;
+        let mut rest = head.rest;
+        let mut starts = [const { None }; NUMBERS];
+        for start in &mut starts {
+            *start = Some(rest.clone());
+            ints::skip(&mut rest, lines)?;
+        }
+        let inside = listing.columns.iter().map(|column| {
+            let section = |&(chunk, bytes): &(usize, usize)| match chunk {
+                0 => rest.take(bytes),
+                _ => Ok(&[][..]),
+            };
+            column.sections.iter().map(section).collect()
+        });
+        let inside = inside.collect::<Read<Vec<_>>>()?;
+        Ok(BlockColumns {
+            path,
+            offset,
+            read,
+            layouts: head.layouts,
+            origins: head.origins,
+            starts: starts.map(|start| start.expect("each was met")),
+            numbers: [const { OnceCell::new() }; NUMBERS],
+            classes: OnceCell::new(),
+            inside,
+            chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
+            listing,
+        })
+    }
+
+    fn told(&self, fault: Fault) -> ColumnError {
+        match fault {
+            Fault::Read(error) => error.into(),
+            Fault::Corrupt(corrupt) => malformed(self.path, self.offset, corrupt).into(),
+        }
+    }
+
+    fn chunk(&self, number: usize) -> Result<&[u8], Fault> {
+        let cell = self.chunks.get(number).ok_or(Corrupt("the chunk of a column"))?;
+        if let Some(chunk) = cell.get() {
+            return Ok(chunk);
+        }
+        let chunk = (self.read)(number)?;
+        Ok(cell.get_or_init(|| chunk))
+    }
+
+    fn numbers(&self, which: usize) -> Read<&[i64]> {
+        let cell = &self.numbers[which];
+        if let Some(numbers) = cell.get() {
+            return Ok(numbers);
+        }
+        let numbers = ints::decode(&mut self.starts[which].clone(), self.listing.rows)?;
+        Ok(cell.get_or_init(|| numbers))
+    }
+
+    fn classes(&self) -> Read<&Classes> {
+        if let Some(classes) = self.classes.get() {
+            return Ok(classes);
+        }
+        let places = ints::decode(&mut self.starts[LAYOUT_PLACES].clone(), self.listing.rows)?;
+        let mut rows = vec![0; self.layouts.len()];
+        let mut of_row = Vec::with_capacity(places.len());
+        for place in places {
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            *rows.get_mut(place).ok_or(Corrupt("the layout of a line"))? += 1;
+            of_row.push(place as u32);
+        }
+        let mut uses = vec![Some(0usize); self.listing.columns.len()];
+        let mut taken_by = vec![usize::MAX; self.listing.columns.len()];
+        for (place, (layout, rows)) in self.layouts.iter().zip(&rows).enumerate() {
+            layout.each_column(|column| {
+                let twice = std::mem::replace(&mut taken_by[column], place) == place;
+                uses[column] = uses[column].filter(|_| !twice).map(|values| values + rows);
+            });
+        }
+        Ok(self.classes.get_or_init(|| Classes { of_row, rows, uses }))
+    }
+
+    /// Whether column `place` has a value for each line that takes one, and each takes one at most.
+    fn is_plain(&self, place: usize) -> Read<bool> {
+        match self.classes()?.uses[place] {
+            None => Ok(false),
+            Some(values) if values == self.listing.columns[place].values => Ok(true),
+            Some(_) => Err(Corrupt("the number of values of a column")),
+        }
+    }
+
+    fn sections(&self, place: usize) -> Result<Vec<&[u8]>, Fault> {
+        let entry = &self.listing.columns[place];
+        let section = |(&(chunk, _), inside): (&(usize, usize), &&'p [u8])| match chunk {
+            0 => Ok(*inside),
+            chunk => self.chunk(chunk),
+        };
+        entry.sections.iter().zip(&self.inside[place]).map(section).collect()
+    }
+
+    /// The values of one column, each with its place; none when only the lines tell them.
+    fn values(&self, place: usize) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let entry = &self.listing.columns[place];
+        let sections = self.sections(place)?;
+        let text = match (Encoding::of(entry.encoding)?, &sections[..]) {
+            (Encoding::Lines, [text]) => Some(Cow::from(*text)),
+            (Encoding::Repeats, &[tokens, distances, literals, digits]) => {
+                let sections = [tokens, distances, literals, digits];
+                Some(repeats::decode(sections, TEXT_BYTES_MAX)?.into())
+            }
+            _ => None,
+        };
+        if let Some(text) = text {
+            let whole = text.last().is_none_or(|&last| last == b'\n');
+            if !whole || memchr::memchr_iter(b'\n', &text).count() != entry.values {
+                return Err(Corrupt("the lines of a column").into());
+            }
+            return Ok(Some(FieldColumn::of_lines(text, entry.values, Places::Each)));
+        }
+        Ok(match Column::decode(entry.encoding, &sections, entry.values)? {
+            Column::Dictionary { values, codes, .. } => {
+                let places = match codes.is_empty() {
+                    true => Places::All(if values.len() == 0 { NO_VALUE } else { 0 }),
+                    false => Places::Listed(codes.into_iter().map(u32::from).collect()),
+                };
+                Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, places))
+            }
+            Column::Numbers(numbers) => {
+                let (text, ends) = decimal_text(&numbers);
+                Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
+            }
+            Column::Text { text, ends, gap } => {
+                Some(FieldColumn::with_ends(text, ends, gap as usize, Places::Each))
+            }
+            Column::Time(_) => None,
+        })
+    }
+
+    /// Where field `number` is, for each layout. None when only the lines tell it.
+    fn sources(&self, number: usize) -> Read<Option<Vec<Source<'_>>>> {
+        let classes = self.classes()?;
+        let mut sources = Vec::with_capacity(self.layouts.len());
+        for (layout, &rows) in self.layouts.iter().zip(&classes.rows) {
+            let source = match rows {
+                0 => Source::Nowhere,
+                _ => Source::of(layout, number, &self.listing.shared),
+            };
+            if let Source::Column(column) = source
+                && !self.is_plain(column)?
+            {
+                return Ok(None);
+            }
+            sources.push(source);
+        }
+        Ok(Some(sources))
+    }
+
+    fn read_field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+            return Ok(Some(FieldColumn::absent()));
+        };
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        let classes = self.classes()?;
+        let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);
+        if taken().any(|(source, _)| matches!(source, Source::Between(..))) {
+            return self.put_together(&sources);
+        }
+        let mut columns: Vec<usize> = Vec::new();
+        for source in &sources {
+            if let Source::Column(column) = source
+                && !columns.contains(column)
+            {
+                columns.push(*column);
+            }
+        }
+        match columns[..] {
+            [column] if taken().all(|(source, _)| matches!(source, Source::Column(_))) => {
+                self.values(column)
+            }
+            [] => Ok(Some(self.constants(&sources, &classes.of_row))),
+            _ => self.mixture(&sources, &columns),
+        }
+    }
+
+    /// A field that all lines of a layout have alike.
+    fn constants<'s>(&'s self, sources: &[Source<'_>], of_row: &'s [u32]) -> FieldColumn<'s> {
+        let mut values = Values::default();
+        let place = |source: &Source<'_>| match source {
+            Source::Constant(value) => values.push_once(value),
+            _ => NO_VALUE,
+        };
+        let places: Vec<u32> = sources.iter().map(place).collect();
+        let places = match places[..] {
+            [only] => Places::All(only),
+            _ => Places::Classes(of_row, places),
+        };
+        FieldColumn::with_ends(values.text.into(), values.ends, 0, places)
+    }
+
+    /// A field of some columns, and layouts with values of their own.
+    fn mixture(
+        &self,
+        sources: &[Source<'_>],
+        columns: &[usize],
+    ) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let mut read = Vec::with_capacity(columns.len());
+        for &column in columns {
+            let Some(values) = self.values(column)? else { return Ok(None) };
+            read.push(values);
+        }
+        // As lines where no value has a newline: those are searched best.
+        let is_line = |value: &[u8]| memchr(b'\n', value).is_none();
+        let lines = read.iter().all(|column| column.gap() == 1 || is_line(column.text()))
+            && sources.iter().all(|s| !matches!(s, Source::Constant(v) if !is_line(v)));
+        let mut values = Values { gap: usize::from(lines), ..Values::default() };
+        enum Part {
+            Same(u32),
+            /// Which of those read.
+            Next(usize),
+        }
+        let part = |source: &Source<'_>| match source {
+            Source::Constant(value) => Part::Same(values.push_once(value)),
+            Source::Column(column) => {
+                Part::Next(columns.iter().position(|c| c == column).expect("all are listed"))
+            }
+            Source::Nowhere | Source::Between(..) => Part::Same(NO_VALUE),
+        };
+        let parts: Vec<Part> = sources.iter().map(part).collect();
+        let mut bases = Vec::with_capacity(read.len());
+        for column in &read {
+            bases.push(values.ends.len() as u32);
+            (0..column.values() as u32).for_each(|place| values.push(column.value(place)));
+        }
+        let mut next = vec![0usize; read.len()];
+        let place = |&class: &u32| match parts[class as usize] {
+            Part::Same(place) => place,
+            Part::Next(which) => {
+                next[which] += 1;
+                bases[which] + read[which].place(next[which] - 1)
+            }
+        };
+        let places = self.classes()?.of_row.iter().map(place).collect();
+        let Values { text, ends, gap, .. } = values;
+        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(places))))
+    }
+
+    /// A field that stands around others, and what those are.
+    fn put_together(&self, sources: &[Source<'_>]) -> Result<Option<FieldColumn<'_>>, Fault> {
+        let columns = self.listing.columns.len();
+        let mut readers: Vec<Option<ColumnReader<'_>>> = (0..columns).map(|_| None).collect();
+        let mut wanted = vec![false; columns];
+        for (layout, source) in self.layouts.iter().zip(sources) {
+            match source {
+                Source::Column(column) => wanted[*column] = true,
+                Source::Between(from, to) => {
+                    layout.elements[*from..*to].iter().for_each(|element| {
+                        if let Some(column) = element.column() {
+                            wanted[column] = true;
+                        }
+                    });
+                }
+                Source::Nowhere | Source::Constant(_) => {}
+            }
+        }
+        for (place, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
+            if !self.is_plain(place)? {
+                return Ok(None);
+            }
+            let entry = &self.listing.columns[place];
+            let column = Column::decode(entry.encoding, &self.sections(place)?, entry.values)?;
+            *reader = Some(ColumnReader::new(column));
+        }
+        // What a line does not take is passed over.
+        let passed: Vec<Vec<usize>> = self
+            .layouts
+            .iter()
+            .zip(sources)
+            .map(|(layout, source)| {
+                let mut passed = Vec::new();
+                layout.each_column(|column| passed.push(column));
+                let taken = |column: &usize| match source {
+                    Source::Column(taken) => taken == column,
+                    Source::Between(from, to) => {
+                        layout.elements[*from..*to].iter().any(|e| e.column() == Some(*column))
+                    }
+                    _ => false,
+                };
+                passed.retain(|column| wanted[*column] && !taken(column));
+                passed
+            })
+            .collect();
+        let times = self.numbers(TIMES)?;
+        let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(times.len()));
+        for (&class, &time_ns) in self.classes()?.of_row.iter().zip(times) {
+            let class = class as usize;
+            let mut append = |column: usize, text: &mut Vec<u8>| {
+                readers[column].as_mut().expect("it is wanted").append(time_ns, text);
+            };
+            match &sources[class] {
+                Source::Nowhere => {}
+                Source::Constant(value) => text.extend_from_slice(value),
+                Source::Column(column) => append(*column, &mut text),
+                Source::Between(from, to) => {
+                    for element in &self.layouts[class].elements[*from..*to] {
+                        match *element {
+                            Element::Literal(literal) => text.extend_from_slice(literal),
+                            Element::Gap(column) | Element::Value { column, .. } => {
+                                append(column, &mut text);
+                            }
+                            Element::Open(_) | Element::Close(_) => {}
+                        }
+                    }
+                }
+            }
+            for &column in &passed[class] {
+                readers[column].as_mut().expect("it is wanted").skip();
+            }
+            ends.push(text.len() as u32);
+            text.push(b'\n');
+        }
+        if text.len() >= u32::MAX as usize {
+            return Err(Corrupt("the length of the lines").into());
+        }
+        Ok(Some(match memchr::memchr_iter(b'\n', &text).count() == ends.len() {
+            true => FieldColumn::with_ends(text.into(), ends, 1, Places::Each),
+            // A value with a newline in it: each value has its end all the same.
+            false => {
+                let mut values = Values::default();
+                let mut from = 0;
+                for end in ends {
+                    values.push(&text[from..end as usize]);
+                    from = end as usize + 1;
+                }
+                FieldColumn::with_ends(values.text.into(), values.ends, 0, Places::Each)
+            }
+        }))
+    }
+
+    /// See [`Columns::holding`]: columns of templates know much without being decoded.
+    fn search_templates(
+        &self,
+        name: &str,
+        text: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Option<Vec<u32>>, Fault> {
+        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+            return Ok(Some(Vec::new()));
+        };
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        let is_template =
+            |column: usize| self.listing.columns[column].encoding == Encoding::Template as u8;
+        let mut found: Vec<Option<Vec<u32>>> = vec![None; self.listing.columns.len()];
+        for source in &sources {
+            match *source {
+                Source::Between(..) => return Ok(None),
+                Source::Column(column) if !is_template(column) => return Ok(None),
+                _ => {}
+            }
+        }
+        for source in &sources {
+            let Source::Column(column) = *source else { continue };
+            if found[column].is_none() {
+                found[column] = Some(self.search_column(column, text, accept)?);
+            }
+        }
+        let needle = Needle::new(text, accept);
+        let held: Vec<bool> = sources
+            .iter()
+            .map(|source| matches!(source, Source::Constant(value) if needle.is_in(value)))
+            .collect();
+        let mut next = vec![0u32; found.len()];
+        let mut rows = Vec::new();
+        for (row, &class) in (0u32..).zip(&self.classes()?.of_row) {
+            let holds = match sources[class as usize] {
+                Source::Column(column) => {
+                    let place = next[column];
+                    next[column] += 1;
+                    // Those found ascend, so what is passed is never asked for again.
+                    let found = found[column].as_mut().expect("it was searched");
+                    found.binary_search(&place).is_ok()
+                }
+                _ => held[class as usize],
+            };
+            if holds {
+                rows.push(row);
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    fn search_column(
+        &self,
+        place: usize,
+        text: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Vec<u32>, Fault> {
+        const WRONG: Corrupt = Corrupt("the templates of a column");
+        let sections = self.sections(place)?;
+        let [tables, numbers, texts] = sections[..] else { return Err(WRONG.into()) };
+        let mut cursor = Cursor::new(tables);
+        let text_bytes = cursor.varint()? as usize;
+        let tables = cursor.take(cursor.left())?;
+        let values = self.listing.columns[place].values;
+        let column = TemplateColumn::open([tables, numbers, texts], values, text_bytes)
+            .map_err(|_| WRONG)?;
+        Ok(column.matching_rows(text, accept).map_err(|_| WRONG)?)
+    }
+
+    fn all_origins(&self) -> Read<Vec<Origin>> {
+        decode_origins(self.origins).map_err(|_| Corrupt("an origin"))
+    }
+
+    fn read_batch(&self, rows: &[u32]) -> Result<Batch, Fault> {
+        let mut chunks: Vec<&[u8]> = vec![self.listing.pack];
+        for number in 1..self.chunks.len() {
+            chunks.push(self.chunk(number)?);
+        }
+        Ok(restore_rows(&chunks, self.listing.rows, rows)?)
+    }
+
+    fn read_batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, Fault> {
+        let mut columns = Vec::with_capacity(fields.len());
+        for name in fields {
+            let Some(column) = self.read_field(name)? else { return Ok(None) };
+            columns.push(column);
+        }
+        let names: Vec<Arc<str>> = fields.iter().map(|&name| name.into()).collect();
+        let origins: Arc<[Origin]> = self.all_origins()?.into();
+        let (times, received) = (self.numbers(TIMES)?, self.numbers(RECEIVED)?);
+        let (sequences, places) = (self.numbers(SEQUENCES)?, self.numbers(LINE_PLACES)?);
+        let of_origin = self.numbers(ORIGIN_PLACES)?;
+        let count = origins.len();
+        let mut builder =
+            RestoredBuilder::new(names, origins, rows.len(), rows.len() * columns.len(), 0);
+        // Few values are stored once; many only for the rows that have them.
+        let mut bases: Vec<Option<Vec<(u32, u32)>>> = Vec::with_capacity(columns.len());
+        for column in &columns {
+            let few = column.values() <= rows.len().max(1);
+            bases.push((few && !matches!(column.places(), Places::Each)).then(|| {
+                let arena = builder.arena();
+                let keep = |place: u32| {
+                    let (value, at) = (column.value(place), arena.len() as u32);
+                    arena.extend_from_slice(value);
+                    (at, value.len() as u32)
+                };
+                (0..column.values() as u32).map(keep).collect()
+            }));
+        }
+        for &row in rows {
+            let row = row as usize;
+            for (number, (column, base)) in columns.iter().zip(&bases).enumerate() {
+                let place = column.place(row);
+                if place == NO_VALUE {
+                    continue;
+                }
+                let name = FieldId(number as u16);
+                if let Some(base) = base {
+                    let (at, length) = base[place as usize];
+                    builder.push_field(name, Place::Shared(at), length);
+                    continue;
+                }
+                let value = column.value(place);
+                let arena = builder.arena();
+                let at = arena.len() as u32;
+                arena.extend_from_slice(value);
+                builder.push_field(name, Place::Made(at), value.len() as u32);
+            }
+            let origin = usize::try_from(of_origin[row]).ok().filter(|&place| place < count);
+            let origin = origin.ok_or(Corrupt("the origin of a line"))?;
+            let line = u32::try_from(places[row]).map_err(|_| Corrupt("the place of a line"))?;
+            let id = LineId { sequence: sequences[row] as u64, line };
+            let stem = builder.stem_of(origin as u16);
+            builder.end_row(id, times[row], received[row], stem);
+        }
+        Ok(Some(builder.finish()))
+    }
+}
+
+impl Columns for BlockColumns<'_> {
+    fn rows(&self) -> usize {
+        self.listing.rows
+    }
+
+    fn times_ns(&self) -> Result<&[i64], ColumnError> {
+        self.numbers(TIMES).map_err(|corrupt| self.told(corrupt.into()))
+    }
+
+    fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+        self.read_field(name).map_err(|fault| self.told(fault))
+    }
+
+    fn holding(
+        &self,
+        name: &str,
+        text: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        self.search_templates(name, text, accept).map_err(|fault| self.told(fault))
+    }
+
+    fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {
+        self.read_batch(rows).map_err(|fault| self.told(fault))
+    }
+
+    fn batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, ColumnError> {
+        self.read_batch_of(rows, fields).map_err(|fault| self.told(fault))
+    }
+
+    fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError> {
+        let origins = self.all_origins().map_err(|corrupt| self.told(corrupt.into()))?;
+        let mut fields = origins.iter().map(|origin| origin.hints.stream_fields.clone());
+        let first = fields.next().unwrap_or_default();
+        if fields.any(|other| other != first) {
+            return Ok(None);
+        }
+        Ok(Some(match first.is_empty() {
+            true => record::batch::STREAM_FIELDS.map(str::to_owned).to_vec(),
+            false => first,
+        }))
+    }
+}
+
+/// Values put together, one behind the other.
+#[derive(Default)]
+struct Values {
+    text: Vec<u8>,
+    ends: Vec<u32>,
+    gap: usize,
+    places: std::collections::HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
+}
+
+impl Values {
+    fn push(&mut self, value: &[u8]) {
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len() as u32);
+        if self.gap > 0 {
+            self.text.push(b'\n');
+        }
+    }
+
+    /// The place of a value, which is added when it is not there.
+    fn push_once(&mut self, value: &[u8]) -> u32 {
+        if let Some(&place) = self.places.get(value) {
+            return place;
+        }
+        let place = self.ends.len() as u32;
+        self.push(value);
+        self.places.insert(value.into(), place);
+        place
+    }
+}
+
+impl Layout<'_> {
+    /// Calls `each` with every column that a line of it takes a value of, as often as it takes one.
+    fn each_column(&self, mut each: impl FnMut(usize)) {
+        self.elements.iter().filter_map(Element::column).for_each(&mut each);
+        for (_, kind) in &self.fields {
+            if let Kind::Made(column) = *kind {
+                each(column);
+            }
+        }
+    }
+}
+
+impl Element<'_> {
+    fn column(&self) -> Option<usize> {
+        match *self {
+            Element::Gap(column) | Element::Value { column, .. } => Some(column),
+            Element::Literal(_) | Element::Open(_) | Element::Close(_) => None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where the values of a field are, in the lines of one layout; and whether a value holds a text.
+
+use std::borrow::Cow;
+
+use memchr::memmem::Finder;
+use record::columns::Accept;
+
+use super::restore::{Element, Kind, Layout};
+
+/// Where the values of a field are, in the lines of one layout.
+pub(super) enum Source<'a> {
+    Nowhere,
+    Column(usize),
+    /// The same in all of them.
+    Constant(Cow<'a, [u8]>),
+    /// What the elements put together, from behind the first of these places to before the second.
+    Between(usize, usize),
+}
+
+impl<'a> Source<'a> {
+    /// Those of the field with that number; `shared` are the values that layouts refer to.
+    pub(super) fn of(layout: &Layout<'a>, field: usize, shared: &[&'a [u8]]) -> Source<'a> {
+        let found = layout.fields.iter().position(|(name, _)| usize::from(name.0) == field);
+        let Some(place) = found else { return Source::Nowhere };
+        match layout.fields[place].1 {
+            Kind::Empty => Source::Nowhere,
+            Kind::Made(column) => Source::Column(column),
+            Kind::Shared { place, .. } => Source::Constant(shared[place].into()),
+            Kind::InLine => Source::in_line(layout, place),
+        }
+    }
+
+    /// The field at `place` of the layout's, which stands in the line.
+    fn in_line(layout: &Layout<'a>, place: usize) -> Source<'a> {
+        let mut opened = None;
+        // Not set any more once something else than literals was met.
+        let mut text: Option<Vec<u8>> = Some(Vec::new());
+        for (at, element) in layout.elements.iter().enumerate() {
+            match *element {
+                Element::Value { field, column } if field == place => {
+                    return Source::Column(column);
+                }
+                Element::Open(field) if field == place => opened = Some(at),
+                Element::Close(field) if field == place => {
+                    let from = opened.unwrap_or(at);
+                    return text.map_or(Source::Between(from, at), |t| Source::Constant(t.into()));
+                }
+                Element::Literal(literal) if opened.is_some() => {
+                    text.iter_mut().for_each(|text| text.extend_from_slice(literal));
+                }
+                Element::Gap(_) | Element::Value { .. } if opened.is_some() => text = None,
+                _ => {}
+            }
+        }
+        Source::Nowhere
+    }
+}
+
+/// What is looked for in a value.
+pub(super) struct Needle<'a> {
+    /// Says whether an occurrence counts; all do without it.
+    accept: Option<Accept<'a>>,
+    finder: Finder<'a>,
+}
+
+impl<'a> Needle<'a> {
+    pub(super) fn new(text: &'a [u8], accept: Option<Accept<'a>>) -> Self {
+        Needle { accept, finder: Finder::new(text) }
+    }
+
+    pub(super) fn is_in(&self, value: &[u8]) -> bool {
+        let mut from = 0;
+        while let Some(found) = self.finder.find(&value[from..]) {
+            if self.accept.is_none_or(|accept| accept(value, from + found)) {
+                return true;
+            }
+            from += found + 1;
+        }
+        false
+    }
+}
