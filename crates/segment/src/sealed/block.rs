@@ -119,19 +119,33 @@ impl BlockWriter {
     ) -> (EncodedBlock, usize) {
         self.clear();
         let mut entry = BlockEntry::default();
-        let mut taken = rows.len();
-        for (place, at) in rows.iter().enumerate() {
-            if layouts.len() > LAYOUTS_MAX {
-                taken = place;
-                break;
-            }
+        let mut taken = 0;
+        while let Some(at) = rows.get(taken)
+            && layouts.len() <= LAYOUTS_MAX
+        {
             let batch = &batches[at.batch as usize];
             let row = batch.row(at.row as usize);
-            self.columns.row = place as u32;
+            self.columns.row = taken as u32;
             let known = &mut shapes[at.batch as usize];
             let layout = layouts.split(batch, &row, known, &mut self.columns);
-            self.push_fixed(at.batch, batch, &row, layout);
+            let origin = self.origin_place(at.batch, batch, &row);
+            self.push_fixed(&row, origin, layout);
             entry.bytes_raw += row.raw_bytes() as u64 + 1;
+            taken += 1;
+            let Some(alike) = known.alike(row.stem()) else { continue };
+            while let Some(next) = rows.get(taken)
+                && next.batch == at.batch
+            {
+                let next = batch.row(next.row as usize);
+                if next.stem() != row.stem() || !alike.holds(&next) {
+                    break;
+                }
+                self.columns.row = taken as u32;
+                alike.split(next.raw(), &mut self.columns);
+                self.push_fixed(&next, origin, alike.layout);
+                entry.bytes_raw += next.raw_bytes() as u64 + 1;
+                taken += 1;
+            }
         }
         entry.lines = taken as u32;
         entry.lines_internal = self.lines_internal();
@@ -173,8 +187,8 @@ impl BlockWriter {
         self.last_origin = None;
     }
 
-    #[inline]
-    fn push_fixed(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>, layout: u32) {
+    /// The place of a row's origin among those of the block.
+    fn origin_place(&mut self, batch_place: u32, batch: &Batch, row: &Row<'_>) -> u32 {
         let origin = row.origin_index();
         let place = match self.last_origin {
             Some((b, o, place)) if (b, o) == (batch_place, origin) => place,
@@ -192,12 +206,17 @@ impl BlockWriter {
             }
         };
         self.last_origin = Some((batch_place, origin, place));
+        place
+    }
+
+    #[inline]
+    fn push_fixed(&mut self, row: &Row<'_>, origin: u32, layout: u32) {
         let id = row.id();
         self.rows.times_ns.push(row.time_ns());
         self.rows.received_ns.push(row.received_ns());
         self.rows.sequences.push(id.sequence as i64);
         self.rows.lines.push(id.line.into());
-        self.rows.origins.push(place.into());
+        self.rows.origins.push(origin.into());
         self.rows.layouts.push(layout.into());
     }
 
@@ -239,7 +258,7 @@ impl BlockWriter {
             let values = builder.len();
             let own_bytes = options.effort.own_chunk_bytes();
             let encoded = match options.effort {
-                Effort::Fast => quick(builder.encode(times, false), &mut self.repeats, own_bytes),
+                Effort::Fast => builder.encode(times, false, Some((&mut self.repeats, own_bytes))),
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             let Encoded { encoding, sections } = encoded;
@@ -316,16 +335,6 @@ fn filter(
     Some(Chunk { bytes_disk: length, bytes: length, crc: crc32c::crc32c(&filter) })
 }
 
-/// The column with its text taken apart, where that is large enough.
-fn quick(encoded: Encoded, repeats: &mut Repeats, own_bytes: usize) -> Encoded {
-    let large = |text: &Vec<u8>| encoded.encoding == Encoding::Lines && text.len() >= own_bytes;
-    match encoded.sections.first().filter(|text| large(text)).and_then(|text| repeats.encode(text))
-    {
-        Some(sections) => Encoded { encoding: Encoding::Repeats, sections: sections.into() },
-        None => encoded,
-    }
-}
-
 /// The column in the form that is smallest once compressed.
 fn smallest(
     builder: &mut ColumnBuilder,
@@ -333,7 +342,7 @@ fn smallest(
     options: &SealOptions,
     compressor: &mut Compressor,
 ) -> Encoded {
-    let plain = builder.encode(times, true);
+    let plain = builder.encode(times, true, None);
     if matches!(plain.encoding, Encoding::Time | Encoding::Numbers) {
         return plain;
     }

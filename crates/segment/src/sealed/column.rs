@@ -18,7 +18,7 @@ use std::hash::Hasher;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
-use super::repeats;
+use super::repeats::{self, Repeats};
 use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
 use crate::short::{same, starts_with};
@@ -175,14 +175,17 @@ impl ColumnBuilder {
         self.codes.as_ref().map_or(self.values.len(), Vec::len)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, value: &[u8]) {
-        let Some(codes) = &mut self.codes else {
-            if self.values.len() == 0 {
-                return self.push_first(value);
-            }
+        if self.codes.is_none() && self.values.len() > 0 {
             return self.values.push(value);
-        };
+        }
+        self.push_code(value);
+    }
+
+    /// A value of a dictionary, or the first one.
+    fn push_code(&mut self, value: &[u8]) {
+        let Some(codes) = &mut self.codes else { return self.push_first(value) };
         if !codes.is_empty() && same(self.values.get(usize::from(self.last)), value) {
             codes.push(self.last);
             return;
@@ -236,7 +239,14 @@ impl ColumnBuilder {
 
     /// The encoded column. `times` are the event times of the block's rows, for the text between fields. Text is handed
     /// over, and lost to the builder, unless it is to `keep` it.
-    pub(crate) fn encode(&mut self, times: Option<&[i64]>, keep: bool) -> Encoded {
+    ///
+    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder.
+    pub(crate) fn encode(
+        &mut self,
+        times: Option<&[i64]>,
+        keep: bool,
+        repeats: Option<(&mut Repeats, usize)>,
+    ) -> Encoded {
         let mut out = Vec::new();
         if let Some(times) = times
             && self.encode_time(times, &mut out)
@@ -252,6 +262,15 @@ impl ColumnBuilder {
             let mut values = Values::lines();
             codes.iter().for_each(|&code| values.push(self.values.get(usize::from(code))));
             return encode_text(values);
+        }
+        if let Some((repeats, bytes_min)) = repeats
+            && self.values.text.len() >= bytes_min
+            && decimals(&self.values).is_none()
+            && are_lines(&self.values)
+            && let Some(sections) = repeats.encode(&self.values.text)
+        {
+            self.text_bytes = 0;
+            return Encoded { encoding: Encoding::Repeats, sections: sections.into() };
         }
         self.text_bytes = self.values.text.len();
         if keep {
@@ -369,11 +388,16 @@ fn encode_text(values: Values) -> Encoded {
         ints::encode(&numbers, &mut out);
         return Encoded::one(Encoding::Numbers, out);
     }
-    if memchr::memchr_iter(b'\n', &values.text).count() == values.len() {
+    if are_lines(&values) {
         return Encoded::one(Encoding::Lines, values.text);
     }
     put_lengths(&values, &mut out);
     Encoded::one(Encoding::Lengths, out)
+}
+
+/// Whether no value has a newline.
+fn are_lines(values: &Values) -> bool {
+    memchr::memchr_iter(b'\n', &values.text).count() == values.len()
 }
 
 fn put_lengths(values: &Values, out: &mut Vec<u8>) {

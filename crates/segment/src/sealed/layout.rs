@@ -187,7 +187,7 @@ struct BatchShape {
 
 /// Rows of a folded stem that have the same layout, and each part at the same place; the last one goes on to the end of
 /// the line. Most rows of syslog are like the row before in that, and need not be taken apart anew.
-struct Alike {
+pub(crate) struct Alike {
     /// The row's own parts.
     own: Vec<Part>,
     /// Which of them goes to the end of the line.
@@ -196,7 +196,7 @@ struct Alike {
     texts: Vec<(u32, Vec<u8>)>,
     /// Gaps and values from left to right, each with its column; the value of `last` is the last one.
     pieces: Vec<Piece>,
-    layout: u32,
+    pub(crate) layout: u32,
 }
 
 /// A part of a line that goes to a column.
@@ -239,6 +239,13 @@ impl BatchShapes {
         let stems = rows_of_stems.map(|count| StemRows { count, ..StemRows::default() });
         let stems = stems.collect();
         BatchShapes { stems, ..BatchShapes::default() }
+    }
+
+    /// How rows of a stem were split before.
+    #[inline]
+    pub(crate) fn alike(&self, stem: StemId) -> Option<&Alike> {
+        let place = self.stems[usize::from(stem.0)].alike.checked_sub(1)?;
+        Some(&self.alikes[place as usize])
     }
 
     /// Forgets the shapes, whose numbers [`Layouts`] gave.
@@ -301,9 +308,8 @@ impl Layouts {
         sink: &mut impl Sink,
     ) -> u32 {
         let raw = row.raw();
-        let stem = known.stems[usize::from(row.stem().0)];
-        if let Some(alike) = known.alikes.get((stem.alike as usize).wrapping_sub(1))
-            && alike.holds(row, raw)
+        if let Some(alike) = known.alike(row.stem())
+            && alike.holds(row)
         {
             alike.split(raw, sink);
             return alike.layout;
@@ -329,7 +335,8 @@ impl Layouts {
             sink.value(column, value);
         }
         let layout = if changed { self.other_layout(place) } else { shape.layout };
-        if stem.count >= FOLDED_ROWS_MIN && stem.alikes < ALIKES_MAX {
+        let StemRows { count, alikes, .. } = known.stems[usize::from(row.stem().0)];
+        if count >= FOLDED_ROWS_MIN && alikes < ALIKES_MAX {
             self.make_alike(row, known, place, layout);
         }
         layout
@@ -577,8 +584,8 @@ impl Alike {
 
     /// Whether a row of the stem is one of these.
     #[inline]
-    fn holds(&self, row: &Row<'_>, line: &[u8]) -> bool {
-        let own = row.own_places();
+    pub(crate) fn holds(&self, row: &Row<'_>) -> bool {
+        let (own, line) = (row.own_places(), row.raw());
         if own.len() != self.own.len() {
             return false;
         }
@@ -603,7 +610,7 @@ impl Alike {
 
     /// Hands over the gaps and values of a row that is one of these.
     #[inline]
-    fn split(&self, line: &[u8], sink: &mut impl Sink) {
+    pub(crate) fn split(&self, line: &[u8], sink: &mut impl Sink) {
         let Some((last, pieces)) = self.pieces.split_last() else { return };
         for piece in pieces {
             let text = &line[piece.from as usize..piece.to as usize];

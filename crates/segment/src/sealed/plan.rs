@@ -31,6 +31,19 @@ enum Step {
     Close(usize),
 }
 
+/// Lines in which all stands at fixed places up to the last value, the only field that each has for itself. Most lines
+/// of syslog are so.
+#[derive(Debug, Default)]
+pub(super) struct Straight {
+    /// Place in the line, and stretch of [`Plan::text`].
+    texts: Vec<(u32, u32, u32)>,
+    /// Columns of values of one length, and where they stand.
+    fixed: Vec<(u32, usize)>,
+    /// Where the last value begins.
+    pub(super) at: u32,
+    column: usize,
+}
+
 pub(super) struct Plan {
     steps: Vec<Step>,
     /// Literals.
@@ -39,6 +52,8 @@ pub(super) struct Plan {
     pub(super) own: Vec<(FieldId, Kind)>,
     /// The fields behind them.
     pub(super) shared: Vec<(FieldId, Place, u32)>,
+    /// How the lines are compared at once, where that can be done.
+    pub(super) straight: Option<Straight>,
     has_stem: bool,
     /// Origin and stem of the row before, and those of all origins.
     last: Option<(u16, StemId)>,
@@ -68,6 +83,7 @@ impl Plan {
             steps: Vec::new(),
             text: Vec::new(),
             own: layout.fields[..own].to_vec(),
+            straight: None,
             has_stem: rows >= STEM_ROWS_MIN && !shared.is_empty(),
             shared,
             last: None,
@@ -86,7 +102,50 @@ impl Plan {
                 Element::Open(_) | Element::Close(_) => {}
             }
         }
+        plan.straight = plan.find_straight(readers);
         plan
+    }
+
+    fn find_straight(&self, readers: &[ColumnReader<'_>]) -> Option<Straight> {
+        let (&[(_, Kind::InLine)], Some((&Step::Value { span: 0, column }, before))) =
+            (&self.own[..], self.steps.split_last())
+        else {
+            return None;
+        };
+        let mut straight = Straight { column, ..Straight::default() };
+        for step in before {
+            match *step {
+                Step::Literal { from, to } => {
+                    straight.texts.push((straight.at, from, to));
+                    straight.at += to - from;
+                }
+                Step::Value { column, .. } => {
+                    straight.fixed.push((straight.at, column));
+                    straight.at += readers[column].width()?;
+                }
+                Step::Open(_) | Step::Close(_) => return None,
+            }
+        }
+        Some(straight)
+    }
+
+    /// As [`compare_line`](Self::compare_line), for a line that begins its only own field at [`Straight::at`].
+    #[inline]
+    pub(super) fn compare_straight(
+        &self,
+        straight: &Straight,
+        time_ns: i64,
+        readers: &mut [ColumnReader<'_>],
+        line: &[u8],
+    ) -> bool {
+        let Some((head, value)) = line.split_at_checked(straight.at as usize) else { return false };
+        straight.texts.iter().all(|&(at, from, to)| {
+            starts_with(&head[at as usize..], &self.text[from as usize..to as usize])
+        }) && straight
+            .fixed
+            .iter()
+            .all(|&(at, column)| readers[column].matches(time_ns, &head[at as usize..]).is_some())
+            && readers[straight.column].matches(time_ns, value) == Some(value.len())
     }
 
     fn put_literal(&mut self, text: &[u8]) {

@@ -14,7 +14,7 @@ use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::block::RowRef;
 use super::bytes::Read;
-use super::plan::Plan;
+use super::plan::{Plan, Straight};
 use super::restore::{Kind, LineHeads, Opened};
 
 /// Bytes of lines that are brought together for the checksum over them.
@@ -91,13 +91,34 @@ impl<'a> Source<'a> {
         spans: &mut [(u32, u32)],
     ) -> bool {
         let (time_ns, id) = (block.times[place], row.id());
-        let plan = &block.plans[block.layout_places[place] as usize];
-        plan.compare_line(time_ns, &mut block.readers, row.raw(), spans)
-            && time_ns == row.time_ns()
+        let key = (row.stem(), block.layout_places[place], block.origin_places[place]);
+        let plan = &block.plans[key.1 as usize];
+        let same_head = time_ns == row.time_ns()
             && block.received[place] == row.received_ns()
             && block.sequences[place] as u64 == id.sequence
-            && block.line_places[place] == i64::from(id.line)
-            && self.fields_alike(block, place, row, spans)
+            && block.line_places[place] == i64::from(id.line);
+        if let (Some(last), Some(straight)) = (self.last, &plan.straight)
+            && last == (key, true)
+            && self.is_straight(plan, straight, row)
+        {
+            let readers = &mut block.readers;
+            return same_head && plan.compare_straight(straight, time_ns, readers, row.raw());
+        }
+        same_head
+            && plan.compare_line(time_ns, &mut block.readers, row.raw(), spans)
+            && self.fields_alike(block, key, place, row, spans)
+    }
+
+    /// Whether the only own field of a row goes from there to the end of the line.
+    #[inline]
+    fn is_straight(&self, plan: &Plan, straight: &Straight, row: &Row<'_>) -> bool {
+        let mut own = row.own_places();
+        own.len() == 1
+            && own.next().is_some_and(|(id, source, length)| {
+                source == Place::Line(straight.at)
+                    && (straight.at + length) as usize == row.raw_bytes()
+                    && self.names[usize::from(plan.own[0].0.0)] == Some(id)
+            })
     }
 
     /// Whether the rows have the same origin and fields.
@@ -105,11 +126,11 @@ impl<'a> Source<'a> {
     fn fields_alike(
         &mut self,
         block: &mut Opened<'_>,
+        key: (StemId, i64, i64),
         place: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
     ) -> bool {
-        let key = (row.stem(), block.layout_places[place], block.origin_places[place]);
         let plan = &block.plans[key.1 as usize];
         let stored = row.own_places();
         if let Some((last, true)) = self.last
