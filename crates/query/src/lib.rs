@@ -67,8 +67,8 @@ pub use pipe::{
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{
-    BACKGROUND, Cancel, Change as QueueChange, Class, EXPORT, Hold, Permit, QueryInfo, Queue,
-    QueueError, QueueLimits, State, TAIL, Ticket,
+    BACKGROUND, Cancel, Change as QueueChange, EXPORT, Hold, Permit, QueryInfo, Queue, QueueError,
+    QueueLimits, State, TAIL, Ticket,
 };
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;

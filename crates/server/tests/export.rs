@@ -103,3 +103,58 @@ fn a_cancelled_export_does_not_look_whole() {
     };
     assert!(!read(), "the answer breaks off");
 }
+
+/// A line of `/proc/PID/status` in KiB.
+fn status_kib(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// More rows than what is held to bring them into order, all of the same time as far as blocks tell: the worst case.
+/// `LOGINSON_EXPORT_LINES` sets how many; by default few for what a machine can do.
+#[test]
+fn memory_stays_the_same_whatever_the_size() {
+    const LINE_BYTES: usize = 4_000;
+    const GROWTH_KIB_MAX: u64 = 160 << 10;
+    let config = "[store]\ncache_bytes_max = '16MiB'\nqueue_bytes_max = '16MiB'\n";
+    let server = Server::start_with(&[], config);
+    let count: usize = std::env::var("LOGINSON_EXPORT_LINES")
+        .map_or(48_000, |text| text.parse().expect("LOGINSON_EXPORT_LINES is a number"));
+    let padding = "x".repeat(LINE_BYTES);
+    for batch in (0..count).collect::<Vec<_>>().chunks(1_000) {
+        let line = |i: &usize| {
+            let second = i * 7_919 % 86_400;
+            let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+            format!(
+                "<14>1 2026-01-31T{hour:02}:{minute:02}:{second:02}Z web app - - - {i} {padding}\n"
+            )
+        };
+        let body: String = batch.iter().map(line).collect();
+        assert_eq!(server.post("/insert/lines", body.as_bytes()).status, 200);
+    }
+    let parsed = |server: &Server| server.status()["parse_lag_lines"] == 0;
+    server.wait_for("all is parsed", parsed);
+    let before = status_kib(server.pid(), "VmRSS:");
+    std::fs::write(format!("/proc/{}/clear_refs", server.pid()), "5").unwrap();
+    let mut stream = server.connect();
+    let path = format!("/api/v1/export?format=raw&query={}", encoded("type:syslog"));
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http).unwrap();
+    let mut reader = BufReader::new(stream);
+    assert_eq!(read_head(&mut reader).unwrap().0, 200);
+    // Only the time of each line is kept here.
+    let (mut lines, mut last, mut rest) = (0, Vec::new(), Vec::new());
+    while let Some(chunk) = read_chunk(&mut reader).unwrap() {
+        rest.extend(chunk);
+        let whole = rest.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        for line in rest[..whole].split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+            let time = line[6..26].to_vec();
+            assert!(last <= time, "in the order of time");
+            (last, lines) = (time, lines + 1);
+        }
+        rest.drain(..whole);
+    }
+    assert_eq!((lines, rest.len()), (count, 0));
+    let peak = status_kib(server.pid(), "VmHWM:");
+    assert!(peak < before + GROWTH_KIB_MAX, "{before} KiB before, {peak} KiB at most");
+}

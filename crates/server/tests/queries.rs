@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Write};
 use std::path::Path;
 
-use common::{Answer, Server, encoded, loginson, read_head};
+use common::{Answer, Server, encoded, loginson, read_chunk, read_head};
 use serde_json::{Value, json};
 
 /// Lines whose times are mixed, so that order is not that of arrival.
@@ -588,4 +588,41 @@ fn by_the_command_line() {
         cursor.to_str().unwrap(),
     ]);
     assert!(!success && error.contains("another export"), "{error}");
+}
+
+#[test]
+fn a_tail_that_nobody_reads_slows_nobody_and_is_told_what_it_missed() {
+    let server = Server::start();
+    let mut stream = server.connect();
+    write!(stream, "GET /select/logsql/tail?query=held HTTP/1.1\r\nHost: {}\r\n\r\n", server.http)
+        .unwrap();
+    let mut reader = BufReader::new(stream);
+    assert_eq!(read_head(&mut reader).unwrap().0, 200);
+    // More than the connection, the pieces on their way and the batches that a tail may lag behind.
+    let line = format!("held {}\n", "x".repeat(10_000));
+    let mut sent = 0;
+    for _ in 0..60 {
+        assert_eq!(server.post("/insert/lines", line.repeat(400).as_bytes()).status, 200);
+        sent += 400;
+    }
+    server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
+    let (mut seen, mut skipped) = (0, 0);
+    let mut rest = Vec::new();
+    while seen + skipped < sent {
+        let chunk = read_chunk(&mut reader).unwrap().expect("it goes on");
+        rest.extend(chunk);
+        while let Some(end) = rest.iter().position(|&b| b == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            let Ok(row) = serde_json::from_slice::<Value>(&line) else { continue };
+            match row["_skipped"].as_str() {
+                Some(number) => skipped += number.parse::<u64>().unwrap(),
+                None => seen += 1,
+            }
+        }
+    }
+    assert!(skipped > 0, "{seen} seen");
+    let metrics = server.get("/metrics").text();
+    let counted =
+        metrics.lines().find_map(|l| l.strip_prefix("loginson_tail_lines_skipped_total "));
+    assert!(counted.unwrap().parse::<u64>().unwrap() >= skipped, "{skipped}");
 }

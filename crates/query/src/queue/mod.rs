@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hold::Held;
 pub use hold::Hold;
-pub use places::{Class, State};
-use places::{ClassLimits, Places};
+pub use places::State;
+use places::{Class, ClassLimits, Places};
 
 use crate::run::Progress;
 
@@ -371,17 +371,6 @@ impl Queue {
         let state = inner.places.state(id).expect("it has not ended");
         self.shared.changed.notify_all();
         if resumed { Change::Changed(state) } else { Change::Refused(state) }
-    }
-
-    /// Says that a query which has ended is to be listed as ended otherwise.
-    ///
-    /// # Panics
-    ///
-    /// When it is not listed, or has not ended.
-    pub fn mark(&self, id: u64, state: State) {
-        let mut inner = self.shared.lock();
-        let entry = inner.entries.get_mut(&id).expect("it is listed");
-        entry.ended.as_mut().expect("it has ended").0 = state;
     }
 
     /// Lists a query no more that has ended.

@@ -275,6 +275,10 @@ impl Jobs {
     fn note(&self, id: u64, state: State) {
         let Some(job) = self.job(id) else { return };
         let mut record = job.record();
+        if record.ended_ns.is_some() {
+            // It ended meanwhile.
+            return;
+        }
         record.state = state.name().into();
         if let Err(error) = record.write(&*self.disk, &self.dir) {
             tracing::warn!("{}", self.disk_error(error));
