@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
@@ -120,17 +121,19 @@ impl GroupState {
     /// Takes over what another worker of the same query found.
     pub(super) fn merge(&mut self, other: GroupState, meter: &mut Meter) -> Result<(), RunError> {
         let mut places = vec![0; other.groups];
+        let new_bytes = self.group_bytes();
         let groups = &mut self.groups;
         match (&mut self.keys, other.keys) {
             (Keys::Single, Keys::Single) => {}
             (Keys::Time(own), Keys::Time(other)) => {
                 for (key, group) in other {
-                    places[group as usize] = *own.entry(key).or_insert_with(|| next_group(groups));
+                    places[group as usize] = place(own, key, groups, new_bytes, meter);
                 }
             }
             (Keys::One(own), Keys::One(other)) | (Keys::Many(own), Keys::Many(other)) => {
                 for (key, group) in other {
-                    places[group as usize] = *own.entry(key).or_insert_with(|| next_group(groups));
+                    let key_bytes = key.len();
+                    places[group as usize] = place(own, key, groups, key_bytes + new_bytes, meter);
                 }
             }
             _ => unreachable!("workers of one query have the same groups"),
@@ -194,6 +197,24 @@ fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError
             return next.check();
         }
         size *= 4;
+    }
+}
+
+/// The place of another worker's group among our own; `bytes`: what it took, which is given back when we
+/// have it already.
+fn place<K: std::hash::Hash + Eq>(
+    own: &mut Table<K>,
+    key: K,
+    groups: &mut usize,
+    bytes: usize,
+    meter: &mut Meter,
+) -> u32 {
+    match own.entry(key) {
+        Entry::Occupied(entry) => {
+            meter.give_back(bytes);
+            *entry.get()
+        }
+        Entry::Vacant(entry) => *entry.insert(next_group(groups)),
     }
 }
 
