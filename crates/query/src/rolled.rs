@@ -1,12 +1,12 @@
 //! Questions that count lines by time and one field: `level:error | stats by (_time:1m) count()`, `top 10 by (hostname)`.
 //!
-//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment that is wholly in the range of times is not
-//! opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines in the range of times from
+//! the others is not opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
 //! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
 //! Left out: questions that tell two fields apart, whose counts are not kept; they look at columns ([`crate::counting`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
@@ -60,17 +60,13 @@ impl Rolled {
         range: TimeRange,
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-        let mut segments: HashMap<u64, (usize, usize)> = HashMap::new();
-        for (place, unit) in units.iter().enumerate() {
-            if let Some((segment, _)) = unit.segment().filter(|_| is_inside(&**unit, range)) {
-                segments.entry(segment).or_insert((place, 0)).1 += 1;
-            }
-        }
+        let mut tried = HashSet::new();
         let mut counted = HashSet::new();
-        for (segment, (place, inside)) in segments {
-            let unit = &*units[place];
-            let whole = unit.segment().is_some_and(|(_, all)| all == inside);
-            if whole && self.count_segment(unit, each)? {
+        for unit in units.iter() {
+            if let Some((segment, _)) = unit.segment()
+                && tried.insert(segment)
+                && self.count_segment(&**unit, range, each)?
+            {
                 counted.insert(segment);
             }
         }
@@ -83,12 +79,13 @@ impl Rolled {
     fn count_segment(
         &self,
         unit: &dyn ScanUnit,
+        range: TimeRange,
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<bool, RunError> {
         let mut rows = Rows::new(self);
         let mut scratch = Scratch::default();
         let mut result = Ok(());
-        let grouped = Grouped { field: self.field.as_deref(), bucket_ns: self.bucket_ns };
+        let grouped = Grouped { field: self.field.as_deref(), bucket_ns: self.bucket_ns, range };
         let known = unit.count_segment(grouped, &mut |time_ns, value, lines| {
             rows.push(time_ns, value, lines);
             if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {

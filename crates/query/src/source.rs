@@ -81,6 +81,8 @@ pub struct Grouped<'a> {
     pub field: Option<&'a str>,
     /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all times are alike.
     pub bucket_ns: Option<(i64, i64)>,
+    /// Event times of the lines that are counted.
+    pub range: TimeRange,
 }
 
 /// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value, and how many lines have both. The same
@@ -122,8 +124,8 @@ pub trait ScanUnit: Send + Sync {
     fn segment(&self) -> Option<(u64, usize)> {
         None
     }
-    /// Calls `each` with the counts that are kept of its whole segment. False, without a call, when there are none of
-    /// the kind.
+    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range. False, without a call, when
+    /// there are none of the kind.
     fn count_segment(
         &self,
         _grouped: Grouped<'_>,

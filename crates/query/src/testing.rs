@@ -146,7 +146,8 @@ impl ScanUnit for Unit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         let (_, batches) = self.segment.as_ref().expect("it is in one");
-        for (batch, row) in batches.iter().flat_map(|b| b.rows().map(move |row| (b, row))) {
+        let rows = batches.iter().flat_map(|b| b.rows().map(move |row| (b, row)));
+        for (batch, row) in rows.filter(|(_, row)| grouped.range.contains(row.time_ns())) {
             let field = grouped.field.and_then(|field| batch.field_id(field));
             each(row.time_ns(), field.and_then(|field| row.get(field)).unwrap_or_default(), 1);
         }

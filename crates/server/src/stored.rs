@@ -166,6 +166,9 @@ impl ScanUnit for StoredUnit {
     ) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
         let Some(file) = block.file().map_err(told)? else { return Ok(false) };
-        Ok(file.footer().visit_counts(grouped.field, grouped.bucket_ns, each))
+        let Grouped { field, bucket_ns, range } = grouped;
+        let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
+        let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
+        Ok(file.footer().visit_counts(field, bucket_ns, (from_ns, to_ns), each))
     }
 }

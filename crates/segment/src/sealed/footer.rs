@@ -204,20 +204,30 @@ impl Footer {
         Some(rollup.totals().into_iter().map(|(value, lines)| (value.to_vec(), lines)).collect())
     }
 
-    /// Calls `each` with the counts of all lines: some instant (nanoseconds since 1970 UTC), a value, lines. Told apart
-    /// are the values of `field` and the buckets of time, given by length and shift in nanoseconds. False, without
-    /// a call, when no counts are kept that tell these apart.
+    /// Calls `each` with the counts of the lines from one instant to before another one (nanoseconds since 1970 UTC; none:
+    /// open): some instant, a value, lines. Told apart are the values of `field` and the buckets of time, given by length
+    /// and shift in nanoseconds. False, without a call, when no counts are kept that tell these apart.
     pub fn visit_counts(
         &self,
         field: Option<&str>,
         bucket_ns: Option<(i64, i64)>,
+        (from_ns, to_ns): (Option<i64>, Option<i64>),
         each: &mut dyn FnMut(i64, &[u8], u64),
     ) -> bool {
+        // An end beyond all lines need not be that of a stretch.
+        let (oldest, newest) = self.time_ns().unwrap_or((i64::MAX, i64::MIN));
+        let (from_ns, to_ns) =
+            (from_ns.filter(|&ns| ns > oldest), to_ns.filter(|&ns| ns <= newest));
         let fits = |rollup: &&Rollup| {
-            field.is_none_or(|field| rollup.field == field) && rollup.tells_apart(bucket_ns)
+            field.is_none_or(|field| rollup.field == field)
+                && rollup.tells_apart(bucket_ns)
+                && rollup.stretches(from_ns, to_ns).is_some()
         };
         let fitting = self.rollups.iter().filter(fits).min_by_key(|rollup| rollup.counts.len());
-        fitting.inspect(|rollup| rollup.visit(field.is_some(), bucket_ns, each)).is_some()
+        let Some(rollup) = fitting else { return false };
+        let stretches = rollup.stretches(from_ns, to_ns).expect("it fits");
+        rollup.visit(field.is_some(), bucket_ns, stretches, each);
+        true
     }
 
     /// Footer and trailer, to stand at `offset`.

@@ -5,6 +5,7 @@
 //! with more than [`VALUES_MAX`] values has no counts; one that lacks in some lines counts those under no name.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
@@ -50,12 +51,22 @@ impl Rollup {
         bucket_ns.is_none_or(|(step, offset)| step % stretch_ns == 0 && offset % stretch_ns == 0)
     }
 
-    /// Calls `each` with the beginning of a stretch, a value (empty unless `by_value`), and the lines of both; those of
-    /// one bucket are added up.
+    /// The stretches from one instant to before another one, nanoseconds, either of which may be open; none where one of
+    /// them is within a stretch.
+    pub(crate) fn stretches(&self, from_ns: Option<i64>, to_ns: Option<i64>) -> Option<Range<i64>> {
+        let stretch_ns = self.stretch_s * SECOND_NS;
+        let edge = |ns: i64| (ns % stretch_ns == 0).then_some(ns / stretch_ns);
+        let from = from_ns.map_or(Some(i64::MIN), edge)?;
+        Some(from..to_ns.map_or(Some(i64::MAX), edge)?)
+    }
+
+    /// Calls `each` with the beginning of one of those stretches, a value (empty unless `by_value`), and the lines of
+    /// both; those of one bucket are added up.
     pub(crate) fn visit(
         &self,
         by_value: bool,
         bucket_ns: Option<(i64, i64)>,
+        stretches: Range<i64>,
         each: &mut dyn FnMut(i64, &[u8], u64),
     ) {
         let stretch_ns = self.stretch_s * SECOND_NS;
@@ -69,7 +80,9 @@ impl Rollup {
         // Stretches come in order, so those of a bucket come together.
         let mut bucket = None;
         let mut last_at = 0;
-        for &(at, value, lines) in &self.counts {
+        let before = |at: i64| self.counts.partition_point(|count| count.0 < at);
+        let (from, to) = (before(stretches.start), before(stretches.end));
+        for &(at, value, lines) in &self.counts[from..to.max(from)] {
             let of = bucket_ns
                 .map(|(step, offset)| (at - offset / stretch_ns).div_euclid(step / stretch_ns));
             if of != bucket {
@@ -278,7 +291,7 @@ mod tests {
             let bucket_ns = bucket_s.map(|(step, offset)| (step * SECOND_NS, offset * SECOND_NS));
             assert!(rollup.tells_apart(bucket_ns));
             let mut found = BTreeMap::new();
-            rollup.visit(by_value, bucket_ns, &mut |time_ns, value, lines| {
+            rollup.visit(by_value, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, value, lines| {
                 let twice = found.insert((bucket(time_ns / SECOND_NS), value.to_vec()), lines);
                 assert_eq!(twice, None);
             });
@@ -291,6 +304,30 @@ mod tests {
         }
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
+    }
+
+    #[test]
+    fn a_range_of_whole_stretches_is_counted() {
+        let lines: Vec<(i64, &str)> = (0..3_200).map(|i| (i % 100, "info")).collect();
+        let rollup = &count(&lines)[0];
+        assert_eq!(rollup.stretch_s, 1);
+        let check = |from_ns: Option<i64>, to_ns: Option<i64>, expected: Option<u64>| {
+            let stretches = rollup.stretches(from_ns, to_ns);
+            let counted = stretches.map(|stretches| {
+                let mut sum = 0;
+                rollup.visit(false, None, stretches, &mut |_, _, lines| sum += lines);
+                sum
+            });
+            assert_eq!(counted, expected, "{from_ns:?} to {to_ns:?}");
+        };
+        check(None, None, Some(3_200));
+        check(Some(10 * SECOND_NS), Some(12 * SECOND_NS), Some(64));
+        check(Some(99 * SECOND_NS), None, Some(32));
+        check(None, Some(SECOND_NS), Some(32));
+        check(Some(-SECOND_NS), Some(0), Some(0));
+        check(Some(5 * SECOND_NS), Some(3 * SECOND_NS), Some(0));
+        check(Some(1), None, None);
+        check(None, Some(SECOND_NS - 1), None);
     }
 
     #[test]
