@@ -157,6 +157,8 @@ pub struct SourceCounters {
     pub connections_truncated: AtomicU64,
     /// TLS handshakes that failed.
     pub handshakes_failed: AtomicU64,
+    /// Threads that ended by a panic: a fault of ours.
+    pub threads_failed: AtomicU64,
     dropped: [Drops; DropReason::ALL.len()],
 }
 
@@ -216,6 +218,7 @@ impl SourceCounters {
             connections_timed_out: self.connections_timed_out.load(Relaxed),
             connections_truncated: self.connections_truncated.load(Relaxed),
             handshakes_failed: self.handshakes_failed.load(Relaxed),
+            threads_failed: self.threads_failed.load(Relaxed),
         }
     }
 }
@@ -234,6 +237,7 @@ pub struct SourceCounts {
     pub connections_timed_out: u64,
     pub connections_truncated: u64,
     pub handshakes_failed: u64,
+    pub threads_failed: u64,
     dropped: [DropCounts; DropReason::ALL.len()],
 }
 

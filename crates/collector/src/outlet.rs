@@ -184,6 +184,15 @@ impl Outlet {
         self.destination.deliver(&mut self.builder, Patience::Unlimited, None);
     }
 
+    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost.
+    fn give_up(&mut self) {
+        let lines = u64::from(self.builder.lines());
+        let counters = self.destination.counters();
+        counters.received(lines, self.line_bytes);
+        counters.dropped(DropReason::WriteFailed, lines);
+        counters.dropped_bytes(DropReason::WriteFailed, self.line_bytes);
+    }
+
     fn make_room(&mut self, bytes: usize) {
         if self.builder.payload_bytes() + bytes > PAYLOAD_BYTES_TARGET {
             self.flush();
@@ -194,6 +203,14 @@ impl Outlet {
     fn flush_if_full(&mut self) {
         if self.builder.is_full() {
             self.flush();
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.give_up();
         }
     }
 }

@@ -2,11 +2,15 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use platform::placement::{self, Role};
+
+use crate::accounting::{Accounting, SourceKind};
 
 /// Ports below this one are the system administrator's.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
@@ -125,26 +129,46 @@ impl StopSignal {
     }
 }
 
-/// The thread of a source. Dropping it stops the source and waits for its end.
+/// The thread of a source. Dropping it stops the source and waits for its end. A panic ends the thread and nothing else:
+/// it is counted, told in the log, and senders wait or go elsewhere.
 pub(crate) struct SourceThread {
     stop: Arc<StopSignal>,
     waker: Arc<mio::Waker>,
+    failed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SourceThread {
-    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`.
+    /// Runs `work` until `stop` is raised. The waker must end any wait of `work`. A panic is counted for `source`.
     pub fn start(
         name: &str,
+        (accounting, source): (Arc<Accounting>, SourceKind),
         stop: Arc<StopSignal>,
         waker: impl Into<Arc<mio::Waker>>,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<SourceThread> {
+        let failed = Arc::<AtomicBool>::default();
+        let fails = Arc::clone(&failed);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             placement::enter(Role::Receiver);
-            work();
+            // What `work` owns is dropped with it, and nobody sees it half changed.
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                accounting.source(source).threads_failed.fetch_add(1, Relaxed);
+                let (name, source) = (std::thread::current(), source.title());
+                let name = name.name().unwrap_or_default();
+                tracing::error!(
+                    "thread {name} failed by a fault of Loginson; {source} is started again; please report what stands \
+                     before this line"
+                );
+                fails.store(true, Relaxed);
+            }
         })?;
-        Ok(SourceThread { stop, waker: waker.into(), thread: Some(thread) })
+        Ok(SourceThread { stop, waker: waker.into(), failed, thread: Some(thread) })
+    }
+
+    /// Whether it ended by a panic.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
     }
 
     /// Tells it to stop, without waiting for its end.
@@ -161,7 +185,7 @@ impl Drop for SourceThread {
     fn drop(&mut self) {
         self.signal_stop();
         let ended = self.thread.take().expect("taken only here").join();
-        assert!(ended.is_ok() || std::thread::panicking(), "a source's thread panicked");
+        assert!(ended.is_ok() || std::thread::panicking(), "panics are caught");
     }
 }
 
@@ -216,6 +240,25 @@ mod tests {
         check("[::ffff:10.0.0.1]:7", "10.0.0.1:7");
         check("10.0.0.1:7", "10.0.0.1:7");
         check("[fe80::1]:7", "[fe80::1]:7");
+    }
+
+    #[test]
+    fn a_panic_is_counted_and_takes_nothing_else_down() {
+        let accounting = Arc::new(Accounting::default());
+        let start = |work: fn()| {
+            let poll = mio::Poll::new().unwrap();
+            let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+            let counted = (Arc::clone(&accounting), SourceKind::File);
+            SourceThread::start("a-thread", counted, Arc::default(), waker, work).unwrap()
+        };
+        let (faulty, sound) = (start(|| panic!("a fault")), start(|| {}));
+        while !faulty.has_failed() {
+            std::thread::yield_now();
+        }
+        assert!(!sound.has_failed());
+        drop((faulty, sound));
+        assert_eq!(accounting.source(SourceKind::File).counts().threads_failed, 1);
+        assert_eq!(accounting.source(SourceKind::Journald).counts().threads_failed, 0);
     }
 
     #[test]

@@ -223,6 +223,7 @@ impl StreamSource {
             let stop = Arc::new(StopSignal::default());
             let deliver = Arc::clone(deliver);
             let accounting = Arc::clone(&shared.accounting);
+            let counted = (Arc::clone(&accounting), shared.identity.kind);
             let destination = Destination::new(shared.identity.kind, deliver, accounting);
             let outlet = Outlet::new(destination, shared.config.frame_age_ms, Arc::clone(&stop));
             let waker = Arc::clone(&shared.lanes[lane].waker);
@@ -238,7 +239,8 @@ impl StreamSource {
                 outlet,
                 Arc::clone(&stop),
             );
-            threads.push(SourceThread::start(&name, stop, waker, move || receiver.run())?);
+            let work = move || receiver.run();
+            threads.push(SourceThread::start(&name, counted, stop, waker, work)?);
         }
         Ok(StreamSource { local_addr, threads })
     }
@@ -246,6 +248,11 @@ impl StreamSource {
     /// The address it listens on, with the port the kernel chose if port 0 was asked for.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Whether a thread of it ended by a fault of ours.
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(SourceThread::has_failed)
     }
 }
 

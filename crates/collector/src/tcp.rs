@@ -44,6 +44,11 @@ impl TcpSource {
         self.0.local_addr()
     }
 
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    pub fn has_failed(&self) -> bool {
+        self.0.has_failed()
+    }
+
     /// Stops: accepts no more, reads what has arrived (for a second at most), delivers it, closes the
     /// connections, and ends the threads.
     pub fn stop(self) {

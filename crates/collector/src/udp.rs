@@ -124,7 +124,8 @@ impl UdpSource {
             )?;
             let name = format!("syslog-udp-{number}");
             let waker = receiver.waker()?;
-            SourceThread::start(&name, Arc::clone(&stop), waker, move || receiver.run())
+            let counted = (Arc::clone(accounting), SourceKind::SyslogUdp);
+            SourceThread::start(&name, counted, Arc::clone(&stop), waker, move || receiver.run())
         };
         let threads = sockets.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
         Ok(UdpSource { local_addr, threads })
@@ -133,6 +134,11 @@ impl UdpSource {
     /// The address it listens on, with the port the kernel chose if port 0 was asked for.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(SourceThread::has_failed)
     }
 
     /// Stops: takes what the kernel still holds, delivers it, and ends the threads.

@@ -331,7 +331,7 @@ impl Pipeline {
 
     /// What is told of files that are followed; none when none are.
     pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
-        lock(&self.sources).files().map(look)
+        lock(&self.sources).files(look)
     }
 
     /// Where lines are listened for.

@@ -1,12 +1,19 @@
-//! The ways in that listen or follow: started from the configuration, stopped together, found by name.
+//! The ways in that listen or follow: started from the configuration, stopped together, found by name, and started
+//! again after a fault of ours.
 //!
-//! A further source is a field here and a line in [`Sources::start`]. HTTP is not among them: its requests come through
-//! the API, by `Pipeline::push_http`.
+//! A further source is a field of [`Running`], a function that starts it, and a line in [`Running::look`]. HTTP is not
+//! among them: its requests come through the API, by `Pipeline::push_http`.
 //!
 //! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is delivered.
 
+mod place;
+
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::{
@@ -18,8 +25,13 @@ use store::Store;
 
 use crate::config::Config;
 use crate::recall::StoreRecall;
+use place::Place;
+
+/// How often it is looked whether a source has failed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a source needs besides its own settings.
+#[derive(Clone)]
 pub struct Surroundings {
     /// Where its frames go.
     pub deliver: Arc<dyn Deliver>,
@@ -38,84 +50,168 @@ pub type Listener = (SourceKind, Option<SocketAddr>);
 /// Running sources. Dropping them stops them.
 #[derive(Default)]
 pub struct Sources {
-    udp: Option<UdpSource>,
-    tcp: Option<TcpSource>,
-    tls: Option<TlsSource>,
-    files: Option<FileSource>,
-    journal: Option<JournalSource>,
+    running: Arc<Mutex<Running>>,
+    watching: Option<(Sender<Infallible>, JoinHandle<()>)>,
+}
+
+#[derive(Default)]
+struct Running {
+    udp: Place<UdpSource>,
+    tcp: Place<TcpSource>,
+    tls: Place<TlsSource>,
+    files: Place<FileSource>,
+    journal: Place<JournalSource>,
+    credentials: Option<Arc<Credentials>>,
+    listeners: Vec<Listener>,
 }
 
 impl Sources {
     /// Starts those that are configured. When one cannot start, those before it are stopped again.
     pub fn start(config: &Config, with: &Surroundings) -> Result<Sources> {
-        let store = with.store.as_ref();
-        let with =
-            || (Arc::clone(&with.deliver), Arc::clone(&with.accounting), Arc::clone(&with.clock));
-        let mut sources = Sources::default();
-        if let Some(address) = config.syslog_udp_listen {
-            let (deliver, accounting, clock) = with();
-            let udp_config =
-                UdpConfig { sockets: config.syslog_udp_sockets, ..UdpConfig::default() };
-            sources.udp = Some(UdpSource::start(address, udp_config, deliver, accounting, clock)?);
-        }
-        if let Some(address) = config.syslog_tcp_listen {
-            let (deliver, accounting, clock) = with();
-            let tcp_config = config.syslog_tcp.clone();
-            sources.tcp = Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?);
-        }
-        if let Some(tls) = &config.syslog_tls {
-            let (deliver, accounting, clock) = with();
-            let credentials = Credentials::load(tls.files.clone(), Arc::clone(&clock))?;
-            sources.tls = Some(TlsSource::start(
-                tls.listen,
-                config.syslog_tcp.clone(),
-                credentials,
-                deliver,
-                accounting,
-                clock,
-            )?);
-        }
-        if let Some(store) = store.filter(|_| !config.files.is_empty()) {
-            let (deliver, accounting, clock) = with();
-            let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
-            let files = FileConfig::new(config.files.clone(), config.data_dir.clone());
-            let recall = Box::new(recall);
-            let files = FileSource::start(files, deliver, accounting, clock, disk, recall)?;
-            sources.files = Some(files);
-        }
-        if let (Some(journal), Some(store)) = (&config.journald, store) {
-            let (deliver, accounting, clock) = with();
-            let (disk, recall) = (Arc::new(RealDisk), StoreRecall::new(Arc::clone(store)));
-            let (journal, recall) = (journal.clone(), Box::new(recall));
-            let journal = JournalSource::start(journal, deliver, accounting, clock, disk, recall)?;
-            sources.journal = Some(journal);
-        }
-        for (kind, address) in sources.listeners() {
-            if let Some(address) = address {
-                tracing::info!("{} at {address}", kind.title());
+        let running = Arc::new(Mutex::new(Running::start(config, with)?));
+        let (stop, stopped) = channel::<Infallible>();
+        let (watched, mut config, with) = (Arc::clone(&running), config.clone(), with.clone());
+        lock(&running).fix_ports(&mut config);
+        let watch = move || {
+            while stopped.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                lock(&watched).look(&config, &with, Instant::now());
             }
-        }
-        Ok(sources)
+        };
+        let thread = std::thread::Builder::new().name("sources".to_owned()).spawn(watch)?;
+        Ok(Sources { running, watching: Some((stop, thread)) })
     }
 
-    /// The files that are followed; none when none are asked for.
-    pub fn files(&self) -> Option<&FileSource> {
-        self.files.as_ref()
+    /// Looks at the files that are followed; none when none are asked for.
+    pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
+        lock(&self.running).files.source().map(look)
     }
 
     /// Where they listen, with the ports the kernel chose if port 0 was asked for.
     pub fn listeners(&self) -> Vec<Listener> {
-        vec![
-            (SourceKind::SyslogUdp, self.udp.as_ref().map(UdpSource::local_addr)),
-            (SourceKind::SyslogTcp, self.tcp.as_ref().map(TcpSource::local_addr)),
-            (SourceKind::SyslogTls, self.tls.as_ref().map(TlsSource::local_addr)),
-        ]
+        lock(&self.running).listeners.clone()
     }
 
     /// The certificate of syslog over TLS; none when that is off.
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
-        self.tls.as_ref().map(|tls| Arc::clone(tls.credentials()))
+        lock(&self.running).credentials.clone()
     }
+}
+
+impl Drop for Sources {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.watching.take() {
+            drop(stop);
+            assert!(thread.join().is_ok() || std::thread::panicking(), "watching panicked");
+        }
+        *lock(&self.running) = Running::default();
+    }
+}
+
+/// A source that is half started is none, whatever panicked.
+fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    fn start(config: &Config, with: &Surroundings) -> Result<Running> {
+        let mut running = Running::default();
+        if let Some(tls) = &config.syslog_tls {
+            running.credentials =
+                Some(Credentials::load(tls.files.clone(), Arc::clone(&with.clock))?);
+        }
+        running.udp.set(udp(config, with)?);
+        running.tcp.set(tcp(config, with)?);
+        running.tls.set(tls(config, with, running.credentials.as_ref())?);
+        running.files.set(files(config, with)?);
+        running.journal.set(journal(config, with)?);
+        running.listeners = vec![
+            (SourceKind::SyslogUdp, running.udp.source().map(UdpSource::local_addr)),
+            (SourceKind::SyslogTcp, running.tcp.source().map(TcpSource::local_addr)),
+            (SourceKind::SyslogTls, running.tls.source().map(TlsSource::local_addr)),
+        ];
+        for (kind, address) in &running.listeners {
+            if let Some(address) = address {
+                tracing::info!("{} at {address}", kind.title());
+            }
+        }
+        Ok(running)
+    }
+
+    /// A source that is started again has the port that it had.
+    fn fix_ports(&self, config: &mut Config) {
+        config.syslog_udp_listen = self.udp.source().map(UdpSource::local_addr);
+        config.syslog_tcp_listen = self.tcp.source().map(TcpSource::local_addr);
+        if let (Some(tls), Some(source)) = (&mut config.syslog_tls, self.tls.source()) {
+            tls.listen = source.local_addr();
+        }
+    }
+
+    /// Starts those again that have failed.
+    fn look(&mut self, config: &Config, with: &Surroundings, now: Instant) {
+        let credentials = self.credentials.as_ref();
+        self.udp.look(SourceKind::SyslogUdp, now, UdpSource::has_failed, || udp(config, with));
+        self.tcp.look(SourceKind::SyslogTcp, now, TcpSource::has_failed, || tcp(config, with));
+        self.tls.look(SourceKind::SyslogTls, now, TlsSource::has_failed, || {
+            tls(config, with, credentials)
+        });
+        self.files.look(SourceKind::File, now, FileSource::has_failed, || files(config, with));
+        self.journal
+            .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(config, with));
+    }
+}
+
+impl Surroundings {
+    fn cloned(&self) -> (Arc<dyn Deliver>, Arc<Accounting>, Arc<dyn Clock>) {
+        (Arc::clone(&self.deliver), Arc::clone(&self.accounting), Arc::clone(&self.clock))
+    }
+}
+
+fn udp(config: &Config, with: &Surroundings) -> Result<Option<UdpSource>> {
+    let Some(address) = config.syslog_udp_listen else { return Ok(None) };
+    let (deliver, accounting, clock) = with.cloned();
+    let udp_config = UdpConfig { sockets: config.syslog_udp_sockets, ..UdpConfig::default() };
+    Ok(Some(UdpSource::start(address, udp_config, deliver, accounting, clock)?))
+}
+
+fn tcp(config: &Config, with: &Surroundings) -> Result<Option<TcpSource>> {
+    let Some(address) = config.syslog_tcp_listen else { return Ok(None) };
+    let (deliver, accounting, clock) = with.cloned();
+    let tcp_config = config.syslog_tcp.clone();
+    Ok(Some(TcpSource::start(address, tcp_config, deliver, accounting, clock)?))
+}
+
+fn tls(
+    config: &Config,
+    with: &Surroundings,
+    credentials: Option<&Arc<Credentials>>,
+) -> Result<Option<TlsSource>> {
+    let Some((tls, credentials)) = config.syslog_tls.as_ref().zip(credentials) else {
+        return Ok(None);
+    };
+    let (deliver, accounting, clock) = with.cloned();
+    let (tcp_config, credentials) = (config.syslog_tcp.clone(), Arc::clone(credentials));
+    let source = TlsSource::start(tls.listen, tcp_config, credentials, deliver, accounting, clock)?;
+    Ok(Some(source))
+}
+
+fn files(config: &Config, with: &Surroundings) -> Result<Option<FileSource>> {
+    let Some(store) = with.store.as_ref().filter(|_| !config.files.is_empty()) else {
+        return Ok(None);
+    };
+    let (deliver, accounting, clock) = with.cloned();
+    let (disk, recall) = (Arc::new(RealDisk), Box::new(StoreRecall::new(Arc::clone(store))));
+    let files = FileConfig::new(config.files.clone(), config.data_dir.clone());
+    Ok(Some(FileSource::start(files, deliver, accounting, clock, disk, recall)?))
+}
+
+fn journal(config: &Config, with: &Surroundings) -> Result<Option<JournalSource>> {
+    let Some((journal, store)) = config.journald.as_ref().zip(with.store.as_ref()) else {
+        return Ok(None);
+    };
+    let (deliver, accounting, clock) = with.cloned();
+    let (disk, recall) = (Arc::new(RealDisk), Box::new(StoreRecall::new(Arc::clone(store))));
+    let journal = journal.clone();
+    Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, recall)?))
 }
 
 /// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.

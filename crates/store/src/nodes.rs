@@ -103,18 +103,20 @@ impl HeldNumbers {
 
     /// As a segment's header says it. With more gaps than there is room for, the latest ranges of nodes with many are left
     /// out: those frames might be taken twice, and none is lost.
-    pub(crate) fn to_header(&self) -> Vec<Held> {
+    /// The second value is how many.
+    pub(crate) fn to_header(&self) -> (Vec<Held>, usize) {
         let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
             numbers.ranges().map(|(first, last)| Held { node, first, last }).collect()
         };
         let mut nodes: Vec<Vec<Held>> = self.nodes.iter().map(ranges).collect();
-        let mut rows: usize = nodes.iter().map(Vec::len).sum();
+        let all: usize = nodes.iter().map(Vec::len).sum();
+        let mut rows = all;
         while rows > HELD_MAX {
             let most = nodes.iter_mut().max_by_key(|ranges| ranges.len()).expect("there are rows");
             most.pop();
             rows -= 1;
         }
-        nodes.concat()
+        (nodes.concat(), all - rows)
     }
 }
 
@@ -241,8 +243,8 @@ mod tests {
         held.add_header(&rows);
         let one = Held { node: 3, first: 1, last: 9 };
         held.add_header(&[one]);
-        let found = held.to_header();
-        assert_eq!(found.len(), HELD_MAX);
+        let (found, omitted) = held.to_header();
+        assert_eq!((found.len(), omitted), (HELD_MAX, 4));
         assert_eq!(found[0], one, "a node without gaps keeps its place");
         assert_eq!(found[1..], rows[..HELD_MAX - 1]);
     }

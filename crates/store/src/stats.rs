@@ -62,6 +62,8 @@ pub struct StoreStats {
     pub commit_latency_ns_sum: u64,
     /// The longest such time, nanoseconds.
     pub commit_latency_ns_max: u64,
+    /// Ranges of other nodes' frame numbers that found no room in a segment's header.
+    pub held_ranges_omitted: u64,
     /// Frames that wait for the disk, bytes.
     pub queue_bytes: u64,
     /// Frames and batches in memory, bytes.
@@ -112,6 +114,7 @@ pub(crate) struct Counters {
     pub(crate) groups_committed: AtomicU64,
     pub(crate) commit_latency_ns_sum: AtomicU64,
     pub(crate) commit_latency_ns_max: AtomicU64,
+    pub(crate) held_ranges_omitted: AtomicU64,
     pub(crate) sealed_segments: AtomicU64,
     pub(crate) sealed_bytes_raw: AtomicU64,
     pub(crate) merges: AtomicU64,
@@ -156,6 +159,7 @@ impl Store {
             groups_committed: get(&shared.counters.groups_committed),
             commit_latency_ns_sum: get(&shared.counters.commit_latency_ns_sum),
             commit_latency_ns_max: get(&shared.counters.commit_latency_ns_max),
+            held_ranges_omitted: get(&shared.counters.held_ranges_omitted),
             queue_bytes: shared.queue.bytes() as u64,
             cache_bytes: shared.cache.bytes() as u64,
             sealing: shared.counters.sealing(),

@@ -274,12 +274,20 @@ impl Writer {
         // Also when it fails: the file may be there and refuse to go.
         let id = shared.segment_next.fetch_add(1, Ordering::AcqRel);
         let path = dir.join(file_name(id));
+        let (held, omitted) = lock(&shared.held).to_header();
+        if omitted > 0 {
+            add(&shared.counters.held_ranges_omitted, omitted as u64);
+            tracing::warn!(
+                "the numbers of collectors' frames have more gaps than a segment's header has room for; {omitted} ranges \
+                 are left out, and their frames would be kept twice if they came again"
+            );
+        }
         let header = SegmentHeader {
             node: shared.node,
             segment: id,
             created_ns: shared.clock.now_ns(),
             sequence_next: shared.sequence_next.load(Ordering::Acquire),
-            held: lock(&shared.held).to_header(),
+            held,
         };
         let file = HotWriter::create(&*shared.disk, &path, &header).inspect_err(|_| {
             let _ = shared.disk.remove(&path);

@@ -171,7 +171,7 @@ impl FileConfig {
 /// Follows files until it is dropped.
 pub struct FileSource {
     board: Arc<Board>,
-    _thread: SourceThread,
+    thread: SourceThread,
 }
 
 impl FileSource {
@@ -196,6 +196,7 @@ impl FileSource {
         let (board, stop) = (Arc::<Board>::default(), Arc::<StopSignal>::default());
         let sequence = checkpoint.sequence;
         let ledger = Ledger::new(sequence);
+        let counted = (Arc::clone(&accounting), SourceKind::File);
         let destination = Destination::new(SourceKind::File, Arc::clone(&deliver), accounting);
         let frames =
             Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
@@ -206,7 +207,7 @@ impl FileSource {
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
         let mut notices = Notices::new(poll);
         let stopping = Arc::clone(&stop);
-        let thread = SourceThread::start("files", stop, waker, move || {
+        let thread = SourceThread::start("files", counted, stop, waker, move || {
             follower.begin(sequence, &*recall);
             while !stopping.is_raised() {
                 let Some(idle_ns) = follower.step() else { break };
@@ -214,7 +215,12 @@ impl FileSource {
             }
             follower.end(STOP_DRAIN_MAX);
         })?;
-        Ok(FileSource { board, _thread: thread })
+        Ok(FileSource { board, thread })
+    }
+
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    pub fn has_failed(&self) -> bool {
+        self.thread.has_failed()
     }
 
     /// All files together.

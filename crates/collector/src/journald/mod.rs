@@ -76,7 +76,7 @@ pub struct JournalConfig {
 
 /// Reads the journal until it is dropped.
 pub struct JournalSource {
-    _thread: SourceThread,
+    thread: SourceThread,
 }
 
 /// What is known after a restart.
@@ -117,6 +117,7 @@ impl JournalSource {
         };
         let stop = Arc::<StopSignal>::default();
         let ledger = Ledger::new(sequence);
+        let counted = (Arc::clone(&accounting), SourceKind::Journald);
         let destination = Destination::new(SourceKind::Journald, Arc::clone(&deliver), accounting);
         let frames =
             Frames::new(destination, Arc::clone(&clock), Arc::clone(&stop), Arc::clone(&ledger));
@@ -155,11 +156,16 @@ impl JournalSource {
             limit: LogLimit::default(),
             stop: Arc::clone(&stop),
         };
-        let thread = SourceThread::start("journald", stop, waker, move || {
+        let thread = SourceThread::start("journald", counted, stop, waker, move || {
             reader.recall();
             reader.run();
         })?;
-        Ok(JournalSource { _thread: thread })
+        Ok(JournalSource { thread })
+    }
+
+    /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
+    pub fn has_failed(&self) -> bool {
+        self.thread.has_failed()
     }
 }
 

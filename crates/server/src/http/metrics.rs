@@ -181,6 +181,12 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
     each("loginson_tls_handshakes_failed_total", "counter", "TLS handshakes that failed.", |c| {
         c.handshakes_failed
     });
+    each(
+        "loginson_source_threads_failed_total",
+        "counter",
+        "Threads of sources that ended by a fault of Loginson.",
+        |c| c.threads_failed,
+    );
     let mut by_reason = |name: &str, help: &str, value: fn(DropCounts) -> u64| {
         out.head(name, "counter", help);
         for (source, counts) in &sources {
@@ -339,6 +345,11 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     );
     let mut counter =
         |name: &str, help: &str, value: u64| out.one(name, "counter", help, &[], value);
+    counter(
+        "loginson_store_held_ranges_omitted_total",
+        "Ranges of collectors' frame numbers that found no room in a segment's header.",
+        stats.held_ranges_omitted,
+    );
     counter(
         "loginson_store_lines_expired_total",
         "Lines deleted by retention.",

@@ -98,6 +98,7 @@ pub fn ingest(accounting: &Accounting) -> Vec<Value> {
             "connections_refused": counts.connections_refused,
             "connections_truncated": counts.connections_truncated,
             "handshakes_failed": counts.handshakes_failed,
+            "threads_failed": counts.threads_failed,
             "dropped": by_reason(|drops| drops.lines),
             "dropped_bytes": by_reason(|drops| drops.bytes),
         })
