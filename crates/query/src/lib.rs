@@ -7,7 +7,7 @@
 //! the same tree; what a query holds in memory is counted and limited; values are bytes, never changed on
 //! their way.
 //!
-//! Left out: queries inside queries.
+//! Left out: how the store prunes and counts without reading, which its units say ([`source::ScanUnit`]).
 
 mod answers;
 mod bitmap;

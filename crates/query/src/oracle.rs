@@ -15,8 +15,9 @@ use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Context, Filter, Function, Limits, Measure, NamePattern, Pipe, Query,
-    QueryOptions, Sort, SortKey, Stats, StatsFunction, Top, Uniq, ValueNumber,
+    Bucket, By, Change, Context, Filter, Format, Function, JsonArray, Limits, Measure, NamePattern,
+    Overwrite, Parts, Pipe, Query, QueryOptions, Rewrite, Sort, SortKey, Stats, StatsFunction,
+    TextChange, Top, Uniq, Unroll, ValueNumber,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -108,8 +109,27 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
                 };
                 sort.keys.iter().map(key).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
             });
-            rows.drain(..(sort.offset as usize).min(rows.len()));
-            rows.truncate(sort.limit.unwrap_or(u64::MAX) as usize);
+            let mut groups: Vec<(Vec<String>, Vec<Row>)> = Vec::new();
+            for row in rows {
+                let key = tuple(&row, &sort.partition);
+                match groups.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, group)) => group.push(row),
+                    None => groups.push((key, vec![row])),
+                }
+            }
+            groups.sort_by(|(a, _), (b, _)| {
+                let pairs = a.iter().zip(b);
+                let orders = pairs.map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
+                orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            });
+            rows = Vec::new();
+            for (_, mut group) in groups {
+                if let Some(rank) = &sort.rank {
+                    (1..).zip(&mut group).for_each(|(i, row)| insert(row, rank, &i.to_string()));
+                }
+                let limit = sort.limit.unwrap_or(u64::MAX) as usize;
+                rows.extend(group.into_iter().skip(sort.offset as usize).take(limit));
+            }
         }
         Pipe::Uniq(uniq) => {
             let counts = count_tuples(&rows, &uniq.by);
@@ -207,9 +227,68 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
                 insert(row, &number.result, &length);
             }
         }
+        Pipe::Format(Format { condition, pattern, result, overwrite }) => {
+            for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
+                let names = pattern.split(['<', '>']).skip(1).step_by(2);
+                let texts = pattern.split(['<', '>']).step_by(2);
+                let fields = names.map(|name| value(row, name)).chain([""]);
+                let made: String =
+                    texts.zip(fields).flat_map(|(text, field)| [text, field]).collect();
+                let kept = overwrite.keep_original && !value(row, result).is_empty();
+                if !(kept || overwrite.skip_empty && made.is_empty()) {
+                    insert(row, result, &made);
+                }
+            }
+        }
+        Pipe::Rewrite(Rewrite { condition, change, field }) => {
+            let TextChange::Replace { old, new, limit } = change else {
+                panic!("the others are not generated")
+            };
+            for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
+                let times = limit.map_or(usize::MAX, |limit| limit as usize);
+                let replaced = value(row, field).replacen(old.as_str(), new, times);
+                insert(row, field, &replaced);
+            }
+        }
+        Pipe::JsonArray(JsonArray { from, result, .. }) => {
+            for row in &mut rows {
+                let parts = value(row, from).split(' ').collect::<Vec<_>>().join("\",\"");
+                insert(row, result, &format!("[\"{parts}\"]"));
+            }
+        }
+        Pipe::Unroll(unroll) => {
+            let items = |text: &str| -> Vec<String> {
+                // Only arrays that `split` made are in the values.
+                let inside = text.strip_prefix("[\"").and_then(|text| text.strip_suffix("\"]"));
+                inside.map_or(Vec::new(), |text| text.split("\",\"").map(str::to_owned).collect())
+            };
+            let mut made = Vec::new();
+            for row in rows {
+                if !is_selected(&unroll.condition, &row) {
+                    made.push(row);
+                    continue;
+                }
+                let all: Vec<Vec<String>> =
+                    unroll.fields.iter().map(|name| items(value(&row, name))).collect();
+                for place in 0..all.iter().map(Vec::len).max().unwrap_or(0).max(1) {
+                    let mut row = row.clone();
+                    for (name, items) in unroll.fields.iter().zip(&all) {
+                        insert(&mut row, name, items.get(place).map_or("", String::as_str));
+                    }
+                    made.push(row);
+                }
+            }
+            rows = made;
+        }
+        Pipe::DropEmptyFields => rows.retain(|row| !row.is_empty()),
+        Pipe::Sample(1) => {}
         other => panic!("{other} is not generated"),
     }
     rows
+}
+
+fn is_selected(condition: &Option<Filter>, row: &Row) -> bool {
+    condition.as_ref().is_none_or(|filter| selects(filter, row))
 }
 
 /// All records as rows, in the order in which the engine reads them when no order is asked for.
@@ -345,6 +424,49 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
+/// Pipes that compute fields of each row, and those that take arrays apart.
+fn any_computing() -> impl Strategy<Value = Pipe> {
+    let condition = prop::option::of(any_filter()).boxed();
+    let overwrite = (any::<bool>(), any::<bool>())
+        .prop_map(|(keep_original, skip_empty)| Overwrite { keep_original, skip_empty });
+    let pattern = (any_name(), any_name()).prop_flat_map(|(a, b)| {
+        let patterns = vec![
+            format!("<{a}>"),
+            format!("<{a}><{b}>"),
+            format!("x <{a}>-<{b}>."),
+            "x".to_owned(),
+        ];
+        prop::sample::select(patterns)
+    });
+    let text = prop::sample::select(vec!["e", "r", "or", " ", "é", "a b"]).prop_map(str::to_owned);
+    prop_oneof![
+        (condition.clone(), pattern, any_name(), overwrite).prop_map(
+            |(condition, pattern, result, overwrite)| {
+                Pipe::Format(Format { condition, pattern, result, overwrite })
+            }
+        ),
+        (condition.clone(), text.clone(), text, prop::option::of(1u64..3), any_name()).prop_map(
+            |(condition, old, new, limit, field)| {
+                Pipe::Rewrite(Rewrite {
+                    condition,
+                    change: TextChange::Replace { old, new, limit },
+                    field,
+                })
+            }
+        ),
+        (any_name(), any_name()).prop_map(|(from, result)| {
+            Pipe::JsonArray(JsonArray { parts: Parts::Separated(" ".to_owned()), from, result })
+        }),
+        (condition, prop::collection::btree_set(any_name(), 1..3)).prop_map(
+            |(condition, fields)| {
+                Pipe::Unroll(Unroll { condition, fields: fields.into_iter().collect() })
+            }
+        ),
+        Just(Pipe::DropEmptyFields),
+        Just(Pipe::Sample(1)),
+    ]
+}
+
 fn any_pipe() -> impl Strategy<Value = Pipe> {
     let names = prop::collection::btree_set(any_name(), 1..3).prop_map(Vec::from_iter);
     let key =
@@ -352,9 +474,21 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
     prop_oneof![
         any_change().prop_map(Pipe::Change),
         any_filter().prop_map(Pipe::Filter),
-        (prop::collection::vec(key, 1..3), 0u64..5, prop::option::of(0u64..20)).prop_map(
-            |(keys, offset, limit)| Pipe::Sort(Sort { keys, offset, limit, ..Sort::default() })
-        ),
+        (
+            prop::collection::vec(key, 1..3),
+            prop::collection::vec(any_name(), 0..2),
+            0u64..5,
+            prop::option::of(0u64..20),
+            prop::option::of(any_name())
+        )
+            .prop_map(|(keys, partition, offset, limit, rank)| Pipe::Sort(Sort {
+                keys,
+                partition,
+                offset,
+                limit,
+                rank
+            })),
+        any_computing(),
         (names.clone(), any::<bool>()).prop_map(|(by, hits)| Pipe::Uniq(Uniq {
             by,
             hits,

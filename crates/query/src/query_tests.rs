@@ -214,10 +214,25 @@ fn the_examples_of_the_documentation_are_queries() {
 }
 
 #[test]
+fn the_pipes_of_the_documentation_are_pipes() {
+    let page = include_str!("../../../docs/logsql/pipes.md");
+    // Other names of a pipe stand alone.
+    let written: Vec<String> =
+        examples(page, 1).into_iter().filter(|span| span.contains([' ', '('])).collect();
+    assert!(written.len() > 35, "the tables are found: {written:?}");
+    for pipe in written {
+        let query = format!("* | {pipe}");
+        answered(&query);
+        assert!(Query::parse(&query, 0).is_ok(), "{pipe}");
+    }
+}
+
+#[test]
 fn the_seeds_of_the_fuzzer_are_queries() {
     for seed in [
         include_str!("../../../fuzz/seeds/logsql/every_filter"),
         include_str!("../../../fuzz/seeds/logsql/every_function"),
+        include_str!("../../../fuzz/seeds/logsql/every_pipe"),
     ] {
         let query = Query::parse(seed, 0).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(Query::parse(&query.to_string(), 0), Ok(query));
