@@ -252,15 +252,17 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
         }
         Pipe::JsonArray(JsonArray { from, result, .. }) => {
             for row in &mut rows {
-                let parts = value(row, from).split(' ').collect::<Vec<_>>().join("\",\"");
+                let parts = value(row, from).replace('\\', "\\\\").replace('"', "\\\"");
+                let parts = parts.split(' ').collect::<Vec<_>>().join("\",\"");
                 insert(row, result, &format!("[\"{parts}\"]"));
             }
         }
         Pipe::Unroll(unroll) => {
             let items = |text: &str| -> Vec<String> {
-                // Only arrays that `split` made are in the values.
-                let inside = text.strip_prefix("[\"").and_then(|text| text.strip_suffix("\"]"));
-                inside.map_or(Vec::new(), |text| text.split("\",\"").map(str::to_owned).collect())
+                let mut items = Vec::new();
+                let whole =
+                    record::parse::json_items(text.as_bytes(), |item| items.push(item.to_owned()));
+                whole.map_or(Vec::new(), |()| items)
             };
             let mut made = Vec::new();
             for row in rows {
