@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ browser: build ## The tour in a real browser
 
 test-parquet: build ## Exported Parquet, read by DuckDB and pandas
 	@LOGINSON_BIN="$(BIN)" scripts/test-parquet.sh
+
+test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs Go, builds for minutes the first time
+	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
 
 bench: build ## Measure this machine beside its limits; see docs/benchmarks
 	cargo build --release --locked -p loginson-collector --example tcp_limit

@@ -23,6 +23,8 @@ use crate::stored::{Reader, RowFields};
 /// A line of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Names it.
+    pub id: LineId,
     /// When it happened, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Its text, as the stages left it.
@@ -135,7 +137,14 @@ pub fn look(
         metadata.sort_unstable();
         metadata.dedup_by(|a, b| a.0 == b.0);
     }
-    Some(Entry { time_ns: item.time_ns, line: item.line.into_owned(), stream, metadata, parsed })
+    Some(Entry {
+        id: row.0.id(),
+        time_ns: item.time_ns,
+        line: item.line.into_owned(),
+        stream,
+        metadata,
+        parsed,
+    })
 }
 
 /// A source whose units are left out once they cannot hold nearer lines.

@@ -312,3 +312,78 @@ fn queries_are_in_the_queue() {
         (&json!("loki"), &json!(query), &json!("done"))
     );
 }
+
+/// A text frame of a WebSocket from the server (RFC 6455 section 5.2); pings are passed over.
+fn read_message(stream: &mut impl std::io::Read) -> Value {
+    loop {
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).unwrap();
+        let length = match head[1] {
+            126 => {
+                let mut length = [0; 2];
+                stream.read_exact(&mut length).unwrap();
+                u64::from(u16::from_be_bytes(length))
+            }
+            127 => {
+                let mut length = [0; 8];
+                stream.read_exact(&mut length).unwrap();
+                u64::from_be_bytes(length)
+            }
+            short => u64::from(short),
+        };
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload).unwrap();
+        match head[0] {
+            0x81 => return serde_json::from_slice(&payload).unwrap(),
+            0x88 => return json!({ "closed": String::from_utf8_lossy(&payload[2..]) }),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn tail() {
+    use std::io::Write;
+    let server = with_lines();
+    let mut stream = server.connect();
+    let query = encoded(r#"{app_name="proxy"} |= "GET""#);
+    // The key and what has to be answered are those of RFC 6455 section 1.3.
+    let head = format!(
+        "GET /loki/api/v1/tail?query={query}&start={NOON_S}&limit=2 HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        server.http
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = std::io::BufReader::new(stream);
+    let (status, head) = common::read_head(&mut reader).unwrap();
+    assert_eq!(status, 101);
+    let accept = head.iter().find(|(name, _)| name == "sec-websocket-accept").unwrap();
+    assert_eq!(accept.1, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    let first = read_message(&mut reader);
+    let values = &first["streams"][0]["values"];
+    assert_eq!(
+        (&values[0][1], &values[1][1]),
+        (&json!("GET /8 took=8ms"), &json!("GET /9 took=9ms"))
+    );
+    let live = "<14>1 2026-01-31T12:01:00Z web1 proxy 7 - - GET /live\n<14>1 2026-01-31T12:01:00Z web1 proxy 7 - - PUT /live\n";
+    server.post("/insert/lines", live.as_bytes());
+    let next = read_message(&mut reader);
+    assert_eq!(next["streams"][0]["stream"]["app_name"], "proxy");
+    assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(60), "GET /live"]]));
+    // It is a tail of the queue, and ends when it is cancelled.
+    let queries = server.get("/api/v1/queries").json();
+    let entry = queries["queries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|q| q["kind"] == "tail")
+        .unwrap()
+        .clone();
+    let id = entry["id"].as_str().unwrap();
+    server.request("DELETE", &format!("/api/v1/queries/{id}"), &[], b"");
+    assert_eq!(read_message(&mut reader), json!({ "closed": "the tail was cancelled" }));
+
+    let answer = ask(&server, "tail", &[("query", "{}")]);
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("an upgrade is needed"));
+}

@@ -82,7 +82,8 @@ async fn connection(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
-    let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), with_peer));
+    let serving = http.serve_connection(TokioIo::new(stream), with_peer).with_upgrades();
+    let mut serving = std::pin::pin!(serving);
     let result = tokio::select! {
         result = serving.as_mut() => result,
         () = raised(&mut stop) => {

@@ -8,6 +8,7 @@ mod index;
 mod labels;
 mod params;
 mod query;
+mod tail;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub fn routes() -> Router<Arc<App>> {
         .merge(query::routes())
         .merge(labels::routes())
         .merge(index::routes())
+        .merge(tail::routes())
         .route("/loki/api/v1/format_query", get(format_query).post(format_query))
         .route("/loki/api/v1/status/buildinfo", get(build_info))
 }

@@ -130,7 +130,8 @@ async fn over(
     }
 }
 
-fn limit(params: &Params) -> LokiResult<usize> {
+/// The parameter `limit`.
+pub fn limit(params: &Params) -> LokiResult<usize> {
     let limit: i64 = params.number("limit")?.unwrap_or(LIMIT_DEFAULT as i64);
     if limit <= 0 {
         return Err(LokiError::bad_request("limit must be a positive value"));

@@ -1,0 +1,292 @@
+//! `tail`: lines as they arrive, over a WebSocket (RFC 6455), as Grafana's live view and `logcli query --tail` read them.
+//!
+//! It begins with the newest lines since `start`, up to `limit`, and goes on with each batch as soon as it is parsed. It has a place
+//! among the tails of the queue and can be cancelled there. A client that reads slower than lines arrive misses some, and
+//! is told how many.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use ::query::source::TimeRange;
+use ::query::{Context, Permit, Query, Scratch, TAIL, TailQuery};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use axum::response::Response;
+use axum::routing::get;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use logql::ast::{Expr, LogQuery};
+use logql::logs::{Entry, look};
+use logql::{Reader, logs, push};
+use record::Batch;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{
+    CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode,
+};
+
+use super::answer::streams;
+use super::params::{self, QUERY_SINCE_NS};
+use super::query::{categorizes, limit, parse};
+use super::{LokiError, LokiResult};
+use crate::http::App;
+use crate::http::ask::no_place;
+use crate::http::error::ApiError;
+use crate::http::listen::raised;
+use crate::http::params::Params;
+use crate::pipeline::{Pipeline, TailBatch};
+
+/// How often the client is pinged when nothing else is sent, so that nobody between takes the connection for dead.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it is looked whether the tail was cancelled.
+const CANCEL_TICK: Duration = Duration::from_millis(100);
+/// How long a message may wait for a client that reads nothing. Then the tail ends.
+const SEND_TIME_MAX: Duration = Duration::from_secs(60);
+/// Lines of one message. More come in further ones.
+const MESSAGE_LINES_MAX: usize = 500;
+/// Bytes of a message from the client, which has nothing to say. A longer one ends the tail.
+const CLIENT_BYTES_MAX: usize = 4_096;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/loki/api/v1/tail", get(tail))
+}
+
+async fn tail(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    mut request: Request,
+) -> LokiResult {
+    let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
+    let now_ns = crate::http::now_ns();
+    let Expr::Log(query) = parse(&params)? else {
+        return Err(LokiError::bad_request("only a query for lines can be followed"));
+    };
+    let start_ns = params::time(&params, "start")?.unwrap_or(now_ns - QUERY_SINCE_NS);
+    let limit = limit(&params)?;
+    let header = |name| request.headers().get(name).cloned();
+    let key = header(SEC_WEBSOCKET_KEY)
+        .ok_or_else(|| LokiError::bad_request("tail is a WebSocket: an upgrade is needed"))?;
+    let categorize = categorizes(request.headers());
+    let upgrade = request
+        .extensions_mut()
+        .remove::<OnUpgrade>()
+        .ok_or_else(|| LokiError::bad_request("tail is a WebSocket: an upgrade is needed"))?;
+    let pipeline = app.pipeline()?;
+    // Tails have places of their own and do not wait for one, so this does not block.
+    let text = params.required("query")?;
+    let permit = app
+        .queue
+        .submit(TAIL, text, &peer.to_string())
+        .map_err(|e| LokiError::from(no_place(e)))?;
+    let tail = Query::new(push::push(&query).filter, Vec::new())
+        .tail(&[])
+        .map_err(|error| LokiError::from(ApiError::internal(error.to_string())))?;
+    let follower = Follower {
+        query,
+        pushed: tail,
+        permit,
+        categorize,
+        reader: Reader::default(),
+        scratch: Scratch::default(),
+    };
+    tokio::spawn(async move {
+        // An error: the client went away before.
+        let Ok(upgraded) = upgrade.await else { return };
+        follower.follow(app, pipeline, upgraded, start_ns, limit).await;
+    });
+    let accept = derive_accept_key(key.as_bytes());
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(CONNECTION, "upgrade")
+        .header(UPGRADE, "websocket")
+        .header(SEC_WEBSOCKET_ACCEPT, accept)
+        .body(Body::empty())
+        .map_err(|error| LokiError::from(ApiError::internal(error.to_string())))
+}
+
+struct Follower {
+    query: LogQuery,
+    pushed: TailQuery,
+    permit: Permit,
+    categorize: bool,
+    reader: Reader,
+    scratch: Scratch,
+}
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// The client is gone, or its tail has to end for this reason.
+struct Gone(Option<&'static str>);
+
+impl Follower {
+    async fn follow(
+        mut self,
+        app: Arc<App>,
+        pipeline: Arc<Pipeline>,
+        upgraded: Upgraded,
+        start_ns: i64,
+        limit: usize,
+    ) {
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(CLIENT_BYTES_MAX))
+            .max_frame_size(Some(CLIENT_BYTES_MAX));
+        let io = TokioIo::new(upgraded);
+        let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        let wish = Arc::clone(&self.permit.cancelled);
+        let mut stopping = app.stopping.clone();
+        let mut context = Context { limits: app.config.query.limits, ..Context::default() };
+        context.range = TimeRange { start_ns, end_ns: i64::MAX };
+        context.cancelled = Arc::clone(&self.permit.cancelled);
+        context.progress = Arc::clone(&self.permit.progress);
+        let gone = tokio::select! {
+            gone = self.try_follow(&pipeline, &mut socket, context, limit) => gone,
+            () = raised(&mut stopping) => Gone(Some("the server is shutting down")),
+            () = async { while !wish.load(Relaxed) { tokio::time::sleep(CANCEL_TICK).await } } => {
+                Gone(Some("the tail was cancelled"))
+            }
+        };
+        let reason = gone.0.unwrap_or_default();
+        let frame = CloseFrame { code: CloseCode::Normal, reason: reason.into() };
+        // A client that reads nothing sees the end of the connection.
+        let _ = timeout(Duration::from_secs(1), socket.close(Some(frame))).await;
+    }
+
+    async fn try_follow(
+        &mut self,
+        pipeline: &Pipeline,
+        socket: &mut Socket,
+        context: Context,
+        limit: usize,
+    ) -> Gone {
+        match self.follow_until_gone(pipeline, socket, context, limit).await {
+            Ok(never) => match never {},
+            Err(gone) => gone,
+        }
+    }
+
+    async fn follow_until_gone(
+        &mut self,
+        pipeline: &Pipeline,
+        socket: &mut Socket,
+        context: Context,
+        limit: usize,
+    ) -> Result<std::convert::Infallible, Gone> {
+        let (mut live, mut lines_total) = pipeline.follow();
+        // Frames up to here are shown from the store, those behind as they are parsed.
+        let stored = pipeline.store().hot_frames().iter().map(|f| f.sequence()).max();
+        let query = &self.query;
+        let categorize = self.categorize;
+        let mut recent = tokio::task::block_in_place(|| {
+            let source = pipeline.source();
+            logs::run(query, &source, &context, limit, false, categorize).unwrap_or_else(|error| {
+                tracing::warn!("a tail begins without the last lines: {error}");
+                Vec::new()
+            })
+        });
+        recent.retain(|entry| stored.is_none_or(|stored| entry.id.sequence <= stored));
+        recent.reverse();
+        self.send(socket, &recent).await?;
+        let mut last_sent = Instant::now();
+        loop {
+            let received = tokio::select! {
+                received = timeout_at(last_sent + PING_INTERVAL, live.recv()) => received,
+                message = next(socket) => match message {
+                    true => continue,
+                    false => return Err(Gone(None)),
+                },
+            };
+            match received {
+                Err(_) => {
+                    self.send_message(socket, Message::Ping(Vec::new().into())).await?;
+                    last_sent = Instant::now();
+                }
+                Ok(Ok(TailBatch { batch, lines_total: total })) => {
+                    let lines = batch.len() as u64;
+                    let skipped = (total - lines).saturating_sub(lines_total);
+                    lines_total = total;
+                    if skipped > 0 {
+                        self.send_skipped(socket, skipped).await?;
+                    }
+                    let entries = tokio::task::block_in_place(|| self.entries(&batch));
+                    let is_stored = |entry: &Entry| Some(entry.id.sequence) <= stored;
+                    let fresh: Vec<Entry> =
+                        entries.into_iter().filter(|entry| !is_stored(entry)).collect();
+                    if !fresh.is_empty() {
+                        self.send(socket, &fresh).await?;
+                        last_sent = Instant::now();
+                    }
+                }
+                // The next batch tells how many lines that were.
+                Ok(Err(RecvError::Lagged(_))) => {}
+                Ok(Err(RecvError::Closed)) => {
+                    return Err(Gone(Some("the server is shutting down")));
+                }
+            }
+        }
+    }
+
+    fn entries(&mut self, batch: &Arc<Batch>) -> Vec<Entry> {
+        let rows = self.pushed.rows(batch, &mut self.scratch);
+        let mut entries = Vec::new();
+        for index in 0..rows.len() {
+            let Some((batch, place)) = rows.line(index) else { continue };
+            let (reader, categorize) = (&mut self.reader, self.categorize);
+            entries.extend(look(&self.query, reader, batch, place, categorize));
+        }
+        self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
+        entries
+    }
+
+    async fn send(&self, socket: &mut Socket, entries: &[Entry]) -> Result<(), Gone> {
+        for part in entries.chunks(MESSAGE_LINES_MAX) {
+            let mut message = json!({ "streams": streams(part, self.categorize) });
+            if self.categorize {
+                message["encodingFlags"] = json!([super::answer::CATEGORIZE_LABELS]);
+            }
+            self.permit.progress.rows.fetch_add(part.len() as u64, Relaxed);
+            self.send_message(socket, text(&message)).await?;
+        }
+        Ok(())
+    }
+
+    /// Loki names every line that was dropped; here only their number is known.
+    async fn send_skipped(&self, socket: &mut Socket, lines: u64) -> Result<(), Gone> {
+        let now = crate::http::now_ns().to_string();
+        let dropped =
+            json!([{ "timestamp": now, "labels": { "lines_skipped": lines.to_string() } }]);
+        let message = json!({ "streams": [], "dropped_entries": dropped });
+        self.send_message(socket, text(&message)).await
+    }
+
+    async fn send_message(&self, socket: &mut Socket, message: Message) -> Result<(), Gone> {
+        use futures_util::SinkExt;
+        match timeout(SEND_TIME_MAX, socket.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Gone(None)),
+            Err(_) => Err(Gone(Some("the client did not read"))),
+        }
+    }
+}
+
+fn text(message: &Value) -> Message {
+    Message::Text(message.to_string().into())
+}
+
+/// Waits for what the client says, which is at most that it goes; whether it is still there. Pings are answered within.
+async fn next(socket: &mut Socket) -> bool {
+    use tokio_stream::StreamExt;
+    match socket.next().await {
+        Some(Ok(message)) => !message.is_close(),
+        Some(Err(_)) | None => false,
+    }
+}
