@@ -16,6 +16,7 @@ mod jobs;
 mod log;
 mod pipeline;
 mod recall;
+mod reruns;
 mod server;
 mod sources;
 mod stored;

@@ -38,15 +38,16 @@ use collector::{
 };
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
-use query::LineSet;
 use query::source::Answers;
+use query::{LineSet, Progress, RunError};
 use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
 use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
-use summary::{Summariser, SummaryConfig, SummaryRow};
+use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::delivery::Delivery;
+use crate::reruns::{self, KeptReruns, RerunError};
 use crate::sources::{Listener, Sources, Surroundings};
 use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::summaries::{self, place, position};
@@ -86,6 +87,7 @@ struct Shared {
     own: Intake,
     /// None until the parse stage has found where to go on.
     summary: Mutex<Option<Summariser>>,
+    reruns: KeptReruns,
     tail: broadcast::Sender<TailBatch>,
     lines_parsed: AtomicU64,
     /// Frames that the parser or the summary panicked over.
@@ -130,6 +132,7 @@ impl Pipeline {
         }
         tracing::info!("{report}");
 
+        let reruns = KeptReruns::open(&config.data_dir)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
         let intake = |source| {
@@ -147,6 +150,7 @@ impl Pipeline {
             answers: Arc::new(Answers::new(ANSWERS_BYTES_MAX)),
             own: intake(SourceKind::Internal),
             summary: Mutex::new(None),
+            reruns,
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
             lines_parsed: AtomicU64::new(0),
             parse_panics: AtomicU64::new(0),
@@ -283,17 +287,61 @@ impl Pipeline {
         each: &mut dyn FnMut(&SummaryRow),
     ) -> Result<Option<()>, StoreError> {
         let shared = &self.shared;
+        // Before the rows are read: those of a rerun that ends meanwhile do not count yet.
+        let reruns = shared.reruns.list();
         let look = |summary: &Summariser| summary.snapshot(log_type, start_ns, end_ns);
         let Some(open) = lock(&shared.summary).as_ref().map(look) else { return Ok(None) };
         open.rows.iter().for_each(&mut *each);
         let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
         let range_ns = (start_ns, last_ns);
         summaries::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
-            if log_type.is_none_or(|log_type| log_type == row.summary_of) {
+            if log_type.is_none_or(|log_type| log_type == row.summary_of) && reruns.counts(&row) {
                 each(&row);
             }
         })?;
         Ok(Some(()))
+    }
+
+    /// The intervals that were summarised again.
+    pub fn reruns(&self) -> Reruns {
+        self.shared.reruns.list()
+    }
+
+    /// Summarises the lines of a type from `start_ns` to before `end_ns` again; blocks. `config` is that of the running summary.
+    pub fn rerun(
+        &self,
+        config: &SummaryConfig,
+        log_type: &str,
+        (start_ns, end_ns): (i64, i64),
+        check: &dyn Fn() -> Result<(), RunError>,
+        progress: &Progress,
+    ) -> Result<reruns::Done, RerunError> {
+        let shared = &self.shared;
+        if lock(&shared.summary).is_none() {
+            return Err(RerunError::NotReady);
+        }
+        let last = shared.reruns.list().list().last().map_or(0, |rerun| rerun.id);
+        let id = (shared.clock.now_ns().max(0) as u64).max(last + 1);
+        let settled = |summary: &Summariser| {
+            summary.snapshot(Some(log_type), i64::MAX, i64::MIN).settled_through
+        };
+        let start =
+            |through| Recount::new(config.clone(), id, log_type, (start_ns, end_ns), through);
+        let whole = start(None);
+        let with = reruns::Surroundings {
+            store: &shared.store,
+            parsers: &shared.parsers,
+            kept: &shared.reruns,
+            settled_through: &|| lock(&shared.summary).as_ref().and_then(settled),
+            write: &|lines| {
+                let written =
+                    shared.own.deliver_alone(&Recount::origin(), shared.clock.now_ns(), lines);
+                written.wait().map_err(|error| RerunError::NotKept(error.to_string()))
+            },
+            check,
+            progress,
+        };
+        reruns::run(&with, (whole.rerun().start_ns, whole.rerun().end_ns), start)
     }
 
     /// Lines that are durable but not parsed yet. Asked of the store, so that lines which are deleted before they are

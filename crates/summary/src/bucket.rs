@@ -139,6 +139,8 @@ impl Bucket {
             bytes: self.bytes,
             dimensions: counted.collect(),
             sums: sums.map(|(sum, n)| (sum.name.to_owned(), *n)).collect(),
+            rerun: None,
+            through: None,
         }
     }
 }

@@ -315,6 +315,8 @@ mod tests {
             lines,
             bytes: 100 * lines,
             sums: BTreeMap::from([("response_bytes".to_owned(), 7)]),
+            rerun: None,
+            through: None,
             dimensions: BTreeMap::from([("level".to_owned(), levels)]),
         }
     }

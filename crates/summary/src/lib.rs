@@ -20,7 +20,7 @@
 //! Invariants:
 //!
 //! - *Rows are additive.* Of one type and bucket there may be many rows (late lines, a flush in the middle of a
-//!   bucket); their sum is what was seen. Nothing is ever taken back or replaced.
+//!   bucket); their sum is what was seen. Nothing is ever taken back; [`Reruns`] says which rows a rerun replaced.
 //! - *Every line is counted once*, also across crashes; [`Summariser`] says how.
 //! - *Memory is bounded*, whatever the lines contain: values beyond a limit are counted under
 //!   [`OTHER`], never left out of `lines` and `bytes`.
@@ -31,6 +31,7 @@
 mod bucket;
 mod chart;
 mod program;
+mod rerun;
 mod row;
 mod summariser;
 mod time;
@@ -40,6 +41,7 @@ pub use chart::{
     ChartRange, TYPES_LISTED_MAX, TypeList, TypeSummary, TypesBuilder,
 };
 pub use program::{Program, Sum, programs};
+pub use rerun::{RERUNS_MAX, Recount, Rerun, Reruns, can_rerun};
 pub use row::{SummaryRow, stored_rows};
 pub use summariser::{
     FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, Snapshot, Summariser, SummaryConfig,

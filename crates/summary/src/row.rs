@@ -9,8 +9,8 @@ use crate::time::rfc3339;
 
 /// Keys of a row that are neither dimension nor sum.
 #[cfg(test)]
-pub(crate) const FIXED_KEYS: [&str; 7] =
-    ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes"];
+pub(crate) const FIXED_KEYS: [&str; 8] =
+    ["_time", "_msg", "type", "summary_of", "bucket_s", "lines", "bytes", "rerun"];
 
 /// Counts of one type over one bucket of event time; part of them, when there are several rows for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ pub struct SummaryRow {
     pub dimensions: BTreeMap<String, BTreeMap<String, u64>>,
     /// Sums of numbers in the lines.
     pub sums: BTreeMap<String, u64>,
+    /// Number of the rerun that it belongs to; none: of the running summary.
+    pub rerun: Option<u64>,
+    /// The flush that it belongs to, when it was read from the store; not written.
+    pub through: Option<u64>,
 }
 
 impl SummaryRow {
@@ -50,6 +54,9 @@ impl SummaryRow {
         number(out, "bucket_s", self.bucket_s);
         number(out, "lines", self.lines);
         number(out, "bytes", self.bytes);
+        if let Some(rerun) = self.rerun {
+            number(out, "rerun", rerun);
+        }
         for (name, values) in &self.dimensions {
             out.push(b',');
             text(out, name);
@@ -93,6 +100,8 @@ impl SummaryRow {
             bytes: 0,
             dimensions: BTreeMap::new(),
             sums: BTreeMap::new(),
+            rerun: None,
+            through: None,
         };
         for (name, value) in fields {
             if name == "summary_of" {
@@ -104,6 +113,7 @@ impl SummaryRow {
                 "bucket_s" => row.bucket_s = number,
                 "lines" => row.lines = number,
                 "bytes" => row.bytes = number,
+                "rerun" => row.rerun = Some(number),
                 _ if name.starts_with('_') => {}
                 _ => match name.split_once('.') {
                     Some((dimension, value)) => {
@@ -138,7 +148,9 @@ pub fn stored_rows(
     });
     of_type.into_iter().flatten().filter_map(|row| {
         let fields = row.fields().map(|(id, value)| (batch.name(id), value));
-        SummaryRow::from_fields(row.time_ns(), fields)
+        let mut summary = SummaryRow::from_fields(row.time_ns(), fields)?;
+        summary.through = batch.origins()[usize::from(row.origin_index())].hints.summarised_through;
+        Some(summary)
     })
 }
 
@@ -190,6 +202,8 @@ pub(crate) mod tests {
                 ("app_name".to_owned(), counts(&[("a\"b\n\u{fffd}<script>", 123)])),
             ]),
             sums: counts(&[("response_bytes", 123_456)]),
+            rerun: None,
+            through: None,
         }
     }
 

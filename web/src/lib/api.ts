@@ -219,6 +219,16 @@ export interface Summary {
   series: Record<string, Record<string, number[]>>;
   totals: Record<string, Record<string, number>>;
   sums?: Record<string, number[]>;
+  /** Parts that were summarised again. */
+  reruns?: SummaryRerun[];
+}
+
+export interface SummaryRerun {
+  id: string;
+  type: string;
+  start: string;
+  end: string;
+  at: string;
 }
 
 export function summaryOf(type: string, span: Span, stepMs: number, options: CallOptions): Promise<Summary> {

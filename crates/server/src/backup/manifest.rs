@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
 
+use crate::reruns::RERUNS_FILE;
+
 /// Its file in the backup.
 pub const MANIFEST_FILE: &str = "backup.json";
 /// Version of the list and of the directory's layout.
@@ -92,8 +94,9 @@ impl Manifest {
                 manifest.format
             );
         }
-        let known =
-            |file: &ManifestFile| file.file == store::CATALOG_FILE || file.segment().is_some();
+        let known = |file: &ManifestFile| {
+            file.file == store::CATALOG_FILE || file.file == RERUNS_FILE || file.segment().is_some()
+        };
         if let Some(file) = manifest.files.iter().find(|file| !known(file)) {
             bail!("{}: '{}' is no file of a backup", path.display(), file.file.escape_default());
         }

@@ -29,6 +29,7 @@ use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::config::units::show_bytes;
+use crate::reruns::RERUNS_FILE;
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 pub use restore::{restore, verify_backup};
 
@@ -102,6 +103,7 @@ pub fn of_store(
     // Nothing is written meanwhile: names, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;
+        backup.reruns(data_dir)?;
         segments.iter().try_for_each(|segment| {
             let is_sealed = segment.state == SegmentState::Sealed;
             // Frames that are durable never change, and a closed file gets no more of them.
@@ -136,6 +138,7 @@ pub fn of_directory(
     if data_dir.join(store::CATALOG_FILE).exists() {
         backup.catalog(data_dir)?;
     }
+    backup.reruns(data_dir)?;
     for segment in &rest.segments {
         backup.take(&piece_at_rest(disk, segment)?)?;
     }
@@ -252,6 +255,22 @@ impl Unfinished {
             lines: None,
         });
         Ok(())
+    }
+
+    /// The list of intervals that were summarised again, if there is one: its rows are in segments.
+    fn reruns(&mut self, data_dir: &Path) -> Result<()> {
+        let list = data_dir.join(RERUNS_FILE);
+        let copied = fs::copy(&list, self.part.join(RERUNS_FILE));
+        match copied {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            copied => {
+                let bytes = copied.with_context(|| format!("cannot copy {}", list.display()))?;
+                File::open(self.part.join(RERUNS_FILE))?.sync_all()?;
+                let file = RERUNS_FILE.to_owned();
+                self.files.push(ManifestFile { file, bytes: Some(bytes), lines: None });
+                Ok(())
+            }
+        }
     }
 
     fn take(&mut self, piece: &Piece) -> Result<()> {

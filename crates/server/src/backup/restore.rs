@@ -10,6 +10,7 @@ use platform::Disk;
 use store::{AtRest, SegmentKind};
 
 use super::{MANIFEST_FILE, Manifest, copy, sync_dir};
+use crate::reruns::RERUNS_FILE;
 use crate::verify::{Checked, Fault, Observer, verify_directory};
 
 /// What a restore is called while it is not whole.
@@ -84,10 +85,10 @@ pub fn restore(
     sync_dir(&segments)?;
     sync_dir(&part)?;
     // The catalog last: segments without it are found, and it without them would be emptied.
-    for name in [store::SEGMENTS_DIR, store::CATALOG_FILE] {
+    for name in [store::SEGMENTS_DIR, RERUNS_FILE, store::CATALOG_FILE] {
         match fs::rename(part.join(name), data_dir.join(name)) {
             Err(error)
-                if error.kind() == io::ErrorKind::NotFound && name == store::CATALOG_FILE => {}
+                if error.kind() == io::ErrorKind::NotFound && name != store::SEGMENTS_DIR => {}
             renamed => {
                 renamed.with_context(|| format!("cannot move {name} to {}", data_dir.display()))?
             }

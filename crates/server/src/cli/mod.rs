@@ -13,6 +13,7 @@ mod queries;
 mod query;
 mod restore;
 mod serve;
+mod summarise;
 mod tail;
 mod terminal;
 mod verify;
@@ -66,6 +67,8 @@ enum Command {
     Tail(tail::TailArgs),
     /// Delete lines by a filter, on a running server
     Delete(delete::DeleteArgs),
+    /// Summarise a past interval again, on a running server
+    Summarise(summarise::SummariseArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
     /// Write every row of a query to a file: lines, JSON, CSV or Parquet
@@ -124,6 +127,7 @@ pub fn run() -> Result<()> {
         Some(Command::Queries(args)) => queries::run(args),
         Some(Command::Tail(args)) => tail::run(args),
         Some(Command::Delete(args)) => delete::run(args),
+        Some(Command::Summarise(args)) => summarise::run(args),
         Some(Command::Import(args)) => import::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),

@@ -1,17 +1,25 @@
-//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show.
+//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show; `/api/v1/summary/rerun`: summarises a past
+//! interval again, as an entry of the queue.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use summary::{ChartBuilder, ChartRange, SummaryRow, TypesBuilder};
+use query::time::format_time;
+use serde::Serialize;
+use serde_json::{Value, json};
+use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun};
 
 use super::App;
-use super::ask::reading_thread;
+use super::ask::{Asked, answer, reading_thread};
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
+use crate::reruns::RerunError;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The range when none is asked for: the last hour.
@@ -19,7 +27,82 @@ const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/summary", get(chart)).route("/api/v1/summary/types", get(types))
+    Router::new()
+        .route("/api/v1/summary", get(chart))
+        .route("/api/v1/summary/types", get(types))
+        .route("/api/v1/summary/rerun", get(reruns).post(rerun))
+}
+
+/// A chart, and which parts of it were summarised again.
+#[derive(Serialize)]
+struct ChartAnswer {
+    #[serde(flatten)]
+    chart: Chart,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reruns: Vec<Value>,
+}
+
+fn shown(rerun: &Rerun) -> Value {
+    json!({
+        "id": rerun.id.to_string(),
+        "type": rerun.summary_of,
+        "start": format_time(rerun.start_ns),
+        "end": format_time(rerun.end_ns),
+        "at": format_time(i64::try_from(rerun.id).unwrap_or(i64::MAX)),
+    })
+}
+
+/// The intervals that were summarised again, the latest first.
+async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
+    let reruns = app.pipeline()?.reruns();
+    let shown: Vec<Value> = reruns.list().iter().rev().map(shown).collect();
+    Ok(Json(json!({ "reruns": shown })).into_response())
+}
+
+async fn rerun(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
+    let now_ns = super::now_ns();
+    let log_type = params.required("type")?.to_owned();
+    if !can_rerun(&log_type) {
+        return Err(ApiError::bad_request(format!("type '{log_type}' is not summarised")));
+    }
+    let time = |name: &str| -> ApiResult<i64> {
+        params.required(name)?;
+        Ok(params.time(name, now_ns)?.unwrap_or(now_ns))
+    };
+    let (start_ns, end_ns) = (time("start")?, time("end")?);
+    if start_ns >= end_ns {
+        return Err(ApiError::bad_request("start must be before end"));
+    }
+    let text = format!("{log_type} from {} to {}", format_time(start_ns), format_time(end_ns));
+    let mut asked = Asked::new(&app, "summarise", &text, peer)?;
+    // It reads as much as there is, like an export.
+    asked.context.limits.run_time = Duration::MAX;
+    let pipeline = app.pipeline()?;
+    let config = app.config.summary.clone();
+    let done = answer(asked, move |running| {
+        let progress = &running.context.progress;
+        let check = || running.check();
+        match pipeline.rerun(&config, &log_type, (start_ns, end_ns), &check, progress) {
+            Ok(done) => Ok(Ok(done)),
+            Err(RerunError::Run(error)) => Err(error),
+            Err(error) => Ok(Err(error)),
+        }
+    });
+    let done = done.await?.map_err(|error| {
+        let status = match error {
+            RerunError::Busy | RerunError::Full => StatusCode::CONFLICT,
+            RerunError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            RerunError::Run(_) | RerunError::NotKept(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        ApiError::new(status, error.to_string())
+    })?;
+    let mut body = shown(&done.rerun);
+    body["lines"] = done.lines.into();
+    Ok(Json(body).into_response())
 }
 
 async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
@@ -30,11 +113,17 @@ async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
     let range = ChartRange::new(start_ns, end_ns, step_s, bucket_s)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut chart = ChartBuilder::new(range, &log_type);
+    let (first_ns, last_ns) = range.time_range_ns();
+    let reruns = app.pipeline()?.reruns();
+    let within = |rerun: &&Rerun| {
+        rerun.summary_of == log_type && rerun.start_ns < last_ns && first_ns < rerun.end_ns
+    };
+    let reruns: Vec<Value> = reruns.list().iter().filter(within).map(shown).collect();
     let chart = read(&app, Some(log_type), range.time_range_ns(), move |rows| {
         rows(&mut |row| chart.add(row))?;
         Ok(chart.finish())
     });
-    Ok(Json(chart.await?).into_response())
+    Ok(Json(ChartAnswer { chart: chart.await?, reruns }).into_response())
 }
 
 async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {

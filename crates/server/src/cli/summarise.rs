@@ -1,0 +1,66 @@
+//! `loginson summarise`: summarises a past interval again, on a running server.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use super::ServerArgs;
+use super::client::Client;
+use super::terminal::escaped;
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson summarise access --start 2026-01-31 --end 2026-02-01
+  loginson summarise nginx --start 6h --end now
+  loginson summarise --list                        intervals that were summarised again
+
+The charts then show the lines that are there now, for instance without those that were deleted. While it runs it is an
+entry of the queue; ending this command, or cancelling it there, leaves the charts as they were.")]
+pub struct SummariseArgs {
+    /// Which type of lines
+    #[arg(value_name = "TYPE", required_unless_present = "list")]
+    log_type: Option<String>,
+    /// From when on: a time, or how long ago
+    #[arg(long, value_name = "TIME", required_unless_present = "list")]
+    start: Option<String>,
+    /// Until when
+    #[arg(long, value_name = "TIME", default_value = "now")]
+    end: String,
+    /// List the intervals that were summarised again
+    #[arg(long, conflicts_with_all = ["log_type", "start"])]
+    list: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Runs the command.
+pub fn run(args: SummariseArgs) -> Result<()> {
+    let client = Client::new(&args.server.server)?;
+    if args.list {
+        let answer = client.get_json("/api/v1/summary/rerun")?;
+        for rerun in answer["reruns"].as_array().into_iter().flatten() {
+            println!("{}, at {}", told(rerun), text(rerun, "at"));
+        }
+        return Ok(());
+    }
+    let form = [
+        ("type", args.log_type.unwrap_or_default()),
+        ("start", args.start.unwrap_or_default()),
+        ("end", args.end),
+    ];
+    let done: Value = match client.post_form("/api/v1/summary/rerun", &form)? {
+        Ok(mut response) => serde_json::from_str(&response.body_mut().read_to_string()?)?,
+        Err(refusal) => bail!("{}", escaped(&refusal.message())),
+    };
+    println!("{}: {} lines", told(&done), done["lines"]);
+    Ok(())
+}
+
+fn told(rerun: &Value) -> String {
+    format!("{} from {} to {}", text(rerun, "type"), text(rerun, "start"), text(rerun, "end"))
+}
+
+/// A text of an answer, safe for a terminal.
+fn text(value: &Value, field: &str) -> String {
+    escaped(value[field].as_str().unwrap_or_default())
+}
