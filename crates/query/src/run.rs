@@ -14,183 +14,30 @@
 //! Limits: time, memory of what the pipes collect, rows sent. They and the wish to cancel are looked at before
 //! each unit and at least every [`CHECK_ROWS`] rows that a pipe holds or sends.
 
+mod context;
+mod meter;
+mod rows;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-use record::Batch;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::newest::Newest;
-use crate::ordered::{Ordered, RowKey, TimeOrder};
+use crate::ordered::{Ordered, RowKey};
 use crate::pipe::{Pipe, Processor};
 use crate::query::Query;
-use crate::queue::{Hold, QueryInfo};
 use crate::rolled::Weighted;
 use crate::scan::{Found, Scan, Worker};
-use crate::source::{ScanUnit, Source, SourceError, TimeRange};
+use crate::source::{ScanUnit, Source, TimeRange};
+
+pub use context::{Context, Limits, Progress, RunError};
+pub(crate) use meter::Meter;
+pub use rows::Rows;
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;
-
-/// What a query may use up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Time from start to end. Beyond it the query fails with [`RunError::TimeLimit`].
-    pub run_time: Duration,
-    /// Memory of groups, sorted rows and the like. Beyond it the query fails with [`RunError::MemoryLimit`].
-    pub memory_bytes_max: u64,
-    /// Rows sent to the client. Beyond it the query fails with [`RunError::RowLimit`].
-    pub rows_max: u64,
-    /// Threads that read and filter.
-    pub threads: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            run_time: Duration::from_secs(60),
-            memory_bytes_max: 512 << 20,
-            rows_max: 10_000_000,
-            threads: 1,
-        }
-    }
-}
-
-/// How far a query is; shared with the list of queries.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Units that the time range left to read; 0 until that is known.
-    pub units_planned: AtomicU64,
-    /// Units read or found to be unnecessary.
-    pub units_done: AtomicU64,
-    /// Bytes of raw lines in the planned units.
-    pub bytes_planned: AtomicU64,
-    /// Bytes of raw lines read.
-    pub bytes_scanned: AtomicU64,
-    /// Lines read.
-    pub lines_scanned: AtomicU64,
-    /// Rows sent to the client.
-    pub rows: AtomicU64,
-    /// Memory held by pipes now, in bytes.
-    pub memory_bytes: AtomicU64,
-}
-
-impl Progress {
-    /// Share of the work that is done, from 0 to 1.
-    pub fn share(&self) -> f64 {
-        let (planned, done) = (self.bytes_planned.load(Relaxed), self.bytes_scanned.load(Relaxed));
-        if planned == 0 { 0.0 } else { (done as f64 / planned as f64).min(1.0) }
-    }
-
-    /// Takes the numbers of an entry that was listed before.
-    pub(crate) fn restore(&self, info: &QueryInfo) {
-        self.units_planned.store(info.blocks_planned, Relaxed);
-        self.units_done.store(info.blocks_done, Relaxed);
-        self.bytes_planned.store(info.bytes_planned, Relaxed);
-        self.bytes_scanned.store(info.bytes_scanned, Relaxed);
-        self.lines_scanned.store(info.lines_scanned, Relaxed);
-        self.rows.store(info.rows, Relaxed);
-    }
-}
-
-/// What a run of a query is given beside its text.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// Event times to look at; the query's own `_time` narrows it further.
-    pub range: TimeRange,
-    /// Send the newest so many rows only; or the first so many when a pipe makes the rows.
-    pub limit: Option<usize>,
-    /// Rows to leave out before that.
-    pub offset: usize,
-    /// Read the oldest units first. A limit then gives the rows that are read first.
-    pub oldest_first: bool,
-    /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a pipe makes rows of its own,
-    /// the oldest units are read first, and nothing else of it counts.
-    pub order: Option<TimeOrder>,
-    /// Computed fields to add to rows that are lines: `_id`, `_raw`, `_received`.
-    pub include: Vec<String>,
-    /// What the query may use up.
-    pub limits: Limits,
-    /// Where to count.
-    pub progress: Arc<Progress>,
-    /// Set by others to end the query.
-    pub cancelled: Arc<AtomicBool>,
-    /// By which others pause the query.
-    pub hold: Hold,
-}
-
-impl Context {
-    /// Whether a query that began at `started` may go on. Waits while it is paused.
-    pub fn check(&self, started: Instant) -> Result<(), RunError> {
-        self.hold.pass(&self.cancelled);
-        if self.cancelled.load(Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        let run_time = self.limits.run_time;
-        match started.elapsed().saturating_sub(self.hold.held()) > run_time {
-            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Default for Context {
-    fn default() -> Self {
-        Context {
-            range: TimeRange::ALL,
-            limit: None,
-            offset: 0,
-            oldest_first: false,
-            order: None,
-            include: Vec::new(),
-            limits: Limits::default(),
-            progress: Arc::default(),
-            cancelled: Arc::default(),
-            hold: Hold::default(),
-        }
-    }
-}
-
-/// Why a query ended before it was done. The text is for the user.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// Somebody cancelled it.
-    #[error("the query was cancelled")]
-    Cancelled,
-    /// It took too long.
-    #[error(
-        "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or \
-         query.run_s_max"
-    )]
-    TimeLimit(f64),
-    /// It collected too much.
-    #[error(
-        "the query needs more than {0} bytes of memory; narrow its time range, group by fewer values or add \
-         a limit, or raise query.memory_bytes_max"
-    )]
-    MemoryLimit(u64),
-    /// It has too many results.
-    #[error(
-        "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
-    )]
-    RowLimit(u64),
-    /// A query inside a filter gives too many values.
-    #[error(
-        "a query inside contains_any() or contains_all() gives more than {0} different values; narrow it, or \
-         compare whole values with in()"
-    )]
-    ValuesLimit(usize),
-    /// A pipe made a value that is too long.
-    #[error(
-        "a pipe of the query makes a value longer than {0} bytes; let it put together fewer or shorter fields"
-    )]
-    ValueLimit(usize),
-    /// The store could not be read.
-    #[error("cannot read the stored lines: {0}")]
-    Source(#[from] SourceError),
-}
 
 /// What a query did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,66 +52,6 @@ pub struct Outcome {
     pub units_gone: u64,
     /// The client wanted no more.
     pub stopped: bool,
-}
-
-/// Rows for the client: a small block of them.
-#[derive(Debug)]
-pub struct Rows {
-    block: Block,
-    include: Arc<[String]>,
-    last_key: Option<RowKey>,
-}
-
-impl Rows {
-    pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
-        Rows { block, include, last_key: None }
-    }
-
-    /// Where the last row stands in the order of time: what [`TimeOrder::after`] goes on behind. None where rows do not come
-    /// in that order.
-    pub fn last_key(&self) -> Option<RowKey> {
-        self.last_key
-    }
-
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.block.len()
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Calls `each` with the name and value of every field of row `index` that is not empty: `_time`,
-    /// `_stream`, `_msg` and the line's other fields, or those that pipes made, in their order; then the
-    /// computed fields of [`Context::include`].
-    pub fn visit(&self, index: usize, scratch: &mut Scratch, mut each: impl FnMut(&str, &[u8])) {
-        self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
-    }
-
-    /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
-    /// [`Context::include`] does not name `_raw`.
-    pub fn raw(&self, index: usize) -> Option<&[u8]> {
-        match &self.block {
-            Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
-            Block::Made(rows) => rows[index].stored("_raw"),
-        }
-    }
-
-    /// The batch and place of a row that is still a line of it.
-    pub fn line(&self, index: usize) -> Option<(&Arc<Batch>, u32)> {
-        match &self.block {
-            Block::Lines(lines) => Some((&lines.batch, lines.rows[index])),
-            Block::Made(_) => None,
-        }
-    }
-
-    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up each time.
-    pub fn get<'a>(&'a self, index: usize, name: &str, scratch: &'a mut Scratch) -> &'a [u8] {
-        let column = self.block.column(name);
-        self.block.value(column, index, scratch)
-    }
 }
 
 /// Runs `query` over `source` and calls `out` with its rows; `out` ends the query by breaking.
@@ -812,35 +599,5 @@ impl Next<'_, '_> {
     /// Whether the query may go on.
     pub fn check(&self) -> Result<(), RunError> {
         self.run.check()
-    }
-}
-
-/// Counts the memory that a query holds, on all its threads and with all queries inside it.
-#[derive(Clone)]
-pub(crate) struct Meter {
-    held: Arc<AtomicU64>,
-    max: u64,
-    progress: Arc<Progress>,
-}
-
-impl Meter {
-    fn new(context: &Context) -> Meter {
-        let max = context.limits.memory_bytes_max;
-        Meter { held: Arc::default(), max, progress: context.progress.clone() }
-    }
-
-    /// Counts memory that was, or is about to be, taken.
-    #[inline]
-    pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
-        let held = self.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
-        self.progress.memory_bytes.store(held, Relaxed);
-        if held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
-    }
-
-    /// Counts memory that was given back.
-    pub fn give_back(&mut self, bytes: usize) {
-        let less = |held: u64| Some(held.saturating_sub(bytes as u64));
-        let held = self.held.fetch_update(Relaxed, Relaxed, less).unwrap_or_default();
-        self.progress.memory_bytes.store(held.saturating_sub(bytes as u64), Relaxed);
     }
 }
