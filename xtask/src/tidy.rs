@@ -1,4 +1,4 @@
-//! What every file keeps to: a header in each module, no unfinished marks, links that lead somewhere.
+//! What every file keeps to: a header in each module, no unfinished marks, no undecided merges, links that lead somewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,7 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
     for path in files(root)? {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        conflicts(&name, &text, &mut faults);
         match path.extension().and_then(|e| e.to_str()) {
             Some("rs") => {
                 source(&name, &text, &mut faults);
@@ -39,6 +40,16 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
         }
     }
     Ok(faults)
+}
+
+/// Both sides of a merge that nobody decided.
+fn conflicts(name: &str, text: &str, faults: &mut Vec<String>) {
+    let ends = ["<".repeat(7), ">".repeat(7)];
+    for (number, line) in text.lines().enumerate() {
+        if ends.iter().any(|end| line.starts_with(end.as_str())) {
+            faults.push(format!("{name}:{}: a conflict of a merge was left", number + 1));
+        }
+    }
 }
 
 fn source(name: &str, text: &str, faults: &mut Vec<String>) {
@@ -110,5 +121,8 @@ mod tests {
             &mut faults,
         );
         assert_eq!(faults.len(), 3);
+        let both = format!("a\n{} HEAD\nb\n=======\nc\n{} other\n", "<".repeat(7), ">".repeat(7));
+        conflicts("d.md", &both, &mut faults);
+        assert_eq!(faults.split_off(3).len(), 2);
     }
 }
