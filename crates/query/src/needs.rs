@@ -1,8 +1,8 @@
 //! What a filter needs a line to hold, so that units without it are not read.
 //!
-//! A filter that selects a line by a word, a phrase, a value or a part of one cannot select any where no value holds the
+//! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular expression with such a part, cannot select any where no value holds the
 //! words of that text. Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of the filter
-//! then says whether the unit can be left out. Left out here: case, regular expressions, numbers, and fields that
+//! then says whether the unit can be left out. Left out here: case, numbers, and fields that
 //! are computed; a filter on those may select lines of any unit.
 
 use crate::filter::Filter;
@@ -144,7 +144,9 @@ mod tests {
         check("app_name:\"\"", true);
         check("_stream:x", true);
         check("_raw:x", true);
-        check("~x", true);
+        check("~x", false);
+        check("~a", true);
+        check("~\"x|y\"", true);
         check("i(x)", true);
         check("*x*", false);
         check("x*", false);

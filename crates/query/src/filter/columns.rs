@@ -42,8 +42,10 @@ struct FieldTest {
     matcher: Matcher,
     /// What a value must hold to pass.
     probe: Option<Probe>,
-    /// The whole test, where it is one for a text.
+    /// A text that must be there.
     text: Option<TextTest>,
+    /// Whether that is all of the test.
+    only_text: bool,
 }
 
 /// A test that is passed where a text stands, at word boundaries or anywhere.
@@ -185,9 +187,10 @@ impl Node {
 impl FieldTest {
     fn new(name: &str, test: &Test) -> FieldTest {
         let text = match test {
-            Test::Phrase(text) => Some((text, Some(PhraseFinder::new(text, false)))),
-            Test::Prefix(text) => Some((text, Some(PhraseFinder::new(text, true)))),
-            Test::Substring(text) => Some((text, None)),
+            Test::Phrase(text) => Some((text.as_str(), Some(PhraseFinder::new(text, false)))),
+            Test::Prefix(text) => Some((text.as_str(), Some(PhraseFinder::new(text, true)))),
+            Test::Substring(text) => Some((text.as_str(), None)),
+            Test::Regex(pattern) => Some((pattern.literal(), None)),
             _ => None,
         };
         let text = text.filter(|(text, _)| !text.is_empty());
@@ -195,7 +198,8 @@ impl FieldTest {
             name: name.to_owned(),
             matcher: Matcher::new(test),
             probe: Probe::of(test),
-            text: text.map(|(text, words)| TextTest { text: text.clone().into_bytes(), words }),
+            text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
+            only_text: !matches!(test, Test::Regex(_)),
         }
     }
 
@@ -207,7 +211,9 @@ impl FieldTest {
             let mut found = Bitmap::empty(fields.columns.rows());
             rows.into_iter().for_each(|row| found.set(row as usize));
             bits.intersect(&found);
-            return Ok(true);
+            if self.only_text || bits.is_empty() {
+                return Ok(true);
+            }
         }
         let Some(column) = fields.get(&self.name)? else { return Ok(false) };
         let column = &*column;

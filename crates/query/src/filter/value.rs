@@ -251,7 +251,7 @@ impl Needed {
 }
 
 impl Test {
-    /// What a value must hold to pass. Left out: case, regular expressions, numbers.
+    /// What a value must hold to pass. Left out: case, numbers.
     pub(crate) fn needed(&self) -> Needed {
         match self {
             Test::Phrase(text) => phrase::needed(text),
@@ -263,8 +263,8 @@ impl Test {
             Test::Sequence(phrases) => sequence::needed(phrases),
             Test::CommonCase { phrases, .. } => common_case::needed(phrases),
             Test::PatternMatch { pattern, .. } => pattern_match::needed(pattern),
-            Test::Regex(_)
-            | Test::AnyCasePhrase(_)
+            Test::Regex(pattern) => regex::needed(pattern),
+            Test::AnyCasePhrase(_)
             | Test::AnyCasePrefix(_)
             | Test::Compare { .. }
             | Test::Range { .. }

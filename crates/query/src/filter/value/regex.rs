@@ -2,8 +2,13 @@
 //!
 //! The syntax is that of the crate `regex`, which is close to RE2's: no back references, time linear in the value.
 //! `(?i)` ignores case, `^` and `$` are the ends of the value.
+//!
+//! Where every match holds a certain text, as `Failed password for ` in `Failed password for (root|admin)`, blocks and
+//! values without it are left out before the expression is looked at.
 
-use super::{Matches, Test};
+use regex_syntax::hir::{Hir, HirKind};
+
+use super::{Matches, Needed, Test};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -16,6 +21,8 @@ pub(in crate::filter) const REGEX_BYTES_MAX: usize = 4 << 20;
 pub struct Pattern {
     text: String,
     regex: regex::bytes::Regex,
+    /// Every match holds this; empty when there is nothing of the kind.
+    literal: String,
 }
 
 impl Pattern {
@@ -31,12 +38,20 @@ impl Pattern {
                 }
                 other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
             })?;
-        Ok(Pattern { text: text.to_owned(), regex })
+        // Read as bytes, so that all is read that was compiled.
+        let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(text);
+        let literal = hir.ok().and_then(|hir| String::from_utf8(literal_of(&hir)).ok());
+        Ok(Pattern { text: text.to_owned(), regex, literal: literal.unwrap_or_default() })
     }
 
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// A text that every match holds, maybe empty.
+    pub(crate) fn literal(&self) -> &str {
+        &self.literal
     }
 
     /// Compiled.
@@ -49,6 +64,23 @@ impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
+}
+
+/// The longest text that stands, in one piece, in every match.
+fn literal_of(hir: &Hir) -> Vec<u8> {
+    match hir.kind() {
+        HirKind::Literal(literal) => literal.0.to_vec(),
+        HirKind::Capture(capture) => literal_of(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => literal_of(&repetition.sub),
+        HirKind::Concat(parts) => {
+            parts.iter().map(literal_of).max_by_key(Vec::len).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn needed(pattern: &Pattern) -> Needed {
+    Needed::one(pattern.literal(), false, false)
 }
 
 /// Reads a regular expression; `anchor` says what is compiled for the text.
@@ -105,7 +137,28 @@ impl Matches for Matcher {
 
 #[cfg(test)]
 mod tests {
+    use super::Pattern;
     use crate::filter::tests::{check, check_fields};
+
+    #[test]
+    fn the_text_that_every_match_holds() {
+        for (pattern, literal) in [
+            ("Failed password for (root|admin)", "Failed password for "),
+            ("(ab)+c", "ab"),
+            ("(abc)*d", "d"),
+            ("abc|abd", ""),
+            ("cat|dog", ""),
+            ("(?i)abc", ""),
+            ("(?i)id 4711", " 4711"),
+            ("x{2}", "x"),
+            ("a.bcd.e", "bcd"),
+            ("^$", ""),
+            ("ä[0-9]", "ä"),
+            (r"(?-u:\xff)1", ""),
+        ] {
+            assert_eq!(Pattern::new(pattern).unwrap().literal(), literal, "{pattern}");
+        }
+    }
 
     #[test]
     fn regular_expressions() {
