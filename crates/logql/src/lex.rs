@@ -188,24 +188,10 @@ fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
     Err(unended())
 }
 
-/// Writes `text` in quotes so that it is read back as it is.
+/// Writes `text` in quotes so that it is read back as it is; without escapes where backticks do.
 pub fn quote(text: &str) -> String {
     if text.contains('\\') && !text.contains('`') {
         return format!("`{text}`");
     }
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    query::quote(text)
 }

@@ -326,7 +326,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Writes `text` in quotes so that it is read back as it is.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

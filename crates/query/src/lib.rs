@@ -45,7 +45,7 @@ mod testing;
 pub mod time;
 
 pub use block::{Change, NamePattern, Scratch};
-pub use cursor::NESTING_MAX;
+pub use cursor::{NESTING_MAX, quote};
 pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
     field_values, hits, streams,
