@@ -5,10 +5,8 @@
 
 mod aggregate;
 mod any;
-mod avg;
 mod bucket;
 mod count;
-mod count_empty;
 mod count_uniq;
 mod count_uniq_hash;
 mod groups;
@@ -288,17 +286,17 @@ impl Function {
         };
         match self {
             Function::Count(fields) if fields.is_empty() => PerGroup::boxed(count::Rows, &[]),
-            Function::Count(_) => PerGroup::boxed(count::Count, fields),
-            Function::CountEmpty(_) => PerGroup::boxed(count_empty::CountEmpty, fields),
+            Function::Count(_) => PerGroup::boxed(count::Count { empty: false }, fields),
+            Function::CountEmpty(_) => PerGroup::boxed(count::Count { empty: true }, fields),
             Function::CountUniq(..) => {
                 PerGroup::boxed(count_uniq::CountUniq { limit, key: Vec::new() }, fields)
             }
             Function::CountUniqHash(..) => {
                 PerGroup::boxed(count_uniq_hash::CountUniqHash { limit, key: Vec::new() }, fields)
             }
-            Function::Sum(_) => PerGroup::boxed(sum::Sum, fields),
+            Function::Sum(_) => PerGroup::boxed(sum::SUM, fields),
             Function::SumLen(_) => PerGroup::boxed(sum_len::SumLen, fields),
-            Function::Avg(_) => PerGroup::boxed(avg::Avg, fields),
+            Function::Avg(_) => PerGroup::boxed(sum::AVG, fields),
             Function::Stddev(_) => PerGroup::boxed(stddev::Stddev, fields),
             Function::Min(_) => PerGroup::boxed(min_max::MIN, fields),
             Function::Max(_) => PerGroup::boxed(min_max::MAX, fields),
@@ -308,7 +306,7 @@ impl Function {
             Function::Median(_) => PerGroup::boxed(quantile::Quantile { share: 0.5 }, fields),
             Function::Histogram(_) => PerGroup::boxed(histogram::Histogram, fields),
             Function::Rate => PerGroup::boxed(rate::Rate, &[]),
-            Function::RateSum(_) => PerGroup::boxed(rate::RateSum, fields),
+            Function::RateSum(_) => PerGroup::boxed(sum::RATE_SUM, fields),
             Function::Any(_) => PerGroup::boxed(any::Any, fields),
             Function::Values(..) => {
                 PerGroup::boxed(values::Values { limit, text: Vec::new() }, fields)

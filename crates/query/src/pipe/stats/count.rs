@@ -1,4 +1,5 @@
-//! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty. Exact.
+//! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty; `count_empty(a, b)`: rows
+//! in which all of them are. Exact.
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
@@ -7,8 +8,10 @@ use crate::run::{Meter, RunError};
 /// `count()`
 pub(super) struct Rows;
 
-/// `count(a, b)`
-pub(super) struct Count;
+/// `count(a, b)` and `count_empty(a, b)`: rows in which one of the fields has a value, or none has.
+pub(super) struct Count {
+    pub empty: bool,
+}
 
 impl Aggregate for Rows {
     type State = u64;
@@ -52,7 +55,7 @@ impl Aggregate for Count {
         scratch: &mut Scratch,
         _meter: &mut Meter,
     ) -> Result<(), RunError> {
-        *count += u64::from(input.any(row, scratch));
+        *count += u64::from(input.any(row, scratch) != self.empty);
         Ok(())
     }
 
@@ -83,5 +86,12 @@ mod tests {
         check("* | stats count(size) n", &["n=3"]);
         check("* | stats count(size, host) n, count(none) m", &["n=4 m=0"]);
         check("* | stats count(si*) n, count(x*) m", &["n=3 m=0"]);
+    }
+
+    #[test]
+    fn rows_without_a_value() {
+        check("* | stats count_empty(size) n, count_empty(host) m", &["n=1 m=0"]);
+        check("* | stats count_empty(size, host) n, count_empty(none) m", &["n=0 m=4"]);
+        check("* | stats count_empty(si*) n", &["n=1"]);
     }
 }

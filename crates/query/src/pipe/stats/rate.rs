@@ -1,18 +1,16 @@
 //! `rate()`: rows a second; `rate_sum(a, b)`: sum of the numbers in the fields a second, `NaN` without any.
 //!
 //! The time is the length of the bucket when rows are grouped by `_time:5m` and the like, otherwise that of the range of
-//! time of the query. Of a range without beginning or end, the plain count and sum are given. As exact as `sum`.
+//! time of the query. Of a range without beginning or end, the plain count and sum are given. `rate_sum` is
+//! [`super::sum::RATE_SUM`], as exact as `sum`.
 
 use super::aggregate::{Aggregate, Input};
 use super::count::Rows;
-use super::sum::{Sum, Sums};
 use crate::block::Scratch;
 use crate::number::write_number;
 use crate::run::{Meter, RunError};
 
 pub(super) struct Rate;
-
-pub(super) struct RateSum;
 
 impl Aggregate for Rate {
     type State = u64;
@@ -39,30 +37,6 @@ impl Aggregate for Rate {
 
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
         write_number(*count as f64 / seconds.unwrap_or(1.0), out);
-    }
-}
-
-impl Aggregate for RateSum {
-    type State = Sums;
-
-    #[inline]
-    fn add(
-        &mut self,
-        state: &mut Sums,
-        input: &Input<'_>,
-        row: usize,
-        scratch: &mut Scratch,
-        meter: &mut Meter,
-    ) -> Result<(), RunError> {
-        Sum.add(state, input, row, scratch, meter)
-    }
-
-    fn merge(&mut self, state: &mut Sums, other: Sums, meter: &mut Meter) -> Result<(), RunError> {
-        Sum.merge(state, other, meter)
-    }
-
-    fn write(&self, state: &mut Sums, seconds: Option<f64>, out: &mut Vec<u8>) {
-        write_number(state.sum() / seconds.unwrap_or(1.0), out);
     }
 }
 

@@ -1,4 +1,5 @@
-//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `NaN` without any.
+//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a, b)`: their average;
+//! `NaN` without any. And [`RATE_SUM`], of which [`super::rate`] tells.
 //!
 //! Values that are not wholly a number are left out. Summed as `f64`: whole numbers are exact up to 2^53.
 
@@ -7,7 +8,15 @@ use crate::block::Scratch;
 use crate::number::{parse_number, write_number};
 use crate::run::{Meter, RunError};
 
-pub(super) struct Sum;
+/// Adds numbers up; what is said of them at the end is the function's own, given the length of time in seconds.
+pub(super) struct Numbers(fn(Sums, Option<f64>) -> f64);
+
+/// `sum(a, b)`
+pub(super) const SUM: Numbers = Numbers(|sums, _| sums.sum());
+/// `avg(a, b)`
+pub(super) const AVG: Numbers = Numbers(|sums, _| sums.sum / sums.count as f64);
+/// `rate_sum(a, b)`
+pub(super) const RATE_SUM: Numbers = Numbers(|sums, seconds| sums.sum() / seconds.unwrap_or(1.0));
 
 /// A sum of numbers.
 #[derive(Clone, Copy, Default)]
@@ -23,7 +32,7 @@ impl Sums {
     }
 }
 
-impl Aggregate for Sum {
+impl Aggregate for Numbers {
     type State = Sums;
 
     #[inline]
@@ -50,8 +59,8 @@ impl Aggregate for Sum {
         Ok(())
     }
 
-    fn write(&self, state: &mut Sums, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        write_number(state.sum(), out);
+    fn write(&self, state: &mut Sums, seconds: Option<f64>, out: &mut Vec<u8>) {
+        write_number((self.0)(*state, seconds), out);
     }
 }
 
@@ -66,5 +75,13 @@ mod tests {
         check("* | stats sum(size, size) s, sum(none) t, sum(level) u", &["s=2038 t=NaN u=NaN"]);
         check("* | stats sum(si*) s, sum(*) t", &["s=1019 t=1019"]);
         check("* | stats sum(size) if (ok) s", &["s=9"]);
+    }
+
+    #[test]
+    fn averages() {
+        check("* | stats avg(size) a", &["a=339.6666666666667"]);
+        check("* | stats by (level) avg(size) a", &["level=error a=505", "level=info a=9"]);
+        check("* | stats avg(none) a", &["a=NaN"]);
+        check("* | stats avg(si*) a", &["a=339.6666666666667"]);
     }
 }
