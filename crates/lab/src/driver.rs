@@ -1,0 +1,262 @@
+//! What the lab asks of a store, and the stores it knows: one file for each driver.
+//!
+//! A driver speaks to a real server over the network with the store's own client, declares what it can do, and never
+//! makes up an answer: what it cannot do is [`StoreError::NotSupported`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::row::{Row, Schema, Value};
+
+/// One request to a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Writes one row under a key that is new. Answered with [`Answer::Done`] once the store acknowledged it.
+    Insert(Row),
+    /// Writes many rows in the way the store takes them fastest; for loading data, never for measuring single writes.
+    InsertMany(Vec<Row>),
+    /// Reads all columns of one row: [`Answer::Row`].
+    Read {
+        /// Its key.
+        key: Value,
+    },
+    /// Replaces columns of a row that is there: [`Answer::Done`].
+    Update {
+        /// Its key.
+        key: Value,
+        /// The place of the column in the schema, and its new value.
+        changes: Vec<(usize, Value)>,
+    },
+    /// Reads rows in the order of keys, which is the store's own order where it has another: [`Answer::Rows`].
+    Scan {
+        /// The first key, or where it would stand.
+        from: Value,
+        /// At most as many rows.
+        rows_max: usize,
+    },
+    /// Counts the rows in which every named column has the value: [`Answer::Count`].
+    Count {
+        /// The place of the column in the schema, and its value.
+        conditions: Vec<(usize, Value)>,
+    },
+    /// Removes one row: [`Answer::Done`].
+    Delete {
+        /// Its key.
+        key: Value,
+    },
+}
+
+/// The kinds of [`Operation`]: what a driver declares it can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ability {
+    /// [`Operation::Insert`]
+    Insert,
+    /// [`Operation::InsertMany`]
+    InsertMany,
+    /// [`Operation::Read`]
+    Read,
+    /// [`Operation::Update`]
+    Update,
+    /// [`Operation::Scan`]
+    Scan,
+    /// [`Operation::Count`]
+    Count,
+    /// [`Operation::Delete`]
+    Delete,
+}
+
+impl Ability {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ability::Insert => "insert",
+            Ability::InsertMany => "insert_many",
+            Ability::Read => "read",
+            Ability::Update => "update",
+            Ability::Scan => "scan",
+            Ability::Count => "count",
+            Ability::Delete => "delete",
+        }
+    }
+}
+
+impl Operation {
+    /// What a driver needs to be able to do for it.
+    pub fn ability(&self) -> Ability {
+        match self {
+            Operation::Insert(_) => Ability::Insert,
+            Operation::InsertMany(_) => Ability::InsertMany,
+            Operation::Read { .. } => Ability::Read,
+            Operation::Update { .. } => Ability::Update,
+            Operation::Scan { .. } => Ability::Scan,
+            Operation::Count { .. } => Ability::Count,
+            Operation::Delete { .. } => Ability::Delete,
+        }
+    }
+}
+
+/// What a store answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Acknowledged.
+    Done,
+    /// The row, or none under this key.
+    Row(Option<Row>),
+    /// Rows of a scan.
+    Rows(Vec<Row>),
+    /// How many rows.
+    Count(u64),
+}
+
+/// Why a store gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No connection, or it broke.
+    #[error("{store} does not answer: {reason}")]
+    Unreachable {
+        /// Name of the store.
+        store: String,
+        /// What the client says.
+        reason: String,
+    },
+    /// The store took longer than the time limit of one operation.
+    #[error("{store} did not answer within {seconds} s")]
+    Timeout {
+        /// Name of the store.
+        store: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The store answered with an error of its own, as when its disk is full.
+    #[error("{store} refused: {reason}")]
+    Refused {
+        /// Name of the store.
+        store: String,
+        /// The error in its words.
+        reason: String,
+    },
+    /// The store answered what the driver cannot read.
+    #[error("{store} answered what the driver does not understand: {reason}")]
+    Answer {
+        /// Name of the store.
+        store: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The store has no such operation.
+    #[error("{store} has no operation `{}`", ability.name())]
+    NotSupported {
+        /// Name of the store.
+        store: String,
+        /// What was asked.
+        ability: Ability,
+    },
+}
+
+impl StoreError {
+    /// The short name under which errors are counted.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            StoreError::Unreachable { .. } => "unreachable",
+            StoreError::Timeout { .. } => "timeout",
+            StoreError::Refused { .. } => "refused",
+            StoreError::Answer { .. } => "answer",
+            StoreError::NotSupported { .. } => "not_supported",
+        }
+    }
+}
+
+/// A store to measure: which driver, where it answers, and how it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreSpec {
+    /// The driver's name, one of [`NAMES`].
+    pub name: String,
+    /// `host:port` of each node or of each shard.
+    pub endpoints: Vec<String>,
+    /// The driver's options, as `consistency = "one"`; an unknown one is refused.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// How far a store must be with what it acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settle {
+    /// Counts and reads see every row.
+    Visible,
+    /// Everything in memory is written to the files of the data.
+    Flushed,
+    /// And merged as far as the store merges when it is asked to.
+    Compacted,
+}
+
+/// A store, reached over the network.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    /// What it can do. A study that needs more says so in its report.
+    fn abilities(&self) -> &'static [Ability];
+
+    /// The version of the server, in its own words.
+    async fn version(&self) -> Result<String, StoreError>;
+
+    /// Makes the table empty and new, with its indexes.
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError>;
+
+    /// Returns once everything acknowledged is as far as asked.
+    async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
+
+    /// Bytes that the store says the table takes on disk (in memory, for a store of memory), indexes included; none where
+    /// it does not say.
+    async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
+
+    /// A connection of its own for one thread of load, with its statements prepared.
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError>;
+}
+
+/// A connection: one operation at a time.
+#[async_trait]
+pub trait Session: Send {
+    /// Sends one operation and waits for its answer. The time limit of an operation is the driver's.
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError>;
+}
+
+/// Names of all drivers.
+pub const NAMES: &[&str] = &[];
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No driver of this name.
+    #[error("there is no driver `{name}`; there are: {}", NAMES.join(", "))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+    },
+    /// An option that the driver does not have, or with a value it does not take.
+    #[error("{store}: option `{option}`: {reason}")]
+    Option {
+        /// Name of the store.
+        store: String,
+        /// The option.
+        option: String,
+        /// What it takes.
+        reason: String,
+    },
+    /// No place to connect to.
+    #[error(
+        "{store} has no endpoint; give one as --endpoint {store}=HOST:PORT, or start it: loginson-lab stores start {store}"
+    )]
+    NoEndpoint {
+        /// Name of the store.
+        store: String,
+    },
+}
+
+/// The driver for `spec`; connects only when it is used.
+pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    Err(OpenError::Unknown { name: spec.name.clone() })
+}

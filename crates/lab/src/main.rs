@@ -1,0 +1,3 @@
+//! `loginson-lab`: the command line of the lab.
+
+fn main() {}

@@ -1,0 +1,338 @@
+//! Results on disk, kept raw so that a report can be made again: a directory for each run, with `run.json` and one file of
+//! JSON lines for each trial.
+//!
+//! A trial's file is written as `NAME.jsonl.part` and gets its name when its last line, [`Line::End`], is on disk: a run that
+//! is resumed does again what has no file of its name. Times are seconds from the start of the measured part; a histogram is
+//! an HDR histogram of microseconds in the V2 format, compressed, in base64, as other tools read it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::trial::Trial;
+
+/// Version of this format: files of another are refused.
+pub const FORMAT: u32 = 1;
+
+/// `run.json`: what holds for all trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name of the study's definition.
+    pub study: String,
+    /// The whole definition, as it was read.
+    pub definition: String,
+    /// `paper`, `small` or `smoke`.
+    pub scale: String,
+    /// Of all that is random.
+    pub seed: u64,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The command that made it.
+    pub command: Vec<String>,
+    /// The version of this program.
+    pub lab_version: String,
+    /// The machine of the generator.
+    pub machine: Machine,
+    /// What was measured, in the order given.
+    pub stores: Vec<StoreInfo>,
+}
+
+/// A machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model name of the processor.
+    pub processor: String,
+    /// Logical processors.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Name and release of the kernel.
+    pub kernel: String,
+    /// Name of the distribution.
+    pub system: String,
+}
+
+/// A store as it was used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreInfo {
+    /// Name of the driver.
+    pub name: String,
+    /// The server's version in its own words.
+    pub version: String,
+    /// Options of the driver.
+    pub options: BTreeMap<String, String>,
+    /// The server's configuration, as far as the lab set it: lines of a file, or arguments.
+    pub configuration: Vec<String>,
+}
+
+/// A line of a trial's file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum Line {
+    /// The first.
+    Header(Box<Header>),
+    /// One second of one label of operations, written when the second is over.
+    Second(Second),
+    /// One second of one process.
+    Resource(Resource),
+    /// A number of the trial as a whole, as `delay_ms` or `table_bytes_flushed`.
+    Value {
+        /// Units last.
+        name: String,
+        /// In the unit of the name.
+        value: f64,
+    },
+    /// Something worth saying in the report, as a generator that was the bottleneck.
+    Note {
+        /// A sentence.
+        text: String,
+    },
+    /// The last.
+    End(End),
+}
+
+/// The first line of a trial's file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// What was done.
+    pub trial: Trial,
+    /// The place in the order of the run, from 1.
+    pub order: u32,
+    /// When it began, RFC 3339.
+    pub started: String,
+}
+
+/// One second of one label of operations (`insert`, `read`, `query_a`, …).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// From 0, of the time of the answers.
+    pub second: u32,
+    /// What the operations are called in the report.
+    pub label: String,
+    /// Right answers.
+    pub count: u64,
+    /// Operations without a right answer, by kind; the kind `wrong` is an answer that is not the known one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
+    /// Latencies of right answers, µs.
+    pub histogram: String,
+    /// Threads that were at work.
+    pub threads: u32,
+}
+
+/// One second of one process, or of several that serve one store (summed).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    /// From 0.
+    pub second: u32,
+    /// `generator`, `host`, or the store's name.
+    pub process: String,
+    /// Processor time in this second, s.
+    pub cpu_s: f64,
+    /// Resident memory.
+    pub memory_bytes: u64,
+    /// Bytes read from disk in this second.
+    pub disk_read_bytes: u64,
+    /// Bytes written to disk in this second.
+    pub disk_write_bytes: u64,
+    /// Bytes over the network in this second, both ways; of a process on the same machine this is not known and 0.
+    pub network_bytes: u64,
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// How.
+    pub outcome: Outcome,
+    /// Length of the measured part, s.
+    pub seconds: f64,
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// All of it was done, every answer right, errors counted.
+    Completed,
+    /// The store cannot do what the experiment asks.
+    NotSupported {
+        /// What it lacks.
+        ability: String,
+    },
+    /// An answer was wrong: its numbers do not count.
+    Wrong {
+        /// What was asked, what came, what was expected.
+        message: String,
+    },
+    /// The store died, its disk was full, or the like; what was measured until then is kept and does not count.
+    Failed {
+        /// What to know and what to do.
+        message: String,
+    },
+}
+
+/// Why results could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// The file system said no.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// Not the lab's, or damaged.
+    #[error("{path}: line {number}: {reason}")]
+    Line {
+        /// The file.
+        path: String,
+        /// From 1.
+        number: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Of another version of the lab.
+    #[error(
+        "{path} has format {format}, this version reads format {FORMAT}: use the version that made it"
+    )]
+    Format {
+        /// The file.
+        path: String,
+        /// Its format.
+        format: u32,
+    },
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ResultsError + '_ {
+    move |source| ResultsError::Io { path: path.display().to_string(), source }
+}
+
+/// The directory of one run.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Makes the directory of a new run.
+    pub fn create(path: &Path, run: &Run) -> Result<Directory, ResultsError> {
+        let trials = path.join("trials");
+        std::fs::create_dir_all(&trials).map_err(io(&trials))?;
+        let directory = Directory { path: path.to_owned() };
+        directory.write_run(run)?;
+        Ok(directory)
+    }
+
+    /// Opens a directory that a run made.
+    pub fn open(path: &Path) -> Result<(Directory, Run), ResultsError> {
+        let file = path.join("run.json");
+        let bytes = std::fs::read(&file).map_err(io(&file))?;
+        let wrong = |e: serde_json::Error| ResultsError::Line {
+            path: file.display().to_string(),
+            number: e.line(),
+            reason: e.to_string(),
+        };
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let version: Version = serde_json::from_slice(&bytes).map_err(wrong)?;
+        if version.format != FORMAT {
+            return Err(ResultsError::Format {
+                path: file.display().to_string(),
+                format: version.format,
+            });
+        }
+        let run = serde_json::from_slice(&bytes).map_err(wrong)?;
+        Ok((Directory { path: path.to_owned() }, run))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces `run.json`.
+    pub fn write_run(&self, run: &Run) -> Result<(), ResultsError> {
+        let (part, file) = (self.path.join("run.json.part"), self.path.join("run.json"));
+        let text = serde_json::to_string_pretty(run).expect("a run is plain data");
+        std::fs::write(&part, text + "\n").map_err(io(&part))?;
+        std::fs::rename(&part, &file).map_err(io(&file))
+    }
+
+    /// Whether the trial of this name was run to its end.
+    pub fn has(&self, trial: &str) -> bool {
+        self.trial_path(trial).exists()
+    }
+
+    /// Begins the file of a trial, and throws away what an interrupted one left.
+    pub fn begin(&self, trial: &str) -> Result<TrialWriter, ResultsError> {
+        let path = self.trial_path(trial);
+        let part = path.with_extension("jsonl.part");
+        let file = std::fs::File::create(&part).map_err(io(&part))?;
+        Ok(TrialWriter { out: BufWriter::new(file), part, path })
+    }
+
+    /// Names of the trials that were run to their end, sorted.
+    pub fn trials(&self) -> Result<Vec<String>, ResultsError> {
+        let folder = self.path.join("trials");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&folder).map_err(io(&folder))? {
+            let name = entry.map_err(io(&folder))?.file_name();
+            if let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// All lines of a trial.
+    pub fn read(&self, trial: &str) -> Result<Vec<Line>, ResultsError> {
+        let path = self.trial_path(trial);
+        let file = std::fs::File::open(&path).map_err(io(&path))?;
+        let mut lines = Vec::new();
+        for (at, line) in BufReader::new(file).lines().enumerate() {
+            let line = line.map_err(io(&path))?;
+            lines.push(serde_json::from_str(&line).map_err(|e| ResultsError::Line {
+                path: path.display().to_string(),
+                number: at + 1,
+                reason: e.to_string(),
+            })?);
+        }
+        Ok(lines)
+    }
+
+    fn trial_path(&self, trial: &str) -> PathBuf {
+        self.path.join("trials").join(format!("{trial}.jsonl"))
+    }
+}
+
+/// Writes the file of one trial.
+pub struct TrialWriter {
+    out: BufWriter<std::fs::File>,
+    part: PathBuf,
+    path: PathBuf,
+}
+
+impl TrialWriter {
+    /// Adds a line.
+    pub fn write(&mut self, line: &Line) -> Result<(), ResultsError> {
+        serde_json::to_writer(&mut self.out, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(io(&self.part))
+    }
+
+    /// Adds the last line, and gives the file its name.
+    pub fn end(mut self, end: End) -> Result<(), ResultsError> {
+        self.write(&Line::End(end))?;
+        self.out.flush().and_then(|()| self.out.get_ref().sync_all()).map_err(io(&self.part))?;
+        std::fs::rename(&self.part, &self.path).map_err(io(&self.path))
+    }
+}
