@@ -175,6 +175,9 @@ impl StoreError {
 pub struct StoreSpec {
     /// The driver's name, one of [`NAMES`].
     pub name: String,
+    /// What reports call it: the driver's name, with the options that tell variants of one store apart
+    /// (`cassandra index=none`).
+    pub label: String,
     /// `host:port` of each node or of each shard.
     pub endpoints: Vec<String>,
     /// The driver's options, as `consistency = "one"`; an unknown one is refused.

@@ -59,8 +59,8 @@ pub struct Machine {
 /// A store as it was used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreInfo {
-    /// Name of the driver.
-    pub name: String,
+    /// [`StoreSpec::label`](crate::driver::StoreSpec::label).
+    pub label: String,
     /// The server's version in its own words.
     pub version: String,
     /// Options of the driver.
