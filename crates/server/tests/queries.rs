@@ -427,8 +427,9 @@ fn exports_go_on_where_they_broke_off() {
         assert!(pieces.len() > 2, "{format}");
         let together: Vec<u8> = pieces.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
         assert!(together == whole, "{format}");
-        // Lines arrive meanwhile, with times before and after.
-        server.post("/insert/lines", lines(90_000, 500).as_bytes());
+        // Lines arrive meanwhile, with times before and after, and with a field that no line had.
+        let late = lines(90_000, 500) + &format!("{{\"_msg\":\"line\",\"of_{format}\":\"1\"}}\n");
+        server.post("/insert/lines", late.as_bytes());
         let mut at = 0;
         for (bytes, cursor) in &pieces[..pieces.len() - 1] {
             at += bytes.len();
@@ -438,7 +439,7 @@ fn exports_go_on_where_they_broke_off() {
         // Behind the end there is what has arrived.
         let last = &pieces.last().unwrap().1;
         let later = export(&server, &format!("format=raw&query={query}&cursor={}", encoded(last)));
-        assert_eq!(sorted(&later), sorted(lines(90_000, 500).as_bytes()), "{format}");
+        assert_eq!(sorted(&later), sorted(late.as_bytes()), "{format}");
     }
     for (parameters, expected) in [
         ("format=parquet&cursors=1".to_owned(), "Parquet"),

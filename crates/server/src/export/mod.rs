@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use clap::ValueEnum;
 use query::source::Source;
-use query::{Change, Context, Pipe, Query, Rows, RunError, Scratch};
+use query::{Change, Context, Pipe, Query, Rows, RunError, Scratch, TimeOrder};
 
 pub use self::csv::COLUMNS_MAX;
 use self::csv::CsvWriter;
@@ -208,9 +208,12 @@ pub fn columns(
         names.retain(|name| seen.insert(name.clone()));
         return Ok(names);
     }
-    // What is counted is the run that gives the rows.
+    // What is counted is the run that gives the rows. An export that goes on has the columns of the whole: of the same lines,
+    // also of those behind it, and of none that came later.
+    let order = context.order.clone().map(|order| TimeOrder { after: None, ..order });
+    let order = order.filter(|order| *order != TimeOrder::default());
     let progress = Default::default();
-    let context = Context { order: None, limit: None, offset: 0, progress, ..context.clone() };
+    let context = Context { order, limit: None, offset: 0, progress, ..context.clone() };
     let mut seen: HashSet<String> = HashSet::new();
     let mut names: Vec<String> = Vec::new();
     let mut scratch = Scratch::default();
