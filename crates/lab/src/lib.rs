@@ -3,9 +3,12 @@
 //! The way of a study: a [`definition`] in TOML is planned into [`trial`]s; [`load`] runs each against a [`driver`] with the
 //! operations of a [`workload`]; the lines it measures are kept raw by [`results`]; the report is made from these alone.
 
+pub mod definition;
 pub mod driver;
 pub mod load;
+pub mod plan;
 pub mod results;
 pub mod row;
+pub mod scale;
 pub mod trial;
 pub mod workload;

@@ -292,6 +292,20 @@ impl Directory {
         Ok(names)
     }
 
+    /// Removes the trials that failed, so that a run that goes on makes them again. Answers how many there were.
+    pub fn forget_failed(&self) -> Result<u32, ResultsError> {
+        let mut forgotten = 0;
+        for name in self.trials()? {
+            let lines = self.read(&name)?;
+            if let Some(Line::End(End { outcome: Outcome::Failed { .. }, .. })) = lines.last() {
+                let path = self.trial_path(&name);
+                std::fs::remove_file(&path).map_err(io(&path))?;
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+
     /// All lines of a trial.
     pub fn read(&self, trial: &str) -> Result<Vec<Line>, ResultsError> {
         let path = self.trial_path(trial);

@@ -1,0 +1,359 @@
+//! Definitions of studies: TOML files that a person can read, one for each study.
+//!
+//! Those of the published studies are part of the program; a file of one's own is named by its path.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::driver::{Ability, Settle};
+use crate::row::{Column, Kind, Schema};
+use crate::scale::{NoValue, Scale, resolve};
+use crate::trial::{Load, RealTime};
+use crate::workload::Workload;
+
+/// The studies that come with the program: name, text.
+pub const STUDIES: [(&str, &str); 3] = [
+    ("study1", include_str!("../studies/study1.toml")),
+    ("ycsb", include_str!("../studies/ycsb.toml")),
+    ("apm", include_str!("../studies/apm.toml")),
+];
+
+/// A study, at one scale.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// What it is called on the command line.
+    pub name: String,
+    /// In a few words.
+    pub title: String,
+    /// The paper it repeats.
+    pub source: String,
+    /// What it asks, in a few sentences.
+    pub about: String,
+    /// The stores that are measured unless others are named.
+    pub stores: Vec<String>,
+    /// What an hour of one server machine costs, for the cost of a run; in a currency that the report does not name.
+    #[serde(default)]
+    pub price_per_machine_hour: Option<f64>,
+    /// Columns of tables, by a name that data sets use.
+    pub columns: BTreeMap<String, Vec<Column>>,
+    /// Data that experiments work on.
+    #[serde(default, rename = "dataset")]
+    pub datasets: Vec<Dataset>,
+    /// What is measured, in this order.
+    #[serde(rename = "experiment")]
+    pub experiments: Vec<Experiment>,
+}
+
+/// A table and how it is filled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dataset {
+    /// Experiments name it.
+    pub name: String,
+    /// The name of the table.
+    pub table: String,
+    /// What keys are.
+    pub key: Kind,
+    /// The name of its columns in [`Study::columns`].
+    pub columns: String,
+    /// What fills it; an empty table without.
+    #[serde(default)]
+    pub fill: Option<Fill>,
+}
+
+/// How a table is filled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fill {
+    /// The rows.
+    pub workload: Workload,
+    /// How they are sent.
+    pub load: Load,
+    /// How far the store must be with them before anything is measured.
+    pub settle: Settle,
+}
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Letters, digits and `-`: part of names of files.
+    pub name: String,
+    /// In a few words.
+    pub title: String,
+    /// What its figure shows, in a sentence or two.
+    pub about: String,
+    /// The table it works on.
+    pub dataset: String,
+    /// Whether the table is made anew for each trial, because the trial changes it.
+    #[serde(default)]
+    pub fresh: bool,
+    /// What is sent, unless it is the real-time experiment.
+    #[serde(default)]
+    pub workload: Option<Workload>,
+    /// How it is sent.
+    #[serde(default)]
+    pub load: Option<Load>,
+    /// The real-time experiment.
+    #[serde(default)]
+    pub real_time: Option<RealTime>,
+    /// How often each store is measured.
+    pub repetitions: u32,
+    /// Sizes of the cluster, or numbers of shards.
+    #[serde(default = "one_node")]
+    pub nodes: Vec<u32>,
+    /// Rates at which it is measured, operations per second; each is an open loop of its own.
+    #[serde(default)]
+    pub targets_per_s: Vec<f64>,
+    /// Rates as shares of the rate that each store reached in another experiment.
+    #[serde(default)]
+    pub shares_of: Option<SharesOf>,
+    /// Only these stores of the study; all without.
+    #[serde(default)]
+    pub stores: Option<Vec<String>>,
+    /// Rest before each trial, s.
+    #[serde(default)]
+    pub rest_s: f64,
+}
+
+fn one_node() -> Vec<u32> {
+    vec![1]
+}
+
+/// Rates as shares of what was reached before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharesOf {
+    /// The experiment that measured the maximum; it stands before this one.
+    pub experiment: String,
+    /// Between 0 and 1.
+    pub shares: Vec<f64>,
+}
+
+/// Why a definition cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// Neither a study of ours nor a file.
+    #[error("there is no study `{name}`; there are {known}, or name a file: ./{name}.toml", known = names())]
+    Unknown {
+        /// The name asked for.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not TOML, or not a definition.
+    #[error("{name}: {reason}")]
+    Syntax {
+        /// The study.
+        name: String,
+        /// What and where.
+        reason: String,
+    },
+    /// A value is missing for the scale.
+    #[error("{name}: {source}")]
+    Scale {
+        /// The study.
+        name: String,
+        /// Which.
+        source: NoValue,
+    },
+    /// It contradicts itself.
+    #[error("{name}: experiment `{experiment}`: {reason}")]
+    Experiment {
+        /// The study.
+        name: String,
+        /// Which.
+        experiment: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn names() -> String {
+    STUDIES.map(|(name, _)| name).join(", ")
+}
+
+/// The text of the study of this name, or of the file of this path.
+pub fn text(name: &str) -> Result<String, DefinitionError> {
+    if let Some((_, text)) = STUDIES.iter().find(|(known, _)| *known == name) {
+        return Ok((*text).to_owned());
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        return Err(DefinitionError::Unknown { name: name.to_owned() });
+    }
+    std::fs::read_to_string(path)
+        .map_err(|source| DefinitionError::Io { path: name.to_owned(), source })
+}
+
+impl Study {
+    /// Reads a definition at one scale. `name` is used in errors.
+    pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Study, DefinitionError> {
+        let name = || name.to_owned();
+        let table: toml::Table = toml::from_str(text)
+            .map_err(|e| DefinitionError::Syntax { name: name(), reason: e.to_string() })?;
+        let value = resolve(toml::Value::Table(table), scale)
+            .map_err(|source| DefinitionError::Scale { name: name(), source })?;
+        let study: Study = value
+            .try_into()
+            .map_err(|e| DefinitionError::Syntax { name: name(), reason: e.to_string() })?;
+        study.check()?;
+        Ok(study)
+    }
+
+    /// The data set of this name.
+    pub fn dataset(&self, name: &str) -> Option<&Dataset> {
+        self.datasets.iter().find(|dataset| dataset.name == name)
+    }
+
+    /// The table of a data set of this study.
+    pub fn schema(&self, dataset: &Dataset) -> Schema {
+        let columns = self.columns.get(&dataset.columns).cloned().unwrap_or_default();
+        Schema { table: dataset.table.clone(), key: dataset.key, columns }
+    }
+
+    fn check(&self) -> Result<(), DefinitionError> {
+        for (at, experiment) in self.experiments.iter().enumerate() {
+            self.fault(at, experiment).map_or(Ok(()), |reason| {
+                Err(DefinitionError::Experiment {
+                    name: self.name.clone(),
+                    experiment: experiment.name.clone(),
+                    reason,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is wrong with an experiment.
+    fn fault(&self, at: usize, experiment: &Experiment) -> Option<String> {
+        let before = &self.experiments[..at];
+        let plain = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        if !plain(&experiment.name) {
+            return Some("its name may have letters, digits and `-`".into());
+        }
+        if before.iter().any(|other| other.name == experiment.name) {
+            return Some("another experiment has its name".into());
+        }
+        let Some(dataset) = self.dataset(&experiment.dataset) else {
+            return Some(format!("there is no dataset `{}`", experiment.dataset));
+        };
+        if !self.columns.contains_key(&dataset.columns) {
+            return Some(format!("there are no columns `{}`", dataset.columns));
+        }
+        let mut loads: Vec<&Load> = dataset.fill.iter().map(|fill| &fill.load).collect();
+        match (&experiment.workload, &experiment.load, &experiment.real_time) {
+            (Some(_), Some(load), None) => loads.push(load),
+            (None, None, Some(_)) => {}
+            _ => return Some("it needs either `workload` and `load`, or `real_time`".into()),
+        }
+        for load in loads {
+            if load.threads == 0 || load.batch_rows == 0 {
+                return Some("`threads` and `batch_rows` are at least 1".into());
+            }
+            let bounds = load.operations.is_some()
+                || load.operations_per_thread.is_some()
+                || load.seconds.is_some();
+            if !bounds {
+                return Some(
+                    "a load ends after `operations`, `operations_per_thread` or `seconds`".into(),
+                );
+            }
+        }
+        if experiment.repetitions == 0 || experiment.nodes.is_empty() {
+            return Some("`repetitions` and every entry of `nodes` are at least 1".into());
+        }
+        if experiment.nodes.contains(&0) {
+            return Some("a cluster has at least 1 node".into());
+        }
+        if let Some(SharesOf { experiment: base, shares }) = &experiment.shares_of {
+            if !before.iter().any(|other| other.name == *base) {
+                return Some(format!("`shares_of` names `{base}`, which does not stand before it"));
+            }
+            if !experiment.targets_per_s.is_empty() {
+                return Some("it has `targets_per_s` as well as `shares_of`".into());
+            }
+            if shares.iter().any(|share| !(*share > 0.0 && *share <= 1.0)) {
+                return Some("a share is above 0 and at most 1".into());
+            }
+        }
+        if experiment.targets_per_s.iter().any(|target| !(*target > 0.0)) {
+            return Some("a target is above 0".into());
+        }
+        None
+    }
+}
+
+impl Experiment {
+    /// What a store must be able to do for it, the filling of its data included.
+    pub fn needs(&self, dataset: &Dataset) -> Vec<Ability> {
+        let mut needs = match &self.workload {
+            Some(workload) => workload.needs(),
+            None => vec![Ability::Insert, Ability::Count],
+        };
+        if let Some(fill) = &dataset.fill {
+            needs.extend(fill.workload.needs());
+        }
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_studies_are_whole_at_every_scale() {
+        for (name, text) in STUDIES {
+            for scale in Scale::ALL {
+                let study = Study::parse(name, text, scale).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(study.name, name);
+                assert!(!study.experiments.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn the_sizes_of_the_papers() {
+        let study = Study::parse("study1", STUDIES[0].1, Scale::Paper).unwrap();
+        let of = |name: &str| study.experiments.iter().find(|e| e.name == name).unwrap();
+        assert_eq!(of("writes").repetitions, 30);
+        assert_eq!(of("writes").load.as_ref().unwrap().operations, Some(1_000_000));
+        assert_eq!(of("reads").load.as_ref().unwrap().operations, Some(500_000));
+        let Some(Workload::HistoryQueries(history)) = &of("history").workload else { panic!() };
+        assert_eq!(history.records, 7_495_861);
+        assert_eq!(history.timestamps * history.machines * history.services * 19, history.records);
+        let saturation = of("saturation").load.as_ref().unwrap();
+        assert_eq!((saturation.threads, saturation.ramp_s), (100, 40.0));
+        assert_eq!(saturation.operations_per_thread, Some(4_000));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let text = |change: (&str, &str)| STUDIES[0].1.replacen(change.0, change.1, 1);
+        for (change, expected) in [
+            (("name = \"writes\"", "name = \"wri/tes\""), "letters, digits"),
+            (("name = \"reads\"", "name = \"writes\""), "another experiment"),
+            (("dataset = \"log\"", "dataset = \"lag\""), "no dataset `lag`"),
+            (("title = ", "titel = "), "titel"),
+        ] {
+            let error = Study::parse("study1", &text(change), Scale::Smoke).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let error = super::text("study9").unwrap_err().to_string();
+        assert!(error.contains("study1, ycsb, apm"), "{error}");
+    }
+}

@@ -1,0 +1,337 @@
+//! From a study to the trials of a run, in the order in which they are made.
+//!
+//! Stores take turns: the first repetition of every store comes before the second of any, and each repetition begins with
+//! another store, so that what changes on the machine over an hour meets all of them. The plan depends on nothing but its
+//! arguments: a run that is resumed plans the same again.
+
+use std::collections::BTreeMap;
+
+use crate::definition::{Dataset, Experiment, Study};
+use crate::driver::StoreSpec;
+use crate::row::Schema;
+use crate::trial::{Load, Role, Share, Trial, Work};
+
+/// The store whose trials measure the generator.
+pub const NULL: &str = "null";
+/// Length of a trial of the generator's own limit, s.
+const LIMIT_S: f64 = 3.0;
+
+/// A store of a run: what is known of it before it is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreChoice {
+    /// Name of the driver.
+    pub name: String,
+    /// Options of the driver.
+    pub options: BTreeMap<String, String>,
+}
+
+impl StoreChoice {
+    /// Reads `cassandra` or `cassandra+index=none+consistency=quorum`.
+    pub fn parse(text: &str) -> Result<StoreChoice, String> {
+        let mut parts = text.split('+');
+        let name = parts.next().unwrap_or_default().to_owned();
+        let mut options = BTreeMap::new();
+        for part in parts {
+            let (option, value) = part.split_once('=').ok_or_else(|| {
+                format!(
+                    "`{part}` in `{text}` is no option; write STORE+OPTION=VALUE, as cassandra+index=none"
+                )
+            })?;
+            options.insert(option.to_owned(), value.to_owned());
+        }
+        Ok(StoreChoice { name, options })
+    }
+
+    /// What reports call it.
+    pub fn label(&self) -> String {
+        let options = self.options.iter().map(|(option, value)| format!(" {option}={value}"));
+        self.name.clone() + &options.collect::<String>()
+    }
+}
+
+/// One step of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Name of its file; begins with its place in the order.
+    pub name: String,
+    /// The place in the order, from 1.
+    pub order: u32,
+    /// What is done. Endpoints are filled in when the store runs.
+    pub trial: Trial,
+    /// The data set it needs.
+    pub dataset: String,
+    /// Whether the data set is made anew for it.
+    pub fresh: bool,
+    /// The rate is this share of what its store reached in another experiment.
+    pub share_of: Option<(String, f64)>,
+    /// Rest before it, s.
+    pub rest_s: f64,
+}
+
+/// What is left out of a study, or changed.
+#[derive(Debug, Clone, Default)]
+pub struct Choices {
+    /// Only these experiments; all without.
+    pub experiments: Option<Vec<String>>,
+    /// Another number of repetitions.
+    pub repetitions: Option<u32>,
+    /// Of all that is random.
+    pub seed: u64,
+}
+
+/// All steps of a run.
+pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let wanted = |experiment: &&Experiment| {
+        choices.experiments.as_ref().is_none_or(|names| names.contains(&experiment.name))
+    };
+    let mut sizes: Vec<u32> =
+        study.experiments.iter().filter(wanted).flat_map(|e| e.nodes.clone()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    // A cluster of another size is another start of the servers: all that needs one size is done together.
+    for nodes in sizes {
+        for experiment in study.experiments.iter().filter(wanted) {
+            if experiment.nodes.contains(&nodes) {
+                add(study, experiment, nodes, stores, choices, &mut steps);
+            }
+        }
+    }
+    for (at, step) in steps.iter_mut().enumerate() {
+        step.order = u32::try_from(at + 1).expect("a study has fewer steps");
+        step.name = format!("{:04}-{}", step.order, step.name);
+    }
+    steps
+}
+
+fn add(
+    study: &Study,
+    experiment: &Experiment,
+    nodes: u32,
+    stores: &[StoreChoice],
+    choices: &Choices,
+    steps: &mut Vec<Step>,
+) {
+    let dataset = study.dataset(&experiment.dataset).expect("checked when it was read");
+    let maker = Maker { experiment, dataset, schema: study.schema(dataset), nodes };
+    let named = |store: &StoreChoice| {
+        experiment.stores.as_ref().is_none_or(|names| names.contains(&store.name))
+    };
+    let stores: Vec<&StoreChoice> = stores.iter().filter(|store| named(store)).collect();
+    if stores.is_empty() {
+        return;
+    }
+    let seed = |repetition: u32| {
+        // The same operations for every store, others in each repetition.
+        choices.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(repetition))
+    };
+    if let Some(step) = maker.limit(seed(1)) {
+        steps.push(step);
+    }
+    for repetition in 1..=choices.repetitions.unwrap_or(experiment.repetitions) {
+        for rate in maker.rates() {
+            for turn in 0..stores.len() {
+                let store = stores[(turn + repetition as usize - 1) % stores.len()];
+                steps.push(maker.step(store, rate.clone(), repetition, seed(repetition)));
+            }
+        }
+    }
+}
+
+/// A rate at which an experiment is made.
+#[derive(Debug, Clone)]
+enum Rate {
+    Free,
+    Target(f64),
+    Share(String, f64),
+}
+
+struct Maker<'a> {
+    experiment: &'a Experiment,
+    dataset: &'a Dataset,
+    schema: Schema,
+    nodes: u32,
+}
+
+impl Maker<'_> {
+    fn rates(&self) -> Vec<Rate> {
+        if let Some(of) = &self.experiment.shares_of {
+            let share = |share: &f64| Rate::Share(of.experiment.clone(), *share);
+            return of.shares.iter().map(share).collect();
+        }
+        match &self.experiment.targets_per_s[..] {
+            [] => vec![Rate::Free],
+            targets => targets.iter().map(|target| Rate::Target(*target)).collect(),
+        }
+    }
+
+    fn step(&self, store: &StoreChoice, rate: Rate, repetition: u32, seed: u64) -> Step {
+        let mut work = match (&self.experiment.workload, &self.experiment.load) {
+            (Some(workload), Some(load)) => {
+                Work::Load { workload: workload.clone(), load: load.clone() }
+            }
+            _ => {
+                let real_time = self.experiment.real_time.clone();
+                Work::RealTime(real_time.expect("checked when it was read"))
+            }
+        };
+        let mut name = format!("{}-{}-n{}", self.experiment.name, file_name(store), self.nodes);
+        let mut share_of = None;
+        match rate {
+            Rate::Free => {}
+            Rate::Target(target) => {
+                if let Work::Load { load, .. } = &mut work {
+                    load.target_per_s = Some(target);
+                }
+                name += &format!("-t{target}");
+            }
+            Rate::Share(base, share) => {
+                name += &format!("-s{:.0}", share * 100.0);
+                share_of = Some((base, share));
+            }
+        }
+        let trial = self.trial(store, Role::Measure, work, repetition, seed);
+        self.wrap(format!("{name}-r{repetition:02}"), trial, share_of)
+    }
+
+    /// The same work against the driver that does nothing, for a short time; none where there is no limit to measure.
+    fn limit(&self, seed: u64) -> Option<Step> {
+        let (workload, load) = (self.experiment.workload.clone()?, self.experiment.load.as_ref()?);
+        let load = Load {
+            ramp_s: 0.0,
+            operations_per_thread: None,
+            seconds: Some(LIMIT_S),
+            target_per_s: None,
+            warm_up_s: 0.0,
+            ..load.clone()
+        };
+        let store = StoreChoice { name: NULL.into(), options: BTreeMap::new() };
+        let work = Work::Load { workload, load };
+        let trial = self.trial(&store, Role::Limit, work, 1, seed);
+        Some(self.wrap(format!("{}-{NULL}-n{}", self.experiment.name, self.nodes), trial, None))
+    }
+
+    fn trial(
+        &self,
+        store: &StoreChoice,
+        role: Role,
+        work: Work,
+        repetition: u32,
+        seed: u64,
+    ) -> Trial {
+        let mut schema = self.schema.clone();
+        if !store.options.is_empty() {
+            // Variants of one store are measured in turn on the same servers: each has tables of its own.
+            schema.table += &format!("_{}", file_name(store).replace('-', "_"));
+        }
+        Trial {
+            experiment: self.experiment.name.clone(),
+            role,
+            store: StoreSpec {
+                name: store.name.clone(),
+                label: store.label(),
+                endpoints: Vec::new(),
+                options: store.options.clone(),
+            },
+            nodes: self.nodes,
+            schema,
+            work,
+            repetition,
+            seed,
+            share: Share::default(),
+        }
+    }
+
+    fn wrap(&self, name: String, trial: Trial, share_of: Option<(String, f64)>) -> Step {
+        Step {
+            name,
+            order: 0,
+            trial,
+            dataset: self.dataset.name.clone(),
+            fresh: self.experiment.fresh,
+            share_of,
+            rest_s: self.experiment.rest_s,
+        }
+    }
+}
+
+/// The label of a store as part of the name of a file.
+pub fn file_name(store: &StoreChoice) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    store.label().chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::definition::STUDIES;
+    use crate::scale::Scale;
+
+    fn planned(study: usize, scale: Scale, stores: &[&str]) -> Vec<Step> {
+        let (name, text) = STUDIES[study];
+        let study = Study::parse(name, text, scale).unwrap();
+        let stores: Vec<StoreChoice> =
+            stores.iter().map(|store| StoreChoice::parse(store).unwrap()).collect();
+        plan(&study, &stores, &Choices::default())
+    }
+
+    #[test]
+    fn stores_take_turns_and_begin_in_turn() {
+        let steps = planned(0, Scale::Small, &["postgres", "elasticsearch", "loginson"]);
+        let reads: Vec<String> = steps
+            .iter()
+            .filter(|step| step.trial.experiment == "reads" && step.trial.role == Role::Measure)
+            .take(6)
+            .map(|step| format!("{}{}", step.trial.store.name, step.trial.repetition))
+            .collect();
+        let expected = [
+            "postgres1",
+            "elasticsearch1",
+            "loginson1",
+            "elasticsearch2",
+            "loginson2",
+            "postgres2",
+        ];
+        assert_eq!(reads, expected);
+        let seeds: HashSet<u64> = steps
+            .iter()
+            .filter(|step| step.trial.experiment == "reads" && step.trial.repetition == 2)
+            .map(|step| step.trial.seed)
+            .collect();
+        assert_eq!(seeds.len(), 1, "every store gets the same operations");
+    }
+
+    #[test]
+    fn every_step_has_a_name_of_its_own_and_sizes_of_clusters_come_together() {
+        for study in 0..STUDIES.len() {
+            let stores = ["postgres", "elasticsearch", "cassandra", "cassandra+index=none"];
+            let steps = planned(study, Scale::Paper, &stores);
+            let names: HashSet<&str> = steps.iter().map(|step| &*step.name).collect();
+            assert_eq!(names.len(), steps.len());
+            assert!(steps.is_sorted_by_key(|step| step.trial.nodes));
+            assert!(steps.is_sorted_by_key(|step| &*step.name), "files sort in their order");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_the_generator_comes_before_its_experiment() {
+        let steps = planned(1, Scale::Small, &["redis"]);
+        let first = &steps[0];
+        assert_eq!((first.trial.role, &*first.trial.store.name), (Role::Limit, NULL));
+        let Work::Load { load, .. } = &first.trial.work else { panic!() };
+        assert_eq!((load.seconds, load.target_per_s), (Some(LIMIT_S), None));
+        assert_eq!(steps[1].name, "0002-a-redis-n1-t1000-r01");
+        let Work::Load { load, .. } = &steps[1].trial.work else { panic!() };
+        assert_eq!(load.target_per_s, Some(1_000.0));
+    }
+
+    #[test]
+    fn choices_of_stores() {
+        let choice = StoreChoice::parse("cassandra+index=none+consistency=one").unwrap();
+        assert_eq!(choice.label(), "cassandra consistency=one index=none");
+        assert_eq!(file_name(&choice), "cassandra-consistency-one-index-none");
+        assert!(StoreChoice::parse("redis+aof").unwrap_err().contains("STORE+OPTION=VALUE"));
+    }
+}
