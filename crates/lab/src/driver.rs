@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::options::OptionError;
 use crate::row::{Row, Schema, Value};
 
 /// One request to a store.
@@ -240,15 +241,8 @@ pub enum OpenError {
         name: String,
     },
     /// An option that the driver does not have, or with a value it does not take.
-    #[error("{store}: option `{option}`: {reason}")]
-    Option {
-        /// Name of the store.
-        store: String,
-        /// The option.
-        option: String,
-        /// What it takes.
-        reason: String,
-    },
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// No place to connect to.
     #[error(
         "{store} has no endpoint; give one as --endpoint {store}=HOST:PORT, or start it: loginson-lab stores start {store}"

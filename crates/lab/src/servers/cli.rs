@@ -1,0 +1,175 @@
+//! `loginson-lab stores …`: the command line of the servers.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
+
+use super::{Home, Say, home};
+
+/// Where servers live, for all commands that use them.
+#[derive(Debug, Clone, Args)]
+pub struct HomeArgs {
+    /// Directory of the servers: their software, data and logs [default: ~/.cache/loginson-lab]
+    #[arg(long, env = "LOGINSON_LAB_HOME", value_name = "DIRECTORY", global = true)]
+    pub home: Option<PathBuf>,
+}
+
+impl HomeArgs {
+    /// The home that was asked for, or the usual one.
+    pub fn home(&self) -> anyhow::Result<Home> {
+        match &self.home {
+            Some(path) => Home::new(path).with_context(|| path.display().to_string()),
+            None => Home::usual()
+                .context("no home directory; say where servers live with --home DIRECTORY"),
+        }
+    }
+}
+
+/// What a server is asked to be.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArgs {
+    /// The store
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+    pub name: String,
+    /// An option of the server; `loginson-lab stores options` lists them
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = pair)]
+    pub set: Vec<(String, String)>,
+}
+
+impl StoreArgs {
+    fn options(&self) -> BTreeMap<String, String> {
+        self.set.iter().cloned().collect()
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it is OPTION=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `loginson-lab stores`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum StoresCommand {
+    /// Fetch the software of a store
+    Install {
+        /// Which.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Start a store on loopback, and wait until it answers
+    Start {
+        /// Which.
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Nodes of its cluster, or independent servers where it has none
+        #[arg(long, default_value_t = 1)]
+        nodes: u32,
+    },
+    /// Stop a store; its data stays
+    Stop {
+        /// The store
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+        name: String,
+    },
+    /// Show which stores run
+    Status,
+    /// Stop a store and remove its data and logs; the software stays
+    Wipe {
+        /// The store
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+        name: String,
+    },
+    /// List all options of all servers
+    Options,
+}
+
+/// Does it.
+pub async fn run(command: StoresCommand, home: &Home) -> anyhow::Result<()> {
+    match command {
+        StoresCommand::Install { store } => {
+            let shown = Shown::new(&store.name);
+            super::install(home, &store.name, &store.options(), &shown.say).await?;
+            shown.end("is installed");
+        }
+        StoresCommand::Start { store, nodes } => {
+            let shown = Shown::new(&store.name);
+            let running =
+                super::start(home, &store.name, nodes, &store.options(), &shown.say).await?;
+            shown.end(&format!("answers at {}", running.spec().endpoints.join(", ")));
+        }
+        StoresCommand::Stop { name } => {
+            let shown = Shown::new(&name);
+            super::stop(home, &name, &shown.say).await?;
+            shown.end("does not run");
+        }
+        StoresCommand::Wipe { name } => {
+            let shown = Shown::new(&name);
+            super::wipe(home, &name, &shown.say).await?;
+            shown.end("has no data; the software stays");
+        }
+        StoresCommand::Status => status(home)?,
+        StoresCommand::Options => options(),
+    }
+    Ok(())
+}
+
+fn status(home: &Home) -> anyhow::Result<()> {
+    for name in super::names() {
+        let Some(running) = super::running(home, name)? else {
+            println!("{name}: does not run");
+            continue;
+        };
+        for (node, process) in &running.nodes {
+            let disk_mib = home::disk_bytes(std::slice::from_ref(&node.data)) >> 20;
+            println!(
+                "{}: {}, pid {}, {disk_mib} MiB on disk",
+                node.name, node.endpoint, process.pid
+            );
+        }
+    }
+    Ok(())
+}
+
+fn options() {
+    for name in super::names() {
+        let server = super::find(name).expect("each name has its server");
+        println!("{name}");
+        for option in server.options() {
+            println!("    {}={}  {}", option.name, option.default, option.help);
+        }
+    }
+}
+
+/// What goes on, in one line that changes on a terminal, and as lines elsewhere.
+struct Shown {
+    name: String,
+    bar: Option<ProgressBar>,
+    say: Say,
+}
+
+impl Shown {
+    fn new(name: &str) -> Shown {
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
+        if let Some(bar) = &bar {
+            bar.enable_steady_tick(std::time::Duration::from_millis(100));
+        }
+        let (to, prefix) = (bar.clone(), name.to_owned());
+        let say: Say = Arc::new(move |line| match &to {
+            Some(bar) => bar.set_message(format!("{prefix}: {line}")),
+            None => eprintln!("{prefix}: {line}"),
+        });
+        Shown { name: name.to_owned(), bar, say }
+    }
+
+    fn end(&self, line: &str) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        println!("{}: {line}", self.name);
+    }
+}

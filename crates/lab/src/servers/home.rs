@@ -1,0 +1,209 @@
+//! Where servers live: a directory for each store with `software`, `data`, `log` and `run`.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Say, ServerError, io};
+
+/// Bytes from the end of a log that are looked at for its last lines.
+const TAIL_BYTES_MAX: u64 = 8 * 1024;
+
+/// The directory of all stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    software: PathBuf,
+    state: PathBuf,
+}
+
+/// The directories of one store. They are made when something is put into them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// What was fetched.
+    pub software: PathBuf,
+    /// What servers store.
+    pub data: PathBuf,
+    /// What servers and installers print.
+    pub log: PathBuf,
+    /// Records of the processes that were started.
+    pub run: PathBuf,
+}
+
+/// Held while a store is installed, started or stopped: another process waits.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Home {
+    /// Everything below `path`, which is made absolute.
+    pub fn new(path: &Path) -> std::io::Result<Home> {
+        let path = std::path::absolute(path)?;
+        Ok(Home { software: path.clone(), state: path })
+    }
+
+    /// `~/.cache/loginson-lab`; none where there is no home directory.
+    pub fn usual() -> Option<Home> {
+        let path = std::env::home_dir()?.join(".cache/loginson-lab");
+        Home::new(&path).ok()
+    }
+
+    /// The same software with data, logs and processes of its own below `path`: two may run beside each other on ports of
+    /// their own.
+    pub fn apart(&self, path: &Path) -> std::io::Result<Home> {
+        Ok(Home { software: self.software.clone(), state: std::path::absolute(path)? })
+    }
+
+    /// The directories of a store.
+    pub fn site(&self, name: &str) -> Site {
+        let state = self.state.join(name);
+        Site {
+            software: self.software.join(name).join("software"),
+            data: state.join("data"),
+            log: state.join("log"),
+            run: state.join("run"),
+        }
+    }
+}
+
+impl Site {
+    /// The log of a node.
+    pub fn log_of(&self, node: &str) -> PathBuf {
+        self.log.join(format!("{node}.log"))
+    }
+
+    /// The record of a node's process.
+    pub fn record_of(&self, node: &str) -> PathBuf {
+        self.run.join(format!("{node}.json"))
+    }
+
+    /// All records there are.
+    pub fn records(&self) -> Result<Vec<PathBuf>, ServerError> {
+        let entries = match std::fs::read_dir(&self.run) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io(&self.run)(e)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(io(&self.run))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Waits until no other process works on this store.
+    pub fn lock(&self, say: &Say) -> Result<Lock, ServerError> {
+        let open = |path: PathBuf| {
+            let parent = path.parent().expect("a lock is in a directory");
+            std::fs::create_dir_all(parent).map_err(io(parent))?;
+            let file = File::options().create(true).append(true).open(&path).map_err(io(&path))?;
+            Ok::<_, ServerError>((file, path))
+        };
+        // Software may be shared by several homes, and is what two must not fetch at once.
+        let (file, path) = open(self.software.with_file_name("lock"))?;
+        if file.try_lock().is_err() {
+            say("waits for another loginson-lab that works on this store");
+            file.lock().map_err(io(&path))?;
+        }
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Writes a file so that it is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ServerError> {
+    let part = path.with_extension("part");
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(io(path))
+}
+
+/// The last `lines` of a log, as far as they are in its last 8 KiB; what is not text in them is replaced, as a log is data.
+pub(crate) fn tail(path: &Path, lines: usize) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES_MAX)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    let bytes = match read() {
+        Ok(bytes) if bytes.is_empty() => return "(it is empty)".to_owned(),
+        Ok(bytes) => bytes,
+        Err(error) => return format!("({error})"),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    let last = &all[all.len().saturating_sub(lines)..];
+    let printable = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
+    last.iter()
+        .map(|line| line.chars().map(printable).collect::<String>())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Bytes that directories take on disk, with everything below. Files that go away meanwhile, as compaction removes them, do
+/// not count; other mounts and links are not followed.
+pub fn disk_bytes(directories: &[PathBuf]) -> u64 {
+    directories.iter().map(|directory| disk_bytes_of(directory)).sum()
+}
+
+fn disk_bytes_of(path: &Path) -> u64 {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
+    // The unit of `blocks` is 512 bytes whatever the file system's blocks are (stat(2)).
+    let own = metadata.blocks() * 512;
+    if !metadata.is_dir() {
+        return own;
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return own };
+    own + entries.flatten().map(|entry| disk_bytes_of(&entry.path())).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_the_last_lines_as_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        assert!(tail(&path, 2).contains("No such file"));
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(tail(&path, 2), "(it is empty)");
+        std::fs::write(&path, b"one\ntwo\n\x1b[31mthree\xff\n").unwrap();
+        assert_eq!(tail(&path, 2), "two\n\u{fffd}[31mthree\u{fffd}");
+        assert_eq!(tail(&path, 9).lines().count(), 3);
+        std::fs::write(&path, "x\n".repeat(100_000)).unwrap();
+        assert_eq!(tail(&path, 3), "x\nx\nx");
+    }
+
+    #[test]
+    fn disk_use_is_of_all_files_below() {
+        let directory = tempfile::tempdir().unwrap();
+        let deep = directory.path().join("a/b");
+        std::fs::create_dir_all(&deep).unwrap();
+        let before = disk_bytes(&[directory.path().to_owned()]);
+        std::fs::write(deep.join("file"), vec![7; 100_000]).unwrap();
+        File::open(deep.join("file")).unwrap().sync_all().unwrap();
+        std::os::unix::fs::symlink("/usr", deep.join("link")).unwrap();
+        let after = disk_bytes(&[directory.path().to_owned()]);
+        assert!((100_000..200_000).contains(&(after - before)), "{before} {after}");
+        assert_eq!(disk_bytes(&[directory.path().join("none")]), 0);
+    }
+
+    #[test]
+    fn homes_apart_share_software_only() {
+        let home = Home::new(Path::new("/home")).unwrap();
+        let apart = home.apart(Path::new("/other")).unwrap();
+        assert_eq!(apart.site("redis").software, Path::new("/home/redis/software"));
+        assert_eq!(apart.site("redis").data, Path::new("/other/redis/data"));
+    }
+}

@@ -1,0 +1,135 @@
+//! PostgreSQL, as the system packages it. Several nodes are servers that know nothing of each other: the driver's shards.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use tokio_postgres::NoTls;
+
+use super::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
+use crate::options::{Known, Options};
+
+/// Where Debian puts the programs of each major version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// Read when postgresql-common is first installed: without it, that makes a cluster and starts it.
+const CREATE_CLUSTER: &str = "/etc/postgresql-common/createcluster.conf";
+
+pub(super) struct Postgres;
+
+#[async_trait]
+impl Server for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "port", default: "15432", help: "of the first node; the others follow" },
+            Known {
+                name: "shared_buffers",
+                default: "128MB",
+                help: "its cache; the 2015 study's value is the default",
+            },
+            Known {
+                name: "max_connections",
+                default: "250",
+                help: "connections of all generators together",
+            },
+        ]
+    }
+
+    fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
+        if programs().is_some() {
+            return Ok(());
+        }
+        if super::process::is_root() && !debian::installed("postgresql-common") {
+            let path = Path::new(CREATE_CLUSTER);
+            if !path.exists() {
+                let directory = path.parent().expect("it is in a directory");
+                std::fs::create_dir_all(directory).map_err(io(directory))?;
+                std::fs::write(path, "create_main_cluster = false\n").map_err(io(path))?;
+            }
+        }
+        debian::install(site, &["postgresql"], say)
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let programs = programs().ok_or_else(missing)?;
+        options.number("max_connections", 1, 10_000)?;
+        let settings: Vec<String> = ["shared_buffers", "max_connections"]
+            .iter()
+            .map(|name| format!("{name}={}", options.text(name)))
+            // TCP only: the path of a socket has to be short.
+            .chain(["listen_addresses=127.0.0.1", "unix_socket_directories="].map(str::to_owned))
+            .collect();
+        let node = |index: u32| {
+            let port = first + index as u16;
+            let name = format!("postgres{}", index + 1);
+            let data = site.data.join(&name);
+            let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
+            arguments.extend(["-p".to_owned(), port.to_string()]);
+            for setting in &settings {
+                arguments.extend(["-c".to_owned(), setting.clone()]);
+            }
+            Node {
+                endpoint: format!("127.0.0.1:{port}"),
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                files: Vec::new(),
+                launch: Launch::new(programs.join("postgres"), arguments).refuses_root(),
+                configuration: settings.clone(),
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
+        if node.data.join("PG_VERSION").exists() {
+            return Ok(());
+        }
+        let programs = programs().ok_or_else(missing)?;
+        let data = node.data.display().to_string();
+        let arguments = ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"];
+        let launch = Launch::new(programs.join("initdb"), arguments).refuses_root();
+        launch.run(&site.log.join("initdb.log"), &node.data)
+    }
+
+    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+        let config = format!(
+            "host=127.0.0.1 port={} user=postgres dbname=postgres connect_timeout=5",
+            node.listen[0].port()
+        );
+        let failed = |e: tokio_postgres::Error| e.to_string();
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.map_err(failed)?;
+        let connection = tokio::spawn(connection);
+        let answer = client.simple_query("select 1").await.map(|_| ()).map_err(failed);
+        connection.abort();
+        answer
+    }
+
+    fn stop(&self) -> (Signal, u64) {
+        // "Fast shutdown": it waits for no client.
+        (Signal::INT, 60)
+    }
+}
+
+/// The programs of the newest version there is.
+fn programs() -> Option<PathBuf> {
+    let entries = std::fs::read_dir(VERSIONS).ok()?;
+    let versions = entries.flatten().filter_map(|entry| {
+        let version: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let programs = entry.path().join("bin");
+        programs.join("postgres").exists().then_some((version, programs))
+    });
+    versions.max().map(|(_, programs)| programs)
+}
+
+fn missing() -> ServerError {
+    ServerError::Missing {
+        what: "PostgreSQL is not installed".to_owned(),
+        remedy: "install it: sudo apt-get install postgresql".to_owned(),
+    }
+}

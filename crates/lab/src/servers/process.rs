@@ -1,0 +1,329 @@
+//! Processes of servers: started in a session of their own, known again by the moment they began, signalled only then.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+pub use rustix::process::Signal;
+use rustix::process::{Pid, PidfdFlags, WaitOptions};
+use serde::{Deserialize, Serialize};
+
+use super::{ServerError, home, io};
+
+/// The user that servers which refuse root get: the first that Debian gives to a person.
+const USER: &str = "1000";
+
+/// Lines of a command's output that an error quotes.
+const TAIL_LINES: usize = 10;
+
+/// A process that the lab started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number, which another process may have after it ended.
+    pub pid: u32,
+    /// When it began, in clock ticks since the machine booted: no later process of the same number has the same.
+    began_ticks: u64,
+    /// Which boot of the machine.
+    boot: String,
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub fn of(pid: u32) -> Option<Process> {
+        let stat = Stat::of(pid)?;
+        Some(Process { pid, began_ticks: stat.began_ticks, boot: boot() })
+    }
+
+    /// Whether it runs. One that ended and that its parent has not asked for does not.
+    pub fn alive(&self) -> bool {
+        let Some(stat) = Stat::of(self.pid).filter(|s| s.began_ticks == self.began_ticks) else {
+            return false;
+        };
+        if self.boot != boot() {
+            return false;
+        }
+        if stat.state == b'Z' {
+            // Asked for here where this process is the parent; where it is not, that fails and the parent does so.
+            if let Some(pid) = Pid::from_raw(self.pid as i32) {
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Sends a signal to it, and to no process that has its number after it. False where it is gone.
+    pub fn signal(&self, signal: Signal) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid as i32) else { return false };
+        // The handle is taken first: if it is ours now, the handle means it for good.
+        let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+            return false;
+        };
+        self.alive() && rustix::process::pidfd_send_signal(&handle, signal).is_ok()
+    }
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    state: u8,
+    parent: u32,
+    began_ticks: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Stat> {
+        parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+}
+
+/// Fields 3, 4 and 22 of proc(5). The name of the command, field 2, may hold anything, also brackets.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some(Stat { state, parent, began_ticks: fields.nth(17)?.parse().ok()? })
+}
+
+fn boot() -> String {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    BOOT.get_or_init(|| read().trim().to_owned()).clone()
+}
+
+/// `roots` and all processes that came from them, at this moment.
+pub fn trees(roots: &[u32]) -> Vec<u32> {
+    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, Stat::of(pid)?.parent)))
+        .collect();
+    let mut found = roots.to_vec();
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        let children = all.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid);
+        let new: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
+        found.extend(new);
+        next += 1;
+    }
+    found
+}
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// A path, or a name to be looked for in `PATH`.
+    pub program: PathBuf,
+    /// As they are: no shell reads them.
+    pub arguments: Vec<String>,
+    /// Added to the environment.
+    pub environment: Vec<(String, String)>,
+    /// The program refuses to run as root: when the lab is root, it gets another user.
+    pub refuses_root: bool,
+}
+
+impl Launch {
+    /// A program that anybody may run.
+    pub fn new<I, S>(program: impl Into<PathBuf>, arguments: I) -> Launch
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Launch { program: program.into(), arguments, environment: Vec::new(), refuses_root: false }
+    }
+
+    /// The same, which refuses root.
+    pub fn refuses_root(self) -> Launch {
+        Launch { refuses_root: true, ..self }
+    }
+
+    /// Adds a variable to its environment.
+    pub fn variable(mut self, name: &str, value: impl Into<String>) -> Launch {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Starts it in a session of its own, so that Ctrl-C and the end of a terminal are not for it, with output to `log`.
+    /// `data` is what it has to be able to write.
+    pub fn start(&self, log: &Path, data: &Path) -> Result<Process, ServerError> {
+        let output = File::create(log).map_err(io(log))?;
+        let errors = output.try_clone().map_err(io(log))?;
+        let prefix = self.prefix(data)?;
+        let words: Vec<&OsStr> = std::iter::once("setsid").chain(prefix).map(OsStr::new).collect();
+        let mut command = self.command(&words);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        // `setsid`, `unshare` and `setpriv` each become the program they are given: the number stays the same.
+        let child = command.spawn().map_err(io(&self.program))?;
+        Process::of(child.id()).ok_or_else(|| ServerError::Ended {
+            node: self.program.display().to_string(),
+            log: log.display().to_string(),
+            tail: home::tail(log, TAIL_LINES),
+        })
+    }
+
+    /// Runs it to its end, with output to `log`; an error where it fails. `data` is what it has to be able to write.
+    pub fn run(&self, log: &Path, data: &Path) -> Result<(), ServerError> {
+        if let Some(parent) = log.parent() {
+            std::fs::create_dir_all(parent).map_err(io(parent))?;
+        }
+        let output = File::create(log).map_err(io(log))?;
+        let errors = output.try_clone().map_err(io(log))?;
+        let prefix = self.prefix(data)?;
+        let words: Vec<&OsStr> = prefix.iter().map(OsStr::new).collect();
+        let mut command = self.command(&words);
+        let status = command.stdin(Stdio::null()).stdout(output).stderr(errors).status();
+        match status.map_err(io(&self.program))?.success() {
+            true => Ok(()),
+            false => Err(ServerError::Command {
+                command: self.to_string(),
+                log: log.display().to_string(),
+                tail: home::tail(log, TAIL_LINES),
+            }),
+        }
+    }
+
+    fn command(&self, prefix: &[&OsStr]) -> Command {
+        let mut command = match prefix {
+            [] => Command::new(&self.program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&self.program);
+                command
+            }
+        };
+        command.args(&self.arguments).envs(self.environment.iter().map(|(k, v)| (k, v)));
+        command
+    }
+
+    /// What comes before the program so that it is not root.
+    fn prefix(&self, data: &Path) -> Result<Vec<&'static str>, ServerError> {
+        if !self.refuses_root || !is_root() {
+            return Ok(Vec::new());
+        }
+        if namespaces() {
+            return Ok(namespace_of_user().to_vec());
+        }
+        // Then the files have to be that user's.
+        let owner = format!("{USER}:{USER}");
+        let chown =
+            Command::new("chown").args(["-R", &owner]).arg(data).status().map_err(io(data))?;
+        if !chown.success() {
+            return Err(io(data)(std::io::Error::other(format!("chown to {owner} failed"))));
+        }
+        Ok(vec!["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--"])
+    }
+}
+
+impl std::fmt::Display for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.program.display())?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+    }
+}
+
+/// Whether this process may do what root may.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A user namespace in which root is another user, so that no file has to change its owner.
+fn namespace_of_user() -> &'static [&'static str] {
+    &["unshare", "--user", "--map-user", USER, "--map-group", USER, "--"]
+}
+
+/// Whether the system allows user namespaces.
+fn namespaces() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| {
+        let words = namespace_of_user();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("true").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(directory: &Path, refuses_root: bool) -> Process {
+        let launch = Launch { refuses_root, ..Launch::new("sleep", ["1000"]) };
+        launch.start(&directory.join("log"), directory).unwrap()
+    }
+
+    fn wait_for_end(process: &Process) {
+        while process.alive() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_beginning_and_ends_on_a_signal() {
+        let directory = tempfile::tempdir().unwrap();
+        for refuses_root in [false, true] {
+            let process = sleeper(directory.path(), refuses_root);
+            assert!(process.alive());
+            assert_eq!(Process::of(process.pid).as_ref(), Some(&process));
+            assert!(process.signal(Signal::TERM));
+            wait_for_end(&process);
+            assert!(!process.signal(Signal::TERM), "nothing is signalled that has ended");
+        }
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = sleeper(directory.path(), false);
+        let later = Process { began_ticks: process.began_ticks + 1, ..process.clone() };
+        let rebooted = Process { boot: "another".to_owned(), ..process.clone() };
+        for other in [&later, &rebooted] {
+            assert!(!other.alive());
+            assert!(!other.signal(Signal::KILL));
+        }
+        assert!(process.alive());
+        assert!(process.signal(Signal::KILL));
+        wait_for_end(&process);
+    }
+
+    #[test]
+    fn trees_hold_the_children_of_children() {
+        let directory = tempfile::tempdir().unwrap();
+        let launch = Launch::new("sh", ["-c", "(sleep 1000; true) & wait"]);
+        let process = launch.start(&directory.path().join("log"), directory.path()).unwrap();
+        let tree = loop {
+            let tree = trees(&[process.pid]);
+            if tree.len() == 3 {
+                break tree;
+            }
+            std::thread::yield_now();
+        };
+        let all: Vec<Process> = tree.iter().filter_map(|pid| Process::of(*pid)).collect();
+        all.iter().for_each(|p| assert!(p.signal(Signal::KILL)));
+        wait_for_end(&process);
+    }
+
+    #[test]
+    fn the_name_of_a_command_may_hold_anything() {
+        let text = "7 (a) (b c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.began_ticks), (b'S', 3, 4711));
+        for cut in ["", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x", "7 (a) S 1 2 3"] {
+            assert!(parse_stat(cut).is_none(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_fails_shows_its_last_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        Launch::new("true", [""; 0]).run(&log, directory.path()).unwrap();
+        let error = Launch::new("sh", ["-c", "echo so it is; exit 3"]).run(&log, directory.path());
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("so it is"), "{text}");
+    }
+}
