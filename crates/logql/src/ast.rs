@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use query::RegexBudget;
+use query::time::format_duration;
+
 use crate::lex::quote;
 use crate::stage::filter::LabelTest;
 use crate::stage::line::LineFilter;
 use crate::stage::path::Path;
 use crate::stage::pattern::Pattern;
 use crate::stage::template::Template;
-use crate::units::{format_duration, format_number};
+use crate::units::format_number;
 
 /// A query.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,19 +76,44 @@ impl Matcher {
         match self.op {
             MatchOp::Equal => value == self.value,
             MatchOp::NotEqual => value != self.value,
-            MatchOp::Match => regex().0.is_match(value),
-            MatchOp::NotMatch => !regex().0.is_match(value),
+            MatchOp::Match => regex().text().is_match(value),
+            MatchOp::NotMatch => !regex().text().is_match(value),
         }
     }
 }
 
 /// A compiled regular expression; equal when its text is.
 #[derive(Clone, Debug)]
-pub struct Regex(pub regex::Regex);
+pub struct Regex {
+    text: regex::Regex,
+    bytes: query::Pattern,
+}
+
+impl Regex {
+    /// Compiles an expression within what is left for the query. The error says in one line what is wrong.
+    pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
+        let bytes = query::Pattern::within(text, budget)?;
+        let text = budget.build(|bytes| {
+            let mut builder = regex::RegexBuilder::new(text);
+            builder.size_limit(bytes).dfa_size_limit(bytes).build()
+        })?;
+        Ok(Regex { text, bytes })
+    }
+
+    /// As it is run over texts.
+    pub fn text(&self) -> &regex::Regex {
+        &self.text
+    }
+
+    /// As filters of crate `query` have it, run over values.
+    pub fn pattern(&self) -> &query::Pattern {
+        &self.bytes
+    }
+}
 
 impl PartialEq for Regex {
     fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
+        self.bytes == other.bytes
     }
 }
 
@@ -459,7 +487,7 @@ impl fmt::Display for Stage {
                 f.write_str(if labels.is_empty() { "" } else { " " })?;
                 f.write_str(&join(labels.iter().map(one)))
             }
-            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.0.as_str())),
+            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.text().as_str())),
             Stage::Pattern(pattern) => write!(f, "| pattern {}", quote(pattern.text())),
             Stage::Unpack => f.write_str("| unpack"),
             Stage::Label(test) => write!(f, "| {test}"),

@@ -25,6 +25,9 @@ mod testing;
 mod tests;
 mod units;
 
+/// Lines between two looks at the wish to cancel: a template may compile a regular expression for each.
+const CHECK_ROWS: u64 = 64;
+
 pub use error::{EvalError, ParseError};
 pub use lex::QUERY_BYTES_MAX;
 pub use parse::{NESTING_MAX, STAGES_MAX, parse, parse_matchers};

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 
 use query::source::{
     EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange, WithColumns,
@@ -14,6 +15,7 @@ use query::source::{
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
 
+use crate::CHECK_ROWS;
 use crate::ast::LogQuery;
 use crate::error::EvalError;
 use crate::push::push;
@@ -65,13 +67,21 @@ pub fn run(
     let mut reader = Reader::default();
     let mut found: BTreeMap<(i64, LineId), Entry> = BTreeMap::new();
     let mut held = 0;
-    let mut too_large = false;
+    let mut failed = None;
+    let (started, mut looked) = (Instant::now(), 0u64);
     let memory_max = context.limits.memory_bytes_max;
     query::run(&pushed, &nearest, &run_context, &mut |rows| {
         for index in 0..rows.len() {
             // From the end that is wanted, so that few lines get in only to be thrown out.
             let index = if forward { index } else { rows.len() - 1 - index };
             let (batch, place) = rows.line(index).expect("no pipe made rows");
+            looked += 1;
+            if looked.is_multiple_of(CHECK_ROWS)
+                && let Err(error) = context.check(started)
+            {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
             let row = batch.row(place as usize);
             let key = (row.time_ns(), row.id());
             let edge = if forward { found.last_key_value() } else { found.first_key_value() };
@@ -89,7 +99,7 @@ pub fn run(
             }
             context.progress.memory_bytes.store(held, Relaxed);
             if held > memory_max {
-                too_large = true;
+                failed = Some(RunError::MemoryLimit(memory_max));
                 return ControlFlow::Break(());
             }
             if found.len() >= limit {
@@ -100,8 +110,8 @@ pub fn run(
         }
         ControlFlow::Continue(())
     })?;
-    if too_large {
-        return Err(RunError::MemoryLimit(memory_max).into());
+    if let Some(error) = failed {
+        return Err(error.into());
     }
     context.progress.rows.store(found.len() as u64, Relaxed);
     Ok(if forward { found.into_values().collect() } else { found.into_values().rev().collect() })

@@ -3,7 +3,7 @@
 //! The filter selects every line that the query does, and maybe more; tests that it does not hold whole are made again
 //! line by line. Where it holds all of them, and lines are only counted, no line needs to be looked at here.
 
-use query::{Filter, Pattern, Test};
+use query::{Filter, Test};
 
 use crate::ast::{LogQuery, MatchOp, Matcher, Named, Stage};
 use crate::stage::DETECTED_LEVEL;
@@ -87,7 +87,7 @@ fn exact(value: String) -> Test {
 
 /// The filter of a matcher; it selects the same lines.
 pub fn matcher(matcher: &Matcher) -> Filter {
-    let Matcher { name, op, value, .. } = matcher;
+    let Matcher { name, op, value, regex } = matcher;
     if name == DETECTED_LEVEL {
         return level_matcher(matcher);
     }
@@ -99,9 +99,8 @@ pub fn matcher(matcher: &Matcher) -> Filter {
             _ => match alternatives(value) {
                 Some(values) => any_of(name, values),
                 None => {
-                    let pattern = Pattern::new(&format!("^(?s:{value})$"));
-                    // As bytes it may be larger than as text, which is refused beforehand.
-                    pattern.map_or(Filter::All, |p| Filter::field(name, Test::Regex(p)))
+                    let regex = regex.as_ref().expect("compiled where it is asked for");
+                    Filter::field(name, Test::Regex(regex.pattern().clone()))
                 }
             },
         },
@@ -158,10 +157,7 @@ fn line_filter(filter: &LineFilter, is_text: bool) -> (Option<Filter>, bool) {
     let in_msg = |needle: &Needle| match needle {
         Needle::Text(text) if text.is_empty() => Some(Filter::All),
         Needle::Text(text) => Some(Filter::field("_msg", Test::Substring(text.clone()))),
-        Needle::Regex(regex) => {
-            let pattern = Pattern::new(regex.0.as_str()).ok()?;
-            Some(Filter::field("_msg", Test::Regex(pattern)))
-        }
+        Needle::Regex(regex) => Some(Filter::field("_msg", Test::Regex(regex.pattern().clone()))),
         Needle::Ip(_) | Needle::Pattern(_) => None,
     };
     let Some(found) = filter.needles.iter().map(in_msg).collect::<Option<Vec<_>>>() else {

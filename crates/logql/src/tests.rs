@@ -77,6 +77,21 @@ fn times(text: &str) -> Vec<i64> {
 }
 
 #[test]
+fn regular_expressions_of_a_query_are_bounded_together() {
+    let selector = |matchers: usize| {
+        let one = |i: usize| format!("a{i}=~\"x.y\"");
+        format!("{{{}}}", (0..matchers).map(one).collect::<Vec<_>>().join(","))
+    };
+    // Each is compiled for texts and for stored values, 256 KiB at most.
+    assert!(crate::parse(&selector(128)).is_ok());
+    let error = crate::parse(&selector(129)).unwrap_err();
+    assert!(error.to_string().contains("larger than 67108864 bytes"), "{error}");
+    let large = "{a=\"b\"} |~ \"\\\\w{40}\"".to_owned() + &" or \"\\\\w{40}\"".repeat(7);
+    assert!(crate::parse(&large).is_ok(), "{large}");
+    assert!(crate::parse(&(large + " or \"\\\\w{40}\"")).is_err());
+}
+
+#[test]
 fn selectors_and_tests_select_lines() {
     for (text, expected) in [
         ("{}", &[1, 2, 3, 4, 5, 6][..]),

@@ -66,31 +66,6 @@ pub fn parse_duration_ns(text: &str) -> Option<i64> {
     (any && value_ns.abs() < i64::MAX as f64).then_some(value_ns.round() as i64)
 }
 
-/// Writes a duration so that it is read back as it is: `1h30m`, `500ms`.
-pub fn format_duration(ns: i64) -> String {
-    if ns == 0 {
-        return "0s".to_owned();
-    }
-    let mut out = String::from(if ns < 0 { "-" } else { "" });
-    let mut rest = ns.unsigned_abs();
-    for (unit, length) in [
-        ("w", 604_800_000_000_000u64),
-        ("d", 86_400_000_000_000),
-        ("h", 3_600_000_000_000),
-        ("m", 60_000_000_000),
-        ("s", 1_000_000_000),
-        ("ms", 1_000_000),
-        ("us", 1_000),
-        ("ns", 1),
-    ] {
-        if rest >= length {
-            out.push_str(&format!("{}{unit}", rest / length));
-            rest %= length;
-        }
-    }
-    out
-}
-
 /// A size such as `10KB`, `1.5 MiB`, `2G`, `17`; bytes.
 pub fn parse_bytes(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -139,7 +114,7 @@ mod tests {
             assert_eq!(parse_duration_ns(text), expected, "{text}");
         }
         for ns in [1, 999, 1_000_000, 90_000_000_000, 86_400_000_000_000, -5_000_000_000, 0] {
-            assert_eq!(parse_duration_ns(&format_duration(ns)), Some(ns));
+            assert_eq!(parse_duration_ns(&query::time::format_duration(ns)), Some(ns));
         }
     }
 

@@ -5,6 +5,7 @@
 //! bytes of the text. Nothing here panics, whatever the text.
 
 use crate::error::ParseError;
+use crate::regexes::RegexBudget;
 
 /// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's stack.
 pub const NESTING_MAX: usize = 100;
@@ -25,6 +26,8 @@ pub(crate) struct Cursor<'a> {
     depth: usize,
     /// What `now` means in times, nanoseconds since 1970 UTC.
     pub now_ns: i64,
+    /// What regular expressions may still take.
+    pub regexes: RegexBudget,
 }
 
 /// A string as it was written.
@@ -37,7 +40,7 @@ pub(crate) struct Written {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str, now_ns: i64) -> Self {
-        Cursor { text, at: 0, depth: 0, now_ns }
+        Cursor { text, at: 0, depth: 0, now_ns, regexes: RegexBudget::default() }
     }
 
     /// The place of what comes next, behind spaces.
@@ -88,6 +91,15 @@ impl<'a> Cursor<'a> {
         let found = self.adjacent() == Some(c);
         if found {
             self.at += c.len_utf8();
+        }
+        found
+    }
+
+    /// Takes `text` if it stands at the cursor.
+    pub fn eat_text(&mut self, text: &str) -> bool {
+        let found = self.rest().starts_with(text);
+        if found {
+            self.at += text.len();
         }
         found
     }

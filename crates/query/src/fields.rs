@@ -132,7 +132,10 @@ impl FieldSet {
                 self.add(right);
             }
             Filter::Field { name, .. } => self.add(name),
-            Filter::Subquery(subquery) => self.add(&subquery.field),
+            Filter::AnyField { beginning, .. } => {
+                self.add_pattern(&NamePattern { name: beginning.clone(), prefix: true });
+            }
+            Filter::Subquery(subquery) => self.add_pattern(&subquery.field),
         }
     }
 }

@@ -27,10 +27,11 @@ pub(crate) use parse::parse_filter;
 pub(crate) use select::Selector;
 pub use subquery::{Subquery, SubqueryTest};
 pub(crate) use time::parse_duration_argument;
-pub use value::{Comparison, Number, Pattern, PatternPlace, Test};
+pub use value::{Comparison, Number, Pattern, PatternPlace, Test, ValueKind, network};
 pub use week_range::WeekRange;
 pub(crate) use word::word_before;
 
+use crate::block::NamePattern;
 use crate::cursor::{quote, quote_name};
 use crate::source::TimeRange;
 
@@ -66,6 +67,13 @@ pub enum Filter {
         /// Name of the field, stored or virtual.
         name: String,
         /// What its value must be like.
+        test: Test,
+    },
+    /// Rows in which any stored field whose name begins so has a value that passes a test. Empty values are none.
+    AnyField {
+        /// How the names begin; empty for all.
+        beginning: String,
+        /// What a value must be like.
         test: Test,
     },
     /// Rows whose field has to do with the values that another query gives.
@@ -149,6 +157,26 @@ impl Filter {
     }
 }
 
+impl NamePattern {
+    /// Rows in which the field, or any of the fields, passes a test.
+    fn filter(&self, test: Test) -> Filter {
+        let name = self.name.clone();
+        match self.prefix {
+            true => Filter::AnyField { beginning: name, test },
+            false => Filter::Field { name, test },
+        }
+    }
+
+    /// As it is written before a `:`.
+    fn shown(&self) -> String {
+        if self.prefix { quote_pattern(&self.name) } else { quote_name(&self.name) }
+    }
+}
+
+fn quote_pattern(beginning: &str) -> String {
+    if beginning.is_empty() { "*".to_owned() } else { format!("{}*", quote_name(beginning)) }
+}
+
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,6 +213,9 @@ impl fmt::Display for Filter {
                     write!(f, "{}:", quote_name(name))?;
                 }
                 write!(f, "{test}")
+            }
+            Filter::AnyField { beginning, test } => {
+                write!(f, "{}:{test}", quote_pattern(beginning))
             }
             Filter::Subquery(subquery) => write!(f, "{subquery}"),
         }

@@ -32,6 +32,7 @@ mod query;
 #[cfg(test)]
 mod query_tests;
 mod queue;
+mod regexes;
 mod rolled;
 mod run;
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub use error::ParseError;
 pub use fields::FieldSet;
 pub use filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,
-    Subquery, SubqueryTest, Test, WeekRange,
+    Subquery, SubqueryTest, Test, ValueKind, WeekRange, network,
 };
 pub use number::parse_timestamp;
 pub use options::QueryOptions;
@@ -63,12 +64,13 @@ pub use pipe::{
     Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, Join, JsonArray,
     Math, MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields,
     Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack,
-    Unroll, ValueNumber,
+    Unroll, ValueNumber, decolorize,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{
     BACKGROUND, Cancel, Change as QueueChange, EXPORT, Hold, Permit, QueryInfo, Queue, QueueError,
     QueueLimits, State, TAIL, Ticket,
 };
+pub use regexes::{REGEXES_BYTES_MAX, RegexBudget};
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;

@@ -5,7 +5,7 @@
 //! then says whether the unit can be left out. Left out here: case, numbers, and fields that
 //! are computed; a filter on those may select lines of any unit.
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Test};
 use crate::source::{ScanUnit, SourceError};
 
 /// A text that a value must hold.
@@ -49,6 +49,7 @@ fn collect(filter: &Filter, out: &mut Vec<Phrase>) {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|f| collect(f, out)),
         Filter::Field { name, test } if is_stored(name) => out.extend(test.needed().phrases),
+        Filter::AnyField { test, .. } => out.extend(test.needed().phrases),
         Filter::Field { .. }
         | Filter::Fields { .. }
         | Filter::Subquery(_)
@@ -65,14 +66,8 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
     match filter {
         Filter::And(filters) => filters.iter().fold(true, |all, f| may_select(f, held) & all),
         Filter::Or(filters) => filters.iter().fold(false, |any, f| may_select(f, held) | any),
-        Filter::Field { name, test } if is_stored(name) => {
-            let needed = test.needed();
-            let held = held.take(needed.phrases.len());
-            match needed.any {
-                true => held.fold(false, |any, one| any | one),
-                false => held.fold(true, |all, one| all & one),
-            }
-        }
+        Filter::Field { name, test } if is_stored(name) => may_pass(test, held),
+        Filter::AnyField { test, .. } => may_pass(test, held),
         Filter::Field { .. }
         | Filter::Fields { .. }
         | Filter::Subquery(_)
@@ -80,6 +75,15 @@ fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
         | Filter::Not(_)
         | Filter::Time(_)
         | Filter::Recurring(_) => true,
+    }
+}
+
+fn may_pass(test: &Test, held: &mut impl Iterator<Item = bool>) -> bool {
+    let needed = test.needed();
+    let held = held.take(needed.phrases.len());
+    match needed.any {
+        true => held.fold(false, |any, one| any | one),
+        false => held.fold(true, |all, one| all & one),
     }
 }
 

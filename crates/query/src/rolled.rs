@@ -214,7 +214,7 @@ pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Optio
         }
         Filter::Not(filter) => fields_of(filter, out),
         Filter::Time(_) | Filter::Recurring(_) => None,
-        Filter::Subquery(_) => None,
+        Filter::AnyField { .. } | Filter::Subquery(_) => None,
         Filter::Fields { left, right, .. } => {
             out.extend([left.as_str(), right.as_str()]);
             Some(())

@@ -253,14 +253,34 @@ fn tails_look_at_each_batch() {
     let batch = batch(1, &numbered(0, 10));
     let tail =
         query("n:>6 | filter !n:8 | fields n | rename n as m").tail(&["_id".to_owned()]).unwrap();
-    let rows = tail.rows(&batch, &mut Scratch::default());
-    let mut shown = Vec::new();
-    for row in 0..rows.len() {
-        rows.visit(row, &mut Scratch::default(), |name, value| {
-            shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
-        });
+    assert_eq!(tail.selected(&batch, &mut Scratch::default()).len(), 3);
+    let shown = |tail: &crate::TailQuery, batch| {
+        let mut shown = Vec::new();
+        tail.rows(batch, &mut Scratch::default(), &mut |rows| {
+            for row in 0..rows.len() {
+                rows.visit(row, &mut Scratch::default(), |name, value| {
+                    shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
+                });
+            }
+        })
+        .map(|()| shown)
+    };
+    assert_eq!(shown(&tail, &batch).unwrap(), ["m=7", "_id=1-7", "m=9", "_id=1-9"]);
+    for (text, expected) in [
+        ("n:>7 | math n * 2 as m | format \"<n>/<m>\" as t | fields t", vec!["t=8/16", "t=9/18"]),
+        ("n:9 | extract \"line <x>\" | len(n) as l | fields l | sample 1", vec!["l=1"]),
+        ("n:>7 | fields none | drop_empty_fields", vec![]),
+    ] {
+        assert_eq!(shown(&query(text).tail(&[]).unwrap(), &batch).unwrap(), expected, "{text}");
     }
-    assert_eq!(shown, ["m=7", "_id=1-7", "m=9", "_id=1-9"]);
+    // The same as a query gives, also of more lines than are computed at once.
+    let many = crate::testing::batch(1, &numbered(0, 500));
+    let tail = query("* | math n + 1 as m | m:>=100 | fields m").tail(&[]).unwrap();
+    let expected: Vec<String> = (100..=500).map(|m| format!("m={m}")).collect();
+    assert_eq!(shown(&tail, &many).unwrap(), expected);
+    let doubled = "| format \"<n><n><n><n><n><n><n><n>\" as n ".repeat(9);
+    let error = shown(&query(&format!("* {doubled}")).tail(&[]).unwrap(), &many).unwrap_err();
+    assert!(matches!(error, RunError::MemoryLimit(_) | RunError::ValueLimit(_)), "{error}");
     for text in ["* | sort by (a)", "* | count()", "* | fields a | limit 5", "* | uniq by (a)"] {
         let error = query(text).tail(&[]).err().unwrap();
         assert!(error.to_string().contains("live") && error.position > 0, "{error}");

@@ -1,26 +1,50 @@
 //! Live tail: a query over lines as they arrive.
+//!
+//! Its pipes look at each line by itself. Those that compute fields do so for [`COMPUTED_ROWS_MAX`] lines at once, whose new
+//! values may take [`TAIL_BYTES_MAX`].
 
 use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, Lines, Scratch};
+use crate::block::{Block, COMPUTED_ROWS_MAX, Change, Lines, Scratch};
 use crate::error::ParseError;
 use crate::filter::Selector;
-use crate::pipe::Pipe;
+use crate::pipe::{ComputeRows, Pipe, drop_empty, sample};
 use crate::query::Query;
-use crate::run::Rows;
+use crate::run::{Context, Limits, Meter, Rows, RunError};
+
+/// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more ends with
+/// [`RunError::MemoryLimit`].
+const TAIL_BYTES_MAX: u64 = 64 << 20;
 
 /// A query that is run over each new batch: a filter and pipes that look at each line by itself.
 pub struct TailQuery {
     selector: Selector,
     steps: Vec<Step>,
+    computes: bool,
     include: Arc<[String]>,
 }
 
 enum Step {
-    Change(crate::block::Change),
+    Change(Change),
     Filter(Box<Selector>),
+    Compute(ComputeRows),
+    Sample(u64),
+    DropEmptyFields,
+}
+
+impl Step {
+    /// None for a pipe that looks at several lines.
+    fn of(pipe: &Pipe) -> Option<Step> {
+        Some(match pipe {
+            Pipe::Change(change) => Step::Change(change.clone()),
+            Pipe::Filter(filter) => Step::Filter(Box::new(Selector::new(filter))),
+            Pipe::Sample(one_in) => Step::Sample(*one_in),
+            Pipe::DropEmptyFields => Step::DropEmptyFields,
+            pipe => Step::Compute(ComputeRows::new(pipe.compute()?)),
+        })
+    }
 }
 
 impl Query {
@@ -35,46 +59,63 @@ impl Query {
                 query: self.to_string(),
             });
         }
-        let steps = self.pipes().iter().map(|pipe| match pipe {
-            Pipe::Change(change) => Ok(Step::Change(change.clone())),
-            Pipe::Filter(filter) => Ok(Step::Filter(Box::new(Selector::new(filter)))),
-            other => {
-                let query = self.to_string();
-                let written = other.to_string();
+        let step = |pipe: &Pipe| {
+            Step::of(pipe).ok_or_else(|| {
+                let (query, written) = (self.to_string(), pipe.to_string());
                 let name = written.split(' ').next().unwrap_or_default();
-                Err(ParseError {
-                    position: query.find(&format!("| {written}")).map_or(0, |at| at + 2),
-                    expected: ["filter", "fields", "delete", "rename", "copy"]
-                        .map(String::from)
-                        .into(),
-                    message: format!(
-                        "\"{name}\" does not work line by line, so it cannot be followed live"
-                    ),
-                    query,
-                })
-            }
-        });
+                let message =
+                    format!("\"{name}\" does not work line by line, so it cannot be followed live");
+                let position = query.find(&format!("| {written}")).map_or(0, |at| at + 2);
+                let expected = ["filter", "fields", "format", "extract", "math", "replace"];
+                ParseError { position, expected: expected.map(String::from).into(), message, query }
+            })
+        };
+        let steps: Vec<Step> = self.pipes().iter().map(step).collect::<Result<_, _>>()?;
         Ok(TailQuery {
             selector: Selector::new(self.filter()),
-            steps: steps.collect::<Result<_, _>>()?,
+            computes: steps.iter().any(|step| matches!(step, Step::Compute(_))),
+            steps,
             include: include.into(),
         })
     }
 }
 
 impl TailQuery {
-    /// The rows of a batch that the query selects, in the order of its lines.
-    pub fn rows(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
+    /// The lines of a batch that the filter selects, in their order, as they are before the pipes.
+    pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
         let rows = (0..batch.len() as u32).collect();
         let mut block = Block::Lines(Lines::new(batch.clone(), rows));
         self.selector.select(&mut block, scratch);
-        for step in &self.steps {
-            match step {
-                _ if block.is_empty() => break,
-                Step::Change(change) => block.change(change),
-                Step::Filter(selector) => selector.select(&mut block, scratch),
+        Rows::new(block, self.include.clone())
+    }
+
+    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines. An error when a pipe makes values
+    /// that are too long, or too many.
+    pub fn rows(
+        &self,
+        batch: &Arc<Batch>,
+        scratch: &mut Scratch,
+        each: &mut dyn FnMut(&Rows),
+    ) -> Result<(), RunError> {
+        let block = self.selected(batch, scratch).into_block();
+        let rows_max = if self.computes { COMPUTED_ROWS_MAX } else { usize::MAX };
+        for mut part in block.into_parts(rows_max) {
+            let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
+            let mut meter = Meter::new(&Context { limits, ..Context::default() });
+            for step in &self.steps {
+                match step {
+                    _ if part.is_empty() => break,
+                    Step::Change(change) => part.change(change),
+                    Step::Filter(selector) => selector.select(&mut part, scratch),
+                    Step::Compute(compute) => drop(compute.apply(&mut part, scratch, &mut meter)?),
+                    Step::Sample(one_in) => sample(&mut part, *one_in),
+                    Step::DropEmptyFields => drop_empty(&mut part, scratch),
+                }
+            }
+            if !part.is_empty() {
+                each(&Rows::new(part, self.include.clone()));
             }
         }
-        Rows::new(block, self.include.clone())
+        Ok(())
     }
 }

@@ -183,7 +183,10 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         };
         rest = &rest[unit_end..];
         match number.parse::<i64>() {
-            Ok(whole) => sum_exact += i128::from(whole) * i128::from(unit),
+            Ok(whole) => {
+                let part = i128::from(whole) * i128::from(unit);
+                sum_exact = sum_exact.saturating_add(part);
+            }
             Err(_) => sum += number.parse::<f64>().ok()? * unit as f64,
         }
     }

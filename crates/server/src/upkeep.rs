@@ -79,7 +79,7 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
     let tail = query.tail(&[]).map_err(|error| error.to_string())?;
     let selects = move |batch: &Arc<Batch>| {
         let mut selected = vec![false; batch.len()];
-        let rows = tail.rows(batch, &mut Scratch::default());
+        let rows = tail.selected(batch, &mut Scratch::default());
         for index in 0..rows.len() {
             let (_, place) = rows.line(index).expect("a filter makes no rows");
             selected[place as usize] = true;

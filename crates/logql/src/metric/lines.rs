@@ -11,6 +11,7 @@ use query::{Bucket, By, Context, Function, Pipe, Query, Scratch, Stats, StatsFun
 use super::Evaluation;
 use super::series::Series;
 use super::state::{Sample, State};
+use crate::CHECK_ROWS;
 use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::push::push;
@@ -22,8 +23,6 @@ use crate::units::{parse_bytes, parse_duration_ns, parse_number};
 const BUCKET_BYTES: usize = 64;
 /// Memory of a series beside its labels and buckets.
 const SERIES_BYTES: usize = 200;
-/// Rows between two looks at the wish to cancel.
-const CHECK_ROWS: u64 = 4_096;
 /// Steps at least so long are counted by the store where it can: it keeps counts of whole seconds, in which a line stamped
 /// exactly at the end of a window counts for the next one.
 const COUNTED_STEP_NS_MIN: i64 = 60_000_000_000;
@@ -158,7 +157,7 @@ impl Evaluation<'_> {
         query::run(&pushed, source, &context, &mut |rows| {
             for index in 0..rows.len() {
                 looked += 1;
-                if looked % CHECK_ROWS == 0
+                if u64::is_multiple_of(looked, CHECK_ROWS)
                     && let Err(error) = self.check()
                 {
                     failed = Some(error.into());

@@ -138,7 +138,7 @@ impl Evaluation<'_> {
                 };
                 for one in &mut series {
                     let value = series::label(&one.labels, from).to_owned();
-                    if let Some(captures) = regex.0.captures(&value) {
+                    if let Some(captures) = regex.text().captures(&value) {
                         let mut replaced = String::new();
                         captures.expand(replacement, &mut replaced);
                         series::set_label(&mut one.labels, to, &replaced);

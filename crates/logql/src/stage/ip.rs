@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use query::network;
+
 /// Addresses from one to another, both inside, of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpRange {
@@ -44,21 +46,6 @@ impl IpRange {
                 || parsed(word.trim_matches(['.', ':']))
                 || word.rsplit_once(':').is_some_and(|(host, _)| parsed(host))
         })
-    }
-}
-
-fn network(address: IpAddr, length: u32) -> Option<(IpAddr, IpAddr)> {
-    match address {
-        IpAddr::V4(v4) => {
-            let rest = u32::MAX.checked_shr(length).unwrap_or(0);
-            let first = u32::from(v4) & !rest;
-            (length <= 32).then(|| (IpAddr::V4(first.into()), IpAddr::V4((first | rest).into())))
-        }
-        IpAddr::V6(v6) => {
-            let rest = u128::MAX.checked_shr(length).unwrap_or(0);
-            let first = u128::from(v6) & !rest;
-            (length <= 128).then(|| (IpAddr::V6(first.into()), IpAddr::V6((first | rest).into())))
-        }
     }
 }
 

@@ -48,7 +48,7 @@ impl LineFilter {
         let found = self.needles.iter().any(|needle| match needle {
             Needle::Text(text) => memchr::memmem::find(line.as_bytes(), text.as_bytes()).is_some(),
             Needle::Ip(range) => range.is_in(line),
-            Needle::Regex(regex) => regex.0.is_match(line),
+            Needle::Regex(regex) => regex.text().is_match(line),
             Needle::Pattern(pattern) => pattern.is_match(line),
         });
         found != self.negated
@@ -70,7 +70,7 @@ impl fmt::Display for LineFilter {
             match needle {
                 Needle::Text(text) => f.write_str(&quote(text))?,
                 Needle::Ip(range) => write!(f, "ip({})", quote(range.text()))?,
-                Needle::Regex(regex) => f.write_str(&quote(regex.0.as_str()))?,
+                Needle::Regex(regex) => f.write_str(&quote(regex.text().as_str()))?,
                 Needle::Pattern(pattern) => f.write_str(&quote(pattern.text()))?,
             }
         }

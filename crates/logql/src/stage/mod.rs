@@ -4,7 +4,6 @@
 //! are shown and tell series apart. The fields that Loginson found in the line when it came can be asked for by name,
 //! but tell nothing apart, so that a process id does not make a series of each process.
 
-pub(crate) mod ansi;
 pub(crate) mod filter;
 pub(crate) mod functions;
 pub(crate) mod ip;
@@ -178,8 +177,8 @@ impl<'a> Item<'a> {
             }
             Stage::Regexp(regex) => {
                 let line = self.take_line();
-                if let Some(captures) = regex.0.captures(&line) {
-                    for name in regex.0.capture_names().flatten() {
+                if let Some(captures) = regex.text().captures(&line) {
+                    for name in regex.text().capture_names().flatten() {
                         let value = captures.name(name).map_or("", |m| m.as_str());
                         self.set_parsed(name, value);
                     }
@@ -215,7 +214,10 @@ impl<'a> Item<'a> {
                 }
             }
             Stage::Decolorize => {
-                if let Some(plain) = ansi::without_colours(&self.line) {
+                if self.line.contains('\x1b') {
+                    let mut plain = Vec::with_capacity(self.line.len());
+                    query::decolorize(self.line.as_bytes(), &mut plain);
+                    let plain = String::from_utf8(plain).expect("whole characters went");
                     self.line = Cow::Owned(plain);
                 }
             }

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 
 use super::Filter;
 use super::value::Comparison;
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::number::Kind;
@@ -51,9 +52,12 @@ impl FieldComparison {
 
 pub(super) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
+    if field.prefix {
+        return Err(cursor.error(&["one field name"], format!("{function}(…) compares two fields")));
+    }
     let (_, comparison) = FieldComparison::NAMES
         .iter()
         .find(|(name, _)| *name == function)
@@ -61,7 +65,7 @@ pub(super) fn parse(
     cursor.expect('(', &format!("{function}(…)"))?;
     let right = cursor.expect_string(true, "the name of another field")?.text;
     cursor.expect(')', &format!("{function}(…)"))?;
-    Ok(Filter::Fields { left: name.to_owned(), comparison: *comparison, right })
+    Ok(Filter::Fields { left: field.name.clone(), comparison: *comparison, right })
 }
 
 #[cfg(test)]

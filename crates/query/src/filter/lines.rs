@@ -9,7 +9,7 @@
 use regex_syntax::hir::{Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode};
 use regex_syntax::hir::{ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
-use super::value::REGEX_BYTES_MAX;
+use crate::regexes::LARGE_BYTES;
 
 /// The expression that does for lines what `pattern` does for single ones; none for those left out.
 pub(super) fn line_regex(pattern: &str) -> Option<regex::bytes::Regex> {
@@ -19,8 +19,8 @@ pub(super) fn line_regex(pattern: &str) -> Option<regex::bytes::Regex> {
         return None;
     }
     regex::bytes::RegexBuilder::new(&hir.to_string())
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(REGEX_BYTES_MAX)
+        .size_limit(LARGE_BYTES)
+        .dfa_size_limit(LARGE_BYTES)
         .build()
         .ok()
 }

@@ -3,13 +3,14 @@
 //! ```text
 //! or    = and { "or" and }
 //! and   = not { ["and"] not }
-//! not   = ("not" | "!" | "-") not | "(" or ")" | selector | [field ":"] test
+//! not   = ("not" | "!" | "-") not | "(" or ")" | selector | [(field | [beginning] "*") ":"] test
 //! ```
 
 use super::stream::parse_selector;
 use super::time::parse_time_filter;
 use super::value::{self, Test, parse_comparison, parse_exact, parse_regex, parse_substring};
 use super::{Filter, MSG};
+use crate::block::NamePattern;
 use crate::cursor::{Cursor, Written};
 use crate::error::ParseError;
 
@@ -21,7 +22,7 @@ pub(crate) fn parse_filter(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError
     parse_or(cursor, None)
 }
 
-fn parse_or(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, ParseError> {
+fn parse_or(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     let mut alternatives = vec![parse_and(cursor, field)?];
     while cursor.eat_keyword("or") {
         alternatives.push(parse_and(cursor, field)?);
@@ -29,7 +30,7 @@ fn parse_or(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, Pars
     Ok(Filter::or(alternatives))
 }
 
-fn parse_and(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, ParseError> {
+fn parse_and(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     let mut filters = vec![parse_not(cursor, field)?];
     loop {
         let explicit = cursor.eat_keyword("and");
@@ -42,8 +43,7 @@ fn parse_and(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, Par
     }
 }
 
-fn parse_not(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, ParseError> {
-    let name = field.unwrap_or(MSG);
+fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     match cursor.peek() {
         Some('(') => {
             cursor.eat('(');
@@ -60,7 +60,10 @@ fn parse_not(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, Par
             negated(cursor, |c| parse_not(c, field))
         }
         Some('{') if field.is_none() => parse_selector(cursor),
-        Some('*' | '=' | '~' | '<' | '>') => parse_sign(cursor, name, field.is_none()),
+        Some('*') if field.is_none() && cursor.eat_text("*:") => {
+            cursor.nested(|c| parse_value(c, &NamePattern::ANY))
+        }
+        Some('*' | '=' | '~' | '<' | '>') => parse_sign(cursor, field),
         Some('"' | '\'' | '`') => parse_word_or_field(cursor, field),
         Some(_) if !cursor.peek_word(false).is_empty() => {
             if cursor.eat_keyword("not") {
@@ -91,60 +94,73 @@ fn negated<'a>(
 }
 
 /// A filter that begins with a word or a quoted string.
-fn parse_word_or_field(cursor: &mut Cursor<'_>, field: Option<&str>) -> Result<Filter, ParseError> {
-    let name = field.unwrap_or(MSG);
+fn parse_word_or_field(
+    cursor: &mut Cursor<'_>,
+    field: Option<&NamePattern>,
+) -> Result<Filter, ParseError> {
     let written = cursor.expect_string(false, "a filter")?;
-    if let Some(filter) = parse_function(cursor, name, &written)? {
+    let message = NamePattern::exact(MSG);
+    let of = field.unwrap_or(&message);
+    if let Some(filter) = parse_function(cursor, of, &written)? {
         return Ok(filter);
     }
-    if cursor.eat(':') {
-        return cursor.nested(|c| parse_value(c, &written.text));
+    let prefix = cursor.eat_text("*:");
+    if prefix || cursor.eat(':') {
+        let named = NamePattern { name: written.text, prefix };
+        return cursor.nested(|c| parse_value(c, &named));
     }
-    Ok(Filter::field(name, phrase_or_prefix(cursor, written)))
+    Ok(of.filter(phrase_or_prefix(cursor, written)))
 }
 
 /// What stands behind `name:`.
-fn parse_value(cursor: &mut Cursor<'_>, name: &str) -> Result<Filter, ParseError> {
+fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, ParseError> {
     let values: &[&str] =
         &["a word", "a \"phrase\"", "=exact", "~regex", "*", "a comparison", "a function", "\"(\""];
     match cursor.peek() {
-        _ if name == "_time" => parse_time_filter(cursor),
-        Some('{') if name == "_stream" => parse_selector(cursor),
+        _ if !field.prefix && field.name == "_time" => parse_time_filter(cursor),
+        Some('{') if !field.prefix && field.name == "_stream" => parse_selector(cursor),
         Some('(') => {
             cursor.eat('(');
-            let filter = cursor.nested(|c| parse_or(c, Some(name)))?;
+            let filter = cursor.nested(|c| parse_or(c, Some(field)))?;
             cursor.expect(')', "the filters in parentheses")?;
             Ok(filter)
         }
         Some('!') => {
             cursor.eat('!');
-            negated(cursor, |c| parse_value(c, name))
+            negated(cursor, |c| parse_value(c, field))
         }
-        Some('*' | '=' | '~' | '<' | '>') => parse_sign(cursor, name, false),
+        Some('*' | '=' | '~' | '<' | '>') => parse_sign(cursor, Some(field)),
         Some('-') if !negative_number(cursor.peek_word(true)) => {
             cursor.eat('-');
-            negated(cursor, |c| parse_value(c, name))
+            negated(cursor, |c| parse_value(c, field))
         }
         _ => {
             // `field:not(x)` and `field:in(…)`: words directly before a bracket.
             let word = cursor.peek_word(false);
             if word.eq_ignore_ascii_case("not") {
                 cursor.eat_keyword("not");
-                return negated(cursor, |c| parse_value(c, name));
+                return negated(cursor, |c| parse_value(c, field));
             }
             let Some(written) = cursor.string(true)? else {
                 let message = match cursor.found() {
-                    None => format!("the query ends where the value of \"{name}\" should be"),
-                    Some(found) => format!("unexpected {found} as the value of \"{name}\""),
+                    None => {
+                        format!("the query ends where the value of {} should be", quoted(field))
+                    }
+                    Some(found) => format!("unexpected {found} as the value of {}", quoted(field)),
                 };
                 return Err(cursor.error(values, message));
             };
-            if let Some(filter) = parse_function(cursor, name, &written)? {
+            if let Some(filter) = parse_function(cursor, field, &written)? {
                 return Ok(filter);
             }
-            Ok(Filter::field(name, phrase_or_prefix(cursor, written)))
+            Ok(field.filter(phrase_or_prefix(cursor, written)))
         }
     }
+}
+
+/// For messages.
+fn quoted(field: &NamePattern) -> String {
+    format!("\"{}{}\"", field.name, if field.prefix { "*" } else { "" })
 }
 
 fn negative_number(word: &str) -> bool {
@@ -156,38 +172,40 @@ fn phrase_or_prefix(cursor: &mut Cursor<'_>, written: Written) -> Test {
     if cursor.eat_adjacent('*') { Test::Prefix(written.text) } else { Test::Phrase(written.text) }
 }
 
-/// Filters that begin with a sign: `*`, `*substring*`, `=exact`, `~regex`, comparisons.
-fn parse_sign(cursor: &mut Cursor<'_>, name: &str, bare: bool) -> Result<Filter, ParseError> {
+/// Filters that begin with a sign: `*`, `*substring*`, `=exact`, `~regex`, comparisons. Without a field, of the message.
+fn parse_sign(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
+    let message = NamePattern::exact(MSG);
+    let of = field.unwrap_or(&message);
     if cursor.eat('*') {
         let substring = matches!(cursor.adjacent(), Some('"' | '\'' | '`'))
             || cursor.adjacent().is_some_and(|c| !c.is_whitespace())
                 && !cursor.peek_word(true).is_empty();
-        return match (substring, bare) {
-            (true, _) => parse_substring(cursor, name),
-            (false, true) => Ok(Filter::All),
-            (false, false) => Ok(Filter::field(name, Test::Prefix(String::new()))),
+        return match (substring, field) {
+            (true, _) => parse_substring(cursor, of),
+            (false, None) => Ok(Filter::All),
+            (false, Some(field)) => Ok(field.filter(Test::Prefix(String::new()))),
         };
     }
     if cursor.eat('=') {
-        return parse_exact(cursor, name);
+        return parse_exact(cursor, of);
     }
     if cursor.eat('~') {
-        return parse_regex(cursor, name);
+        return parse_regex(cursor, of);
     }
-    parse_comparison(cursor, name)
+    parse_comparison(cursor, of)
 }
 
 /// `name(…)` filters; none when `written` names none of them, and nothing is taken.
 fn parse_function(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     written: &Written,
 ) -> Result<Option<Filter>, ParseError> {
     let function = written.text.to_ascii_lowercase();
     let bracket = cursor.adjacent();
     let opens = bracket == Some('(') || bracket == Some('[') && function == "range";
     match value::function(&function).filter(|_| opens && !written.quoted) {
-        Some(parse) => parse(cursor, name, &function).map(Some),
+        Some(parse) => parse(cursor, field, &function).map(Some),
         None => Ok(None),
     }
 }

@@ -8,6 +8,7 @@ use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Lines, Scratch};
+use crate::needs::is_stored;
 use crate::source::TimeRange;
 
 /// A filter made ready to run.
@@ -24,6 +25,7 @@ enum Node {
     Recurring(Recurring),
     Fields { left: String, comparison: FieldComparison, right: String },
     Field { name: String, matcher: Box<Matcher> },
+    AnyField { beginning: String, matcher: Box<Matcher> },
 }
 
 impl Selector {
@@ -65,6 +67,10 @@ impl Node {
             Filter::Fields { left, comparison, right } => {
                 Node::Fields { left: left.clone(), comparison: *comparison, right: right.clone() }
             }
+            Filter::AnyField { beginning, test } => Node::AnyField {
+                beginning: beginning.clone(),
+                matcher: Box::new(Matcher::new(test)),
+            },
             Filter::Field { name, test } => {
                 Node::Field { name: name.clone(), matcher: Box::new(Matcher::new(test)) }
             }
@@ -80,6 +86,7 @@ impl Node {
             Node::Fields { .. } => 8,
             Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
             Node::Not(node) => node.cost(),
+            Node::AnyField { matcher, .. } => 10 * (1 + matcher.cost()),
             Node::Field { name, matcher } => {
                 let computed = matches!(name.as_str(), "_stream" | "_id" | "_received" | "_raw");
                 matcher.cost() + if computed { 10 } else { 0 }
@@ -135,6 +142,17 @@ impl Node {
                     comparison.holds(left, block.value(right, row, &mut other))
                 });
             }
+            Node::AnyField { beginning, matcher } => bits.retain(|row| {
+                let mut any = false;
+                block.visit(row, &[], scratch, &mut |name, value, _| {
+                    any |= !any
+                        && is_stored(name)
+                        && name.starts_with(&**beginning)
+                        && !value.is_empty()
+                        && matcher.matches(value);
+                });
+                any
+            }),
             Node::Field { name, matcher } => match (block, block.column(name)) {
                 (_, Column::Absent) => {
                     if !matcher.matches(b"") {

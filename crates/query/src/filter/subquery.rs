@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{Filter, Test};
-use crate::block::Change;
-use crate::cursor::{Cursor, quote_name};
+use crate::block::{Change, NamePattern};
+use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::MSG;
 use crate::pipe::Pipe;
@@ -19,8 +19,8 @@ use crate::query::{Query, parse_inner};
 /// A test of a field with the values of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subquery {
-    /// The field that is tested.
-    pub field: String,
+    /// The field that is tested, or the fields of which one is to pass.
+    pub field: NamePattern,
     /// How.
     pub test: SubqueryTest,
     /// What gives the values.
@@ -51,7 +51,7 @@ impl SubqueryTest {
 /// Reads `(query)` behind the name of the function.
 pub(super) fn parse(
     cursor: &mut Cursor<'_>,
-    field: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
     let test = match function {
@@ -69,7 +69,7 @@ pub(super) fn parse(
             message,
         ));
     }
-    Ok(Filter::Subquery(Box::new(Subquery { field: field.to_owned(), test, query })))
+    Ok(Filter::Subquery(Box::new(Subquery { field: field.clone(), test, query })))
 }
 
 /// The field whose values a query gives.
@@ -92,8 +92,8 @@ fn value_field(query: &Query) -> Option<String> {
 
 impl fmt::Display for Subquery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field != MSG {
-            write!(f, "{}:", quote_name(&self.field))?;
+        if self.field != NamePattern::exact(MSG) {
+            write!(f, "{}:", self.field.shown())?;
         }
         write!(f, "{}({})", self.test.name(), self.query)
     }
@@ -107,14 +107,14 @@ impl Subquery {
 
     /// The filter with these values in place of the query.
     pub(crate) fn filled(&self, values: BTreeSet<String>) -> Filter {
-        let phrase = |value: String| Filter::field(&self.field, Test::Phrase(value));
+        let phrase = |value: String| self.field.filter(Test::Phrase(value));
         let nothing = values.is_empty();
         match self.test {
             SubqueryTest::ContainsAll => Filter::and(values.into_iter().map(phrase).collect()),
             SubqueryTest::ContainsAny if !nothing => {
                 Filter::or(values.into_iter().map(phrase).collect())
             }
-            _ => Filter::field(&self.field, Test::In(values.into_iter().collect())),
+            _ => self.field.filter(Test::In(values.into_iter().collect())),
         }
     }
 }

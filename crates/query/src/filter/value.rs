@@ -11,8 +11,7 @@ mod contains;
 mod exact;
 mod exact_prefix;
 mod in_list;
-mod ipv4_range;
-mod ipv6_range;
+mod ip_range;
 mod json_array;
 mod length;
 mod pattern_match;
@@ -24,6 +23,7 @@ mod regex;
 mod sequence;
 mod string_range;
 mod substring;
+mod value_type;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,6 +31,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
 use crate::bitmap::Bitmap;
+use crate::block::NamePattern;
 use crate::cursor::{Cursor, quote};
 use crate::error::ParseError;
 use crate::needs::Phrase;
@@ -38,12 +39,13 @@ use crate::needs::Phrase;
 pub use self::compare::Comparison;
 pub(super) use self::compare::parse_sign as parse_comparison;
 pub(super) use self::exact::parse_sign as parse_exact;
+pub use self::ip_range::network;
 pub use self::pattern_match::PatternPlace;
 pub use self::range::Number;
 pub use self::regex::Pattern;
-pub(super) use self::regex::REGEX_BYTES_MAX;
 pub(super) use self::regex::{parse_pattern, parse_sign as parse_regex};
 pub(super) use self::substring::parse as parse_substring;
+pub use self::value_type::ValueKind;
 
 /// What the value of a field must be like.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +125,8 @@ pub enum Test {
     },
     /// Is a JSON array with one of these among its items.
     JsonArrayContainsAny(Vec<String>),
+    /// Could be kept as this.
+    ValueType(ValueKind),
     /// Has this many characters; both ends inside.
     Length {
         /// Fewest.
@@ -133,7 +137,8 @@ pub enum Test {
 }
 
 /// Reads the arguments of a filter that is written as a function: cursor, field and name of the function.
-pub(super) type ParseFunction = fn(&mut Cursor<'_>, &str, &str) -> Result<Filter, ParseError>;
+pub(super) type ParseFunction =
+    fn(&mut Cursor<'_>, &NamePattern, &str) -> Result<Filter, ParseError>;
 
 /// What reads the filter `name(…)`, if there is one.
 pub(super) fn function(name: &str) -> Option<ParseFunction> {
@@ -144,8 +149,8 @@ pub(super) fn function(name: &str) -> Option<ParseFunction> {
         "exact" => exact::parse,
         "i" => any_case::parse,
         "in" => in_list::parse,
-        "ipv4_range" => ipv4_range::parse,
-        "ipv6_range" => ipv6_range::parse,
+        "ipv4_range" => ip_range::parse::<Ipv4Addr>,
+        "ipv6_range" => ip_range::parse::<Ipv6Addr>,
         "json_array_contains_any" => json_array::parse,
         "len_range" => length::parse,
         "pattern_match"
@@ -156,6 +161,7 @@ pub(super) fn function(name: &str) -> Option<ParseFunction> {
         "re" => regex::parse,
         "seq" => sequence::parse,
         "string_range" => string_range::parse,
+        "value_type" => value_type::parse,
         _ => return None,
     })
 }
@@ -203,7 +209,7 @@ pub(super) enum Given {
 /// As [`parse_values`], or else the query whose values are meant.
 pub(super) fn parse_values_or_query(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Given, ParseError> {
     cursor.expect('(', &format!("{function}(…)"))?;
@@ -214,7 +220,7 @@ pub(super) fn parse_values_or_query(
         Err(error) => error,
     };
     cursor.go_back(begin);
-    match subquery::parse(cursor, name, function) {
+    match subquery::parse(cursor, field, function) {
         Ok(filter) => Ok(Given::Query(filter)),
         // What got farther is more likely to be what was meant.
         Err(error) if error.position > wrong_list.position => Err(error),
@@ -272,6 +278,7 @@ impl Test {
             | Test::Ipv4Range { .. }
             | Test::Ipv6Range { .. }
             | Test::JsonArrayContainsAny(_)
+            | Test::ValueType(_)
             | Test::Length { .. } => Needed::default(),
         }
     }
@@ -314,6 +321,7 @@ impl fmt::Display for Test {
             Test::JsonArrayContainsAny(values) => {
                 write!(f, "json_array_contains_any({})", quoted_list(values))
             }
+            Test::ValueType(kind) => write!(f, "value_type({})", kind.name()),
             Test::Length { min, max: u64::MAX } => write!(f, "len_range({min}, inf)"),
             Test::Length { min, max } => write!(f, "len_range({min}, {max})"),
         }
@@ -352,9 +360,10 @@ pub(super) enum Matcher {
     JsonArray(json_array::Matcher),
     CommonCase(common_case::Matcher),
     StringRange(string_range::Matcher),
-    Ipv4(ipv4_range::Matcher),
-    Ipv6(ipv6_range::Matcher),
+    Ipv4(ip_range::Matcher<Ipv4Addr>),
+    Ipv6(ip_range::Matcher<Ipv6Addr>),
     PatternMatch(pattern_match::Matcher),
+    ValueType(ValueKind),
 }
 
 /// Does the same with the matcher of each kind, so that what it does is compiled for each.
@@ -381,6 +390,7 @@ macro_rules! of_each_kind {
             Matcher::Ipv4($kind) => $does,
             Matcher::Ipv6($kind) => $does,
             Matcher::PatternMatch($kind) => $does,
+            Matcher::ValueType($kind) => $does,
         }
     };
 }
@@ -434,10 +444,10 @@ impl Matcher {
                 high: high.clone().into_bytes(),
             }),
             Test::Ipv4Range { low, high } => {
-                Matcher::Ipv4(ipv4_range::Matcher { low: *low, high: *high })
+                Matcher::Ipv4(ip_range::Matcher { low: *low, high: *high })
             }
             Test::Ipv6Range { low, high } => {
-                Matcher::Ipv6(ipv6_range::Matcher { low: *low, high: *high })
+                Matcher::Ipv6(ip_range::Matcher { low: *low, high: *high })
             }
             Test::PatternMatch { pattern, place } => {
                 Matcher::PatternMatch(pattern_match::Matcher::new(pattern, *place))
@@ -445,6 +455,7 @@ impl Matcher {
             Test::JsonArrayContainsAny(values) => {
                 Matcher::JsonArray(json_array::Matcher::new(values))
             }
+            Test::ValueType(kind) => Matcher::ValueType(*kind),
             Test::Length { min, max } => Matcher::Length(length::Matcher { min: *min, max: *max }),
         }
     }

@@ -11,7 +11,7 @@ use crate::source::TimeRange;
 use crate::time::{DAY_NS, MINUTE_NS};
 use crate::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
-    WeekRange,
+    ValueKind, WeekRange,
 };
 
 fn is_word(c: char) -> bool {
@@ -55,6 +55,30 @@ fn passes(test: &Test, text: &str) -> bool {
         }
         Test::AnyCasePrefix(phrase) => {
             contains_phrase(&text.to_lowercase(), &phrase.to_lowercase(), true)
+        }
+        Test::ValueType(kind) => {
+            let is_whole = |text: &str| text.parse::<i64>().is_ok_and(|n| n.to_string() == text);
+            let whole = is_whole(text);
+            let decimal = whole
+                || text.split_once('.').is_some_and(|(before, behind)| {
+                    let positive = before.strip_prefix('-').unwrap_or(before);
+                    is_whole(positive)
+                        && !positive.starts_with('-')
+                        && !behind.is_empty()
+                        && behind.chars().all(|c| c.is_ascii_digit())
+                });
+            let address = text.parse::<Ipv4Addr>().is_ok();
+            let time = parse_timestamp(text.as_bytes()).is_some();
+            match kind {
+                ValueKind::Unsigned(max) => {
+                    whole && text.parse::<u64>().is_ok_and(|number| number <= *max)
+                }
+                ValueKind::Int64 => whole,
+                ValueKind::Float64 => decimal,
+                ValueKind::Ipv4 => address,
+                ValueKind::Iso8601 => time,
+                ValueKind::Text => !text.is_empty() && !decimal && !address && !time,
+            }
         }
         Test::In(values) => values.iter().any(|v| v == text),
         Test::Sequence(phrases) => {
@@ -222,6 +246,12 @@ pub(super) fn selects(filter: &Filter, row: &Row) -> bool {
             }
         }
         Filter::Field { name, test } => passes(test, value(row, name)),
+        Filter::AnyField { beginning, test } => row.iter().any(|(name, value)| {
+            let computed = ["_time", "_stream", "_raw", "_received", "_id"];
+            name.starts_with(beginning.as_str())
+                && !computed.contains(&name.as_str())
+                && passes(test, value)
+        }),
     }
 }
 
@@ -287,6 +317,8 @@ fn any_other_test() -> impl Strategy<Value = Test> {
         (prop::collection::vec(any_word(), 0..3), any::<bool>())
             .prop_map(|(phrases, whole)| Test::CommonCase { phrases, whole }),
         prop::collection::vec(any_word(), 0..3).prop_map(Test::JsonArrayContainsAny),
+        prop::sample::select(ValueKind::NAMES.map(|(_, kind)| kind).to_vec())
+            .prop_map(Test::ValueType),
         (any_word(), any_word()).prop_map(|(low, high)| Test::StringRange { low, high }),
         (v4(), v4()).prop_map(|(low, high)| Test::Ipv4Range { low, high }),
         (v6.clone(), v6).prop_map(|(low, high)| Test::Ipv6Range { low, high }),
@@ -342,6 +374,9 @@ pub(super) fn any_filter() -> impl Strategy<Value = Filter> {
         1 => any_recurring().prop_map(Filter::Recurring),
         1 => (any_name(), any_field_comparison(), any_name())
             .prop_map(|(left, comparison, right)| Filter::Fields { left, comparison, right }),
+        1 => (prop::sample::select(vec!["", "_", "l", "a"]), any_test()).prop_map(
+            |(beginning, test)| Filter::AnyField { beginning: beginning.to_owned(), test }
+        ),
         6 => (name, any_test()).prop_map(|(name, test)| Filter::field(&name, test)),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {

@@ -48,10 +48,11 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, is_regex: bool) -> Result<Extract, 
     let condition = parse_condition(cursor)?;
     let what = if is_regex { "a \"regular expression\"" } else { "a \"pattern\"" };
     let written = cursor.expect_string(true, what)?;
+    let compiled = is_regex.then(|| Pattern::within(&written.text, &mut cursor.regexes));
     let wrong = |message: String| cursor.error_at(written.position, &[what], message);
-    let pattern = if is_regex {
-        let pattern = Pattern::new(&written.text)
-            .map_err(|e| wrong(format!("the regular expression cannot be used: {e}")))?;
+    let pattern = if let Some(compiled) = compiled {
+        let pattern =
+            compiled.map_err(|e| wrong(format!("the regular expression cannot be used: {e}")))?;
         if pattern.regex().capture_names().flatten().next().is_none() {
             return Err(wrong("the regular expression names no field with (?P<name>…)".to_owned()));
         }

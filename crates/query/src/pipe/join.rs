@@ -131,6 +131,7 @@ fn hand_on(
     let picks: Vec<u32> = pairs.iter().map(|(row, _)| *row).collect();
     let mut rows = block.repeat(&picks);
     let mut computed = Computed::new(pairs.len());
+    let mut held = 0;
     for (row, (_, other)) in pairs.drain(..).enumerate() {
         let Some(other) = other else { continue };
         for (name, value) in other.fields() {
@@ -139,9 +140,9 @@ fn hand_on(
                 .set_with(column, row, |out| out.extend_from_slice(value))
                 .map_err(|TooLong| RunError::ValueLimit(VALUE_BYTES_MAX))?;
         }
+        next.meter().take(computed.memory_bytes() - held)?;
+        held = computed.memory_bytes();
     }
-    let held = computed.memory_bytes();
-    next.meter().take(held)?;
     computed.add_to(&mut rows, scratch);
     let flow = next.push(rows)?;
     next.meter().give_back(held);

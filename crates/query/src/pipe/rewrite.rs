@@ -79,7 +79,7 @@ pub(super) fn parse_replace(
     // As in VictoriaLogs, 0 is no limit.
     let limit = if limited { Some(parse_count(cursor, None)?).filter(|&n| n > 0) } else { None };
     let change = if is_regex {
-        let pattern = Pattern::new(&old.text).map_err(|e| {
+        let pattern = Pattern::within(&old.text, &mut cursor.regexes).map_err(|e| {
             let message = format!("the regular expression cannot be used: {e}");
             cursor.error_at(old.position, &["a regular expression"], message)
         })?;
@@ -298,7 +298,8 @@ fn prettify_nums(text: &mut Vec<u8>) {
     }
 }
 
-fn decolorize(value: &[u8], out: &mut Vec<u8>) {
+/// Appends a text without the escape sequences of terminals in it (ECMA-48, section 5.4).
+pub fn decolorize(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(at) = memmem::find(rest, b"\x1b[") {
         out.extend_from_slice(&rest[..at]);

@@ -22,11 +22,16 @@ impl Processor for SampleRows {
         mut block: Block,
         next: &mut Next<'_, '_>,
     ) -> Result<ControlFlow<()>, RunError> {
-        let mut rows = Bitmap::full(block.len());
-        rows.retain(|_| fastrand::u64(..self.one_in) == 0);
-        block.retain(&rows);
+        sample(&mut block, self.one_in);
         next.push(block)
     }
+}
+
+/// Keeps each row with a chance of one in so many.
+pub(crate) fn sample(block: &mut Block, one_in: u64) {
+    let mut rows = Bitmap::full(block.len());
+    rows.retain(|_| fastrand::u64(..one_in) == 0);
+    block.retain(&rows);
 }
 
 #[derive(Default)]
@@ -40,15 +45,20 @@ impl Processor for DropEmpty {
         mut block: Block,
         next: &mut Next<'_, '_>,
     ) -> Result<ControlFlow<()>, RunError> {
-        let mut rows = Bitmap::full(block.len());
-        rows.retain(|row| {
-            let mut any = false;
-            block.visit(row, &[], &mut self.scratch, &mut |_, _, _| any = true);
-            any
-        });
-        block.retain(&rows);
+        drop_empty(&mut block, &mut self.scratch);
         next.push(block)
     }
+}
+
+/// Keeps the rows that have any field.
+pub(crate) fn drop_empty(block: &mut Block, scratch: &mut Scratch) {
+    let mut rows = Bitmap::full(block.len());
+    rows.retain(|row| {
+        let mut any = false;
+        block.visit(row, &[], scratch, &mut |_, _, _| any = true);
+        any
+    });
+    block.retain(&rows);
 }
 
 pub(super) struct CountBlocks {

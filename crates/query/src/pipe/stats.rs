@@ -130,7 +130,7 @@ pub enum Function {
 
 impl Function {
     /// Whether the result is the same in whatever order rows come. The others take what comes first where several would
-    /// do: one of equal numbers that are written differently, for the least and the greatest.
+    /// do. The order of values is total: of equal numbers that are written differently, one is the least.
     fn is_order_free(&self) -> bool {
         match self {
             Function::Count(_)
@@ -144,12 +144,12 @@ impl Function {
             | Function::Quantile(..)
             | Function::Median(_)
             | Function::Histogram(_)
+            | Function::Min(_)
+            | Function::Max(_)
             | Function::Rate
             | Function::RateSum(_) => true,
             Function::UniqValues(_, limit) => limit.is_none(),
-            Function::Min(_)
-            | Function::Max(_)
-            | Function::Any(_)
+            Function::Any(_)
             | Function::Values(..)
             | Function::RowAny(_)
             | Function::RowMin(..)

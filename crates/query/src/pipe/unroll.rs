@@ -17,7 +17,7 @@ use crate::block::{
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::{Filter, Selector};
-use crate::run::{Next, RunError};
+use crate::run::{Meter, Next, RunError};
 
 /// The `unroll` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +61,14 @@ struct Items {
     spans: Vec<Vec<(usize, usize)>>,
 }
 
+impl Items {
+    /// With what is kept for each row that is made of them.
+    fn memory_bytes(&self) -> usize {
+        let items: usize = self.spans.iter().map(Vec::len).sum();
+        self.bytes.len() + (items + 1) * 2 * size_of::<(usize, usize)>()
+    }
+}
+
 impl UnrollRows {
     pub fn new(unroll: &Unroll) -> UnrollRows {
         UnrollRows {
@@ -70,8 +78,14 @@ impl UnrollRows {
         }
     }
 
-    /// The items of row `row`, or its values as they are.
-    fn items(&mut self, block: &Block, row: usize, is_unrolled: bool) -> Items {
+    /// The items of row `row`, or its values as they are; counted as memory.
+    fn items(
+        &mut self,
+        block: &Block,
+        row: usize,
+        is_unrolled: bool,
+        meter: &mut Meter,
+    ) -> Result<Items, RunError> {
         let mut items = Items::default();
         for name in &self.fields {
             let value = block.value(block.column(name), row, &mut self.scratch);
@@ -93,7 +107,8 @@ impl UnrollRows {
             }
             items.spans.push(spans);
         }
-        items
+        meter.take(items.memory_bytes())?;
+        Ok(items)
     }
 
     /// Hands on rows of `block`, named by `picks`, each with an item of each field.
@@ -148,16 +163,11 @@ impl Processor for UnrollRows {
             }
             let mut is_unrolled = vec![false; part.len()];
             unrolled.iter().for_each(|row| is_unrolled[row] = true);
-            let all: Vec<Items> =
-                (0..part.len()).map(|row| self.items(&part, row, is_unrolled[row])).collect();
-            let span = size_of::<(usize, usize)>();
-            let held: usize = all
-                .iter()
-                .map(|items| {
-                    items.bytes.len() + items.spans.iter().map(|s| s.len() * span).sum::<usize>()
-                })
-                .sum();
-            next.meter().take(held)?;
+            let all: Result<Vec<Items>, RunError> = (0..part.len())
+                .map(|row| self.items(&part, row, is_unrolled[row], next.meter()))
+                .collect();
+            let all = all?;
+            let held = all.iter().map(Items::memory_bytes).sum();
             let part = self.lean(part);
             let picks = all.iter().enumerate().flat_map(|(row, items)| {
                 let longest = items.spans.iter().map(Vec::len).max().unwrap_or(0).max(1);

@@ -26,6 +26,10 @@ impl Rows {
         self.last_key
     }
 
+    pub(crate) fn into_block(self) -> Block {
+        self.block
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.block.len()

@@ -213,7 +213,7 @@ impl Show {
     }
 
     fn row(&mut self, (batch, place): &Found) -> Value {
-        let rows = self.all.rows(batch, &mut self.scratch);
+        let rows = self.all.selected(batch, &mut self.scratch);
         let mut row = Map::new();
         rows.visit(*place as usize, &mut self.scratch, |name, value| {
             row.insert(name.to_owned(), String::from_utf8_lossy(value).into());

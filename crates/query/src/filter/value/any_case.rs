@@ -3,6 +3,7 @@
 //! Letters are compared by the simple case folding of Unicode: `i(straße)` does not find `STRASSE`.
 
 use super::{Matches, Test};
+use crate::block::NamePattern;
 use crate::cursor::{Cursor, is_word_char};
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -10,15 +11,18 @@ use crate::filter::word::{word_before, word_behind};
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     cursor.expect('(', "i(…)")?;
-    let text = cursor.expect_string(true, "a word or \"phrase\"")?.text;
+    let written = cursor.expect_string(true, "a word or \"phrase\"")?;
+    let too_many = cursor.regexes.take_text(&written.text);
+    too_many.map_err(|message| cursor.error_at(written.position, &[], message))?;
+    let text = written.text;
     let prefix = cursor.eat_adjacent('*');
     cursor.expect(')', "i(…)")?;
     let test = if prefix { Test::AnyCasePrefix(text) } else { Test::AnyCasePhrase(text) };
-    Ok(Filter::field(name, test))
+    Ok(field.filter(test))
 }
 
 /// Finds a phrase that is not empty.

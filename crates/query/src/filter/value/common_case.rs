@@ -6,6 +6,7 @@
 //! not `vICTORIAmETRICS`. Letters whose other case is more than one character stay as they are.
 
 use super::{Matches, Needed, Test, any_case, parse_values};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -15,13 +16,18 @@ const NEEDED_SPELLINGS_MAX: usize = 32;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
     let position = cursor.position();
     let whole = function == "equals_common_case";
     match parse_values(cursor, function)? {
-        Some(phrases) => Ok(Filter::field(name, Test::CommonCase { phrases, whole })),
+        Some(phrases) => {
+            let mut finders = phrases.iter().filter(|_| !whole);
+            let too_many = finders.try_for_each(|phrase| cursor.regexes.take_text(phrase));
+            too_many.map_err(|message| cursor.error_at(position, &[], message))?;
+            Ok(field.filter(Test::CommonCase { phrases, whole }))
+        }
         None => {
             let message = format!("{function}(…) has no \"*\" in it");
             Err(cursor.error_at(position, &["words and \"phrases\""], message))

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use super::range::NumberRange;
 use super::{Matches, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -48,7 +49,7 @@ impl Comparison {
 /// Reads `<x`, `<=x`, `>x`, `>=x`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
 ) -> Result<Filter, ParseError> {
     let less = cursor.eat('<');
     if !less {
@@ -61,7 +62,7 @@ pub(in crate::filter) fn parse_sign(
         (false, true) => Comparison::GreaterOrEqual,
     };
     let value = cursor.expect_string(true, "a number or text to compare with")?.text;
-    Ok(Filter::field(name, Test::Compare { comparison, value }))
+    Ok(field.filter(Test::Compare { comparison, value }))
 }
 
 /// The numbers that pass a comparison; none when `value` is text.

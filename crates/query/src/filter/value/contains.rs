@@ -3,25 +3,26 @@
 //! Shorthands: read as phrases joined by AND or OR, and written back so. With `*` inside they pass everything.
 
 use super::{Given, Test, parse_values_or_query};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
-    let values = match parse_values_or_query(cursor, name, function)? {
+    let values = match parse_values_or_query(cursor, field, function)? {
         Given::Any => return Ok(Filter::All),
         Given::Query(filter) => return Ok(filter),
         Given::Values(values) => values,
     };
     let all = function == "contains_all";
     if values.is_empty() && !all {
-        return Ok(Filter::field(name, Test::In(values)));
+        return Ok(field.filter(Test::In(values)));
     }
-    let phrases = values.into_iter().map(|v| Filter::field(name, Test::Phrase(v))).collect();
+    let phrases = values.into_iter().map(|v| field.filter(Test::Phrase(v))).collect();
     Ok(if all { Filter::and(phrases) } else { Filter::or(phrases) })
 }
 

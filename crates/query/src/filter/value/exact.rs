@@ -3,6 +3,7 @@
 //! `!=` and `field:!=` are its negation. A field that is not there counts as empty.
 
 use super::{Matches, Needed, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -10,21 +11,21 @@ use crate::filter::Filter;
 /// Reads what stands behind `=`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
 ) -> Result<Filter, ParseError> {
     let value = cursor.expect_string(true, "a value")?.text;
     let prefix = cursor.eat_adjacent('*');
-    Ok(Filter::field(name, if prefix { Test::ExactPrefix(value) } else { Test::Exact(value) }))
+    Ok(field.filter(if prefix { Test::ExactPrefix(value) } else { Test::Exact(value) }))
 }
 
 /// Reads `exact(value)` and `exact(prefix*)`.
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     cursor.expect('(', "exact(…)")?;
-    let filter = parse_sign(cursor, name)?;
+    let filter = parse_sign(cursor, field)?;
     cursor.expect(')', "exact(…)")?;
     Ok(filter)
 }

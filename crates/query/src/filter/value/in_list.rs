@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use super::{Given, Matches, Needed, Test, parse_values_or_query};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -14,13 +15,13 @@ const NEEDED_VALUES_MAX: usize = 32;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
-    Ok(match parse_values_or_query(cursor, name, function)? {
+    Ok(match parse_values_or_query(cursor, field, function)? {
         Given::Any => Filter::All,
         Given::Query(filter) => filter,
-        Given::Values(values) => Filter::field(name, Test::In(values)),
+        Given::Values(values) => field.filter(Test::In(values)),
     })
 }
 

@@ -5,18 +5,19 @@
 use std::collections::HashSet;
 
 use super::{Matches, Test, parse_values};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
     let position = cursor.position();
     match parse_values(cursor, function)? {
-        Some(values) => Ok(Filter::field(name, Test::JsonArrayContainsAny(values))),
+        Some(values) => Ok(field.filter(Test::JsonArrayContainsAny(values))),
         None => {
             let message = format!("{function}(…) has no \"*\" in it");
             Err(cursor.error_at(position, &["values"], message))

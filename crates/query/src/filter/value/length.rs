@@ -3,6 +3,7 @@
 //! Characters are counted by their first bytes; every byte that cannot be a continuation of UTF-8 counts as one.
 
 use super::{Matches, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -10,7 +11,7 @@ use crate::number::parse_number;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     cursor.expect('(', "len_range(…)")?;
@@ -18,7 +19,7 @@ pub(in crate::filter) fn parse(
     cursor.expect(',', "len_range(…)")?;
     let max = parse_length(cursor)?;
     cursor.expect(')', "len_range(…)")?;
-    Ok(Filter::field(name, Test::Length { min, max }))
+    Ok(field.filter(Test::Length { min, max }))
 }
 
 fn parse_length(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {

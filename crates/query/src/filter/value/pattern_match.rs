@@ -7,6 +7,7 @@
 use memchr::memmem::Finder;
 
 use super::{Matches, Needed, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -42,7 +43,7 @@ impl PatternPlace {
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
     let (_, place) = PatternPlace::NAMES
@@ -52,7 +53,7 @@ pub(in crate::filter) fn parse(
     cursor.expect('(', &format!("{function}(…)"))?;
     let pattern = cursor.expect_string(true, "a \"pattern\" such as \"took <N>ms\"")?.text;
     cursor.expect(')', &format!("{function}(…)"))?;
-    Ok(Filter::field(name, Test::PatternMatch { pattern, place: *place }))
+    Ok(field.filter(Test::PatternMatch { pattern, place: *place }))
 }
 
 /// Splits a pattern into the text before its first placeholder, and the placeholders each with the text behind it.

@@ -3,6 +3,7 @@
 //! Values that are not wholly a number do not pass.
 
 use super::{Matches, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -32,7 +33,7 @@ impl PartialEq for Number {
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     let low_inside = cursor.eat('[');
@@ -46,7 +47,7 @@ pub(in crate::filter) fn parse(
     if !high_inside {
         cursor.expect(')', "range(…)")?;
     }
-    Ok(Filter::field(name, Test::Range { low, low_inside, high, high_inside }))
+    Ok(field.filter(Test::Range { low, low_inside, high, high_inside }))
 }
 
 fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> {

@@ -9,12 +9,11 @@
 use regex_syntax::hir::{Hir, HirKind};
 
 use super::{Matches, Needed, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
-
-/// Memory of one compiled regular expression; a bigger one is refused.
-pub(in crate::filter) const REGEX_BYTES_MAX: usize = 4 << 20;
+use crate::regexes::RegexBudget;
 
 /// A compiled regular expression; equal when its text is.
 #[derive(Clone, Debug)]
@@ -28,16 +27,15 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles `text`. The error says what is wrong in one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
-        let regex = regex::bytes::RegexBuilder::new(text)
-            .size_limit(REGEX_BYTES_MAX)
-            .dfa_size_limit(REGEX_BYTES_MAX)
-            .build()
-            .map_err(|e| match e {
-                regex::Error::CompiledTooBig(_) => {
-                    format!("the regular expression is larger than {REGEX_BYTES_MAX} bytes when compiled")
-                }
-                other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
-            })?;
+        Pattern::within(text, &mut RegexBudget::default())
+    }
+
+    /// The same, within what is left for a query.
+    pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
+        let regex = budget.build(|bytes| {
+            let mut builder = regex::bytes::RegexBuilder::new(text);
+            builder.size_limit(bytes).dfa_size_limit(bytes).build()
+        })?;
         // Read as bytes, so that all is read that was compiled.
         let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(text);
         let literal = hir.ok().and_then(|hir| String::from_utf8(literal_of(&hir)).ok());
@@ -89,7 +87,7 @@ pub(in crate::filter) fn parse_pattern(
     anchor: impl FnOnce(&str) -> String,
 ) -> Result<Pattern, ParseError> {
     let written = cursor.expect_string(true, "a \"regular expression\"")?;
-    Pattern::new(&anchor(&written.text)).map_err(|e| {
+    Pattern::within(&anchor(&written.text), &mut cursor.regexes).map_err(|e| {
         let message = format!("the regular expression cannot be used: {e}");
         cursor.error_at(written.position, &["a regular expression"], message)
     })
@@ -98,20 +96,20 @@ pub(in crate::filter) fn parse_pattern(
 /// Reads what stands behind `~`.
 pub(in crate::filter) fn parse_sign(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
 ) -> Result<Filter, ParseError> {
     let pattern = parse_pattern(cursor, |text| text.to_owned())?;
-    Ok(Filter::field(name, Test::Regex(pattern)))
+    Ok(field.filter(Test::Regex(pattern)))
 }
 
 /// Reads `re("…")`.
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     cursor.expect('(', "re(…)")?;
-    let filter = parse_sign(cursor, name)?;
+    let filter = parse_sign(cursor, field)?;
     cursor.expect(')', "re(…)")?;
     Ok(filter)
 }

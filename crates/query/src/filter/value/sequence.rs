@@ -1,6 +1,7 @@
 //! `seq("error", "open file")`: these words and phrases stand in the value in this order, without overlap.
 
 use super::{Matches, Needed, Test, parse_values};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
@@ -8,12 +9,12 @@ use crate::filter::word::PhraseFinder;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     function: &str,
 ) -> Result<Filter, ParseError> {
     let position = cursor.position();
     match parse_values(cursor, function)? {
-        Some(phrases) => Ok(Filter::field(name, Test::Sequence(phrases))),
+        Some(phrases) => Ok(field.filter(Test::Sequence(phrases))),
         None => {
             Err(cursor.error_at(position, &["words and \"phrases\""], "seq(…) has no \"*\" in it"))
         }

@@ -3,13 +3,14 @@
 //! A field that is not there counts as empty: `string_range("", x)` passes lines without it.
 
 use super::{Matches, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,
-    name: &str,
+    field: &NamePattern,
     _function: &str,
 ) -> Result<Filter, ParseError> {
     cursor.expect('(', "string_range(…)")?;
@@ -17,7 +18,7 @@ pub(in crate::filter) fn parse(
     cursor.expect(',', "string_range(…)")?;
     let high = cursor.expect_string(true, "the first text behind")?.text;
     cursor.expect(')', "string_range(…)")?;
-    Ok(Filter::field(name, Test::StringRange { low, high }))
+    Ok(field.filter(Test::StringRange { low, high }))
 }
 
 pub(in crate::filter) struct Matcher {

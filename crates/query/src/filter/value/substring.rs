@@ -3,18 +3,22 @@
 use memchr::memmem::Finder;
 
 use super::{Matches, Needed, Test};
+use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
 
 /// Reads what stands behind the first `*`, up to the second.
-pub(in crate::filter) fn parse(cursor: &mut Cursor<'_>, name: &str) -> Result<Filter, ParseError> {
+pub(in crate::filter) fn parse(
+    cursor: &mut Cursor<'_>,
+    field: &NamePattern,
+) -> Result<Filter, ParseError> {
     let written = cursor.expect_string(true, "a substring")?;
     if !cursor.eat_adjacent('*') {
         let message = "a substring needs a \"*\" on both sides";
         return Err(cursor.error(&["\"*\""], message));
     }
-    Ok(Filter::field(name, Test::Substring(written.text)))
+    Ok(field.filter(Test::Substring(written.text)))
 }
 
 pub(super) fn needed(text: &str) -> Needed {

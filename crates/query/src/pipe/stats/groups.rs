@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
-use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
+use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch, VALUE_BYTES_MAX};
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, parse_timestamp, write_number};
 use crate::pipe::Processor;
@@ -452,6 +452,9 @@ impl Processor for Grouping {
                 for (name, states) in names.iter().zip(&mut self.state.states) {
                     text.clear();
                     states.write(group.number, seconds, &mut text);
+                    if text.len() > VALUE_BYTES_MAX {
+                        return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
+                    }
                     row.push(name.clone(), &text);
                 }
                 rows.push(row);

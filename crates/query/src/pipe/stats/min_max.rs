@@ -80,6 +80,8 @@ impl Aggregate for MinMax {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::number::compare_values;
     use crate::pipe::tests::check;
 
     #[test]
@@ -89,5 +91,22 @@ mod tests {
         check("* | stats min(none) a, max(none) b, count() n", &["n=4"]);
         check("* | stats by (level) max(si*) b", &["level=error b=1KB", "level=info b=9"]);
         check("* | stats max(_time) t", &["t=1970-01-01T00:00:00.00000004Z"]);
+    }
+
+    #[test]
+    fn equal_numbers_have_an_order_too() {
+        // So it does not matter which is read first, by which thread.
+        let values = ["1.0", "1", "1e0", "01", "1B", "1ns"];
+        for (better, expected) in [(MIN.better, "01"), (MAX.better, "1ns")] {
+            for first in 0..values.len() {
+                let mut best = Best::default();
+                let mut meter = Meter::new(&crate::Context::default());
+                for value in values[first..].iter().chain(&values[..first]) {
+                    take_better(&mut best, value.as_bytes(), better, &mut meter).unwrap();
+                }
+                assert_eq!(&*best.unwrap().1, expected.as_bytes());
+            }
+        }
+        assert!(values.iter().all(|v| compare_values(v.as_bytes(), b"01").is_ge()));
     }
 }

@@ -236,7 +236,7 @@ impl Follower {
     }
 
     fn entries(&mut self, batch: &Arc<Batch>) -> Vec<Entry> {
-        let rows = self.pushed.rows(batch, &mut self.scratch);
+        let rows = self.pushed.selected(batch, &mut self.scratch);
         let mut entries = Vec::new();
         for index in 0..rows.len() {
             let Some((batch, place)) = rows.line(index) else { continue };

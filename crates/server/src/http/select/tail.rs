@@ -85,7 +85,7 @@ struct Follower {
     scratch: Scratch,
 }
 
-/// The client is gone.
+/// The client is gone, or was told why it gets no more.
 struct Gone;
 
 impl Follower {
@@ -178,25 +178,34 @@ impl Follower {
 
     /// Sends the rows of a batch that arrived since then; whether there were any.
     async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
-        let chunk = tokio::task::block_in_place(|| {
+        let (chunk, result) = tokio::task::block_in_place(|| {
             let mut chunk = Vec::new();
-            let rows = self.query.rows(batch, &mut self.scratch);
-            for index in 0..rows.len() {
-                let arrived = rows
-                    .line(index)
-                    .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
-                if arrived >= since_ns {
-                    write_json(&rows, index, &mut self.scratch, &mut chunk);
-                    self.permit.progress.rows.fetch_add(1, Relaxed);
+            let mut scratch = Scratch::default();
+            let progress = &self.permit.progress;
+            let result = self.query.rows(batch, &mut self.scratch, &mut |rows| {
+                for index in 0..rows.len() {
+                    let arrived = rows
+                        .line(index)
+                        .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
+                    if arrived >= since_ns {
+                        write_json(rows, index, &mut scratch, &mut chunk);
+                        progress.rows.fetch_add(1, Relaxed);
+                    }
                 }
-            }
-            chunk
+            });
+            (chunk, result)
         });
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
-        if chunk.is_empty() {
-            return Ok(false);
+        let any = !chunk.is_empty();
+        if any {
+            self.send(chunk).await?;
         }
-        self.send(chunk).await.map(|()| true)
+        if let Err(error) = result {
+            let line = format!("{}\n", serde_json::json!({ "_error": error.to_string() }));
+            self.send(line.into_bytes()).await?;
+            return Err(Gone);
+        }
+        Ok(any)
     }
 
     async fn send(&self, chunk: Vec<u8>) -> Result<(), Gone> {

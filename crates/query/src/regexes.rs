@@ -1,0 +1,108 @@
+//! What the regular expressions of one query may take, together: a query is short, and what it compiles to is not.
+//!
+//! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that does not fit into that is refused,
+//! and so is a query of more than [`REGEXES_BYTES_MAX`]. What the engine caches while it searches is bound by the same size, for each
+//! thread; so a query holds some times as much at worst.
+
+/// Memory of all compiled regular expressions of a query. One with more is refused.
+pub const REGEXES_BYTES_MAX: usize = 64 << 20;
+/// Memory of one; larger ones are refused.
+pub(crate) const LARGE_BYTES: usize = 4 << 20;
+/// What nearly all fit into.
+const SMALL_BYTES: usize = 256 << 10;
+/// Memory of a character of a text that is looked for in any case: its states, forward and backward.
+const CHARACTER_BYTES: usize = 512;
+
+/// What is left for the regular expressions of a query.
+#[derive(Clone, Debug)]
+pub struct RegexBudget {
+    left_bytes: usize,
+}
+
+impl Default for RegexBudget {
+    fn default() -> Self {
+        RegexBudget { left_bytes: REGEXES_BYTES_MAX }
+    }
+}
+
+impl RegexBudget {
+    /// Builds an expression within a limit in bytes, for what is compiled and for what is cached. The error says what is wrong in one
+    /// line.
+    pub fn build<T>(
+        &mut self,
+        build: impl Fn(usize) -> Result<T, regex::Error>,
+    ) -> Result<T, String> {
+        let (built, bytes) = match build(SMALL_BYTES) {
+            Err(regex::Error::CompiledTooBig(_)) => {
+                self.take(LARGE_BYTES)?;
+                (build(LARGE_BYTES), 0)
+            }
+            built => (built, SMALL_BYTES),
+        };
+        self.take(bytes)?;
+        built.map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                format!("the regular expression is larger than {LARGE_BYTES} bytes when compiled")
+            }
+            other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        })
+    }
+
+    /// Counts a text that is looked for in any case.
+    pub(crate) fn take_text(&mut self, text: &str) -> Result<(), String> {
+        self.take(SMALL_BYTES.max(text.len().saturating_mul(CHARACTER_BYTES)))
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        match self.left_bytes.checked_sub(bytes) {
+            Some(left) => self.left_bytes = left,
+            None => {
+                return Err(format!(
+                    "the regular expressions of the query are larger than {REGEXES_BYTES_MAX} bytes when compiled"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Query;
+
+    fn parses(query: &str) -> bool {
+        match Query::parse(query, 0) {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.message.contains("are larger than 67108864 bytes"), "{error}");
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_has_so_many_and_no_more() {
+        let small = REGEXES_BYTES_MAX / SMALL_BYTES;
+        for (part, most) in [
+            ("~\"a.b\" ", small),
+            ("i(a) ", small),
+            ("contains_common_case(Ab) ", small),
+            ("~\"\\\\w{40}\" ", REGEXES_BYTES_MAX / LARGE_BYTES),
+        ] {
+            assert!(parses(&part.repeat(most)), "{part}");
+            assert!(!parses(&part.repeat(most + 1)), "{part}");
+        }
+        let pipes = "| extract_regexp \"(?P<a>.)x\" | replace_regexp (\"a.\", \"\") ".repeat(40);
+        let filter = "~\"a.b\" ".repeat(small - 80);
+        assert!(parses(&format!("{filter}{pipes}")));
+        assert!(!parses(&format!("{filter}~a {pipes}")));
+        assert!(!parses(&format!("i({})", "a".repeat(REGEXES_BYTES_MAX / CHARACTER_BYTES + 1))));
+    }
+
+    #[test]
+    fn one_that_is_too_large_is_refused() {
+        let error = Query::parse("~\"\\\\w{1000}\"", 0).unwrap_err();
+        assert!(error.message.contains("larger than 4194304 bytes"), "{error}");
+    }
+}
