@@ -5,6 +5,7 @@
 
 pub mod definition;
 pub mod driver;
+pub mod histogram;
 pub mod load;
 pub mod options;
 pub mod plan;

@@ -1,12 +1,35 @@
 //! Runs a trial: sends its operations to a driver, checks the answers, and says what was measured line by line.
+//!
+//! All connections are made first and are not measured. Then every thread is a task with one connection, in a closed
+//! ([`closed`]) or an open loop ([`open`]). What goes wrong is decided as follows. An operation that failed is counted by
+//! kind, and the thread goes on, with a new connection where the old one broke; where none can be made, or where nothing but
+//! errors comes, the trial fails. A wrong answer ends it at once. An operation that the store does not have makes it
+//! `NotSupported`. In every case what was measured until then is sent.
+//!
+//! Operations under way when the time is over are waited for and count, at most [`IN_FLIGHT_S_MAX`]. A stop is followed
+//! within a second, without their answers.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, interval_at, sleep_until};
 
-use crate::driver::Driver;
-use crate::results::{End, Line};
-use crate::trial::Trial;
+use crate::driver::{Ability, Driver, Session};
+use crate::results::{End, Line, Outcome};
+use crate::trial::{Load, Trial, Work};
+use crate::workload::{Opening, Workload};
+
+mod closed;
+mod open;
+mod ramp;
+mod recorder;
+mod worker;
+
+pub use open::Timer;
+use recorder::Recorder;
+use worker::{Shared, Worker};
 
 /// Whether the run was asked to stop (Ctrl-C): `true` once it was.
 pub type Stop = watch::Receiver<bool>;
@@ -14,9 +37,335 @@ pub type Stop = watch::Receiver<bool>;
 /// Where measured lines go: bounded, so that a slow disk slows the measuring of resources, and never memory.
 pub type Lines = mpsc::Sender<Line>;
 
+/// Longest wait for answers after the measured time; threads without one then fail the trial.
+pub const IN_FLIGHT_S_MAX: u64 = 60;
+
+/// How long threads have to come to an end by themselves once the trial is stopped or failed.
+const HALT_GRACE: Duration = Duration::from_millis(500);
+
+/// Connections that are made at the same time.
+const CONNECTING_MAX: usize = 32;
+
+/// What a trial is run with, besides what decides its operations.
+pub struct Setting {
+    /// Holds the trial between its connections and its start, so that several generators start together.
+    pub gate: Option<Gate>,
+    /// What releases the operations of an open loop.
+    pub timer: Timer,
+}
+
+impl Default for Setting {
+    fn default() -> Setting {
+        Setting { gate: None, timer: Timer::System }
+    }
+}
+
+/// See [`Setting::gate`].
+pub struct Gate {
+    /// Told when all connections are made.
+    pub ready: oneshot::Sender<()>,
+    /// Says how long from now the trial starts; dropped, it is stopped.
+    pub go: oneshot::Receiver<Duration>,
+}
+
 /// Runs `trial` on `driver` and sends its lines, all but the header and the end, to `lines` while it runs. Returns how it
-/// ended, or none when it was stopped.
+/// ended, or none when it was stopped (also when nobody takes the lines any more).
 pub async fn run(driver: Arc<dyn Driver>, trial: &Trial, lines: Lines, stop: Stop) -> Option<End> {
-    let _ = (driver, trial, lines, stop);
-    None
+    run_in(Setting::default(), driver, trial, lines, stop).await
+}
+
+/// [`run`] in a setting.
+pub async fn run_in(
+    setting: Setting,
+    driver: Arc<dyn Driver>,
+    trial: &Trial,
+    lines: Lines,
+    mut stop: Stop,
+) -> Option<End> {
+    let mut asked = stop.clone();
+    let begun = tokio::select! {
+        biased;
+        () = stopped(&mut asked) => return None,
+        begun = begin(setting, driver, trial) => begun,
+    };
+    match begun {
+        Ok(Some(running)) => running.watch(lines, &mut stop).await,
+        Ok(None) => None,
+        Err(outcome) => Some(End { outcome, seconds: 0.0 }),
+    }
+}
+
+/// Returns once the run was asked to stop; never when nobody can ask any more.
+async fn stopped(stop: &mut Stop) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Counts a thread as at work while it lives.
+struct AtWork(Arc<Shared>);
+
+impl AtWork {
+    fn new(shared: Arc<Shared>) -> AtWork {
+        shared.active.fetch_add(1, Ordering::Relaxed);
+        AtWork(shared)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A trial whose threads run.
+struct Running {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    due: Option<Arc<open::Due>>,
+}
+
+/// Plans the trial, connects, and starts the threads. None when it was stopped before.
+async fn begin(
+    setting: Setting,
+    driver: Arc<dyn Driver>,
+    trial: &Trial,
+) -> Result<Option<Running>, Outcome> {
+    let failed = |message: String| Outcome::Failed { message };
+    let Work::Load { workload, load } = &trial.work else {
+        return Err(failed("the real-time experiment is not known to this version".to_owned()));
+    };
+    check_load(workload, load).map_err(failed)?;
+    let abilities = driver.abilities();
+    let mut needs = workload.needs();
+    if load.batch_rows > 1 {
+        needs.push(Ability::InsertMany);
+    }
+    if let Some(lacks) = needs.into_iter().find(|need| !abilities.contains(need)) {
+        return Err(Outcome::NotSupported { ability: lacks.name().to_owned() });
+    }
+    let operations = workload.operations_max(load);
+    let opening =
+        Opening { seed: trial.seed, share: trial.share, batch_rows: load.batch_rows, operations };
+    let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
+    let threads = trial.share.part(load.threads.into()) as u32;
+    let sessions = connect_all(&driver, trial, threads).await?;
+    let start = match setting.gate {
+        None => Instant::now(),
+        Some(gate) => {
+            let _ = gate.ready.send(());
+            match gate.go.await {
+                Ok(after) => Instant::now() + after,
+                Err(_) => return Ok(None),
+            }
+        }
+    };
+
+    let measured_from = start + Duration::from_secs_f64(load.warm_up_s);
+    let shared = Arc::new(Shared {
+        driver,
+        schema: trial.schema.clone(),
+        store: trial.store.name.clone(),
+        plan,
+        imagined: trial.store.name == crate::driver::null::NAME,
+        recorder: Recorder::new(measured_from, threads),
+        measured_from,
+        until: load.seconds.map(|seconds| measured_from + Duration::from_secs_f64(seconds)),
+        left: operations.map(|all| AtomicU64::new(trial.share.part(all))),
+        each: load.operations_per_thread,
+        halted: AtomicBool::new(false),
+        active: AtomicU32::new(0),
+        threads,
+        errors_in_a_row: AtomicU64::new(0),
+        ended: Mutex::new(None),
+        failed: Notify::new(),
+    });
+    let mut tasks = JoinSet::new();
+    let due = load.target_per_s.map(|per_s| {
+        let schedule =
+            ramp::Schedule { begin: start, per_s, ramp_s: load.ramp_s, share: trial.share };
+        Arc::new(open::Due::new(schedule))
+    });
+    for (thread, session) in (0..).zip(sessions) {
+        let worker = Worker::new(thread, shared.clone(), session);
+        match &due {
+            Some(due) => tasks.spawn(open::run(worker, due.clone())),
+            None => {
+                let start =
+                    ramp::thread_start(start, load.ramp_s, load.threads, trial.share, thread);
+                tasks.spawn(closed::run(worker, start))
+            }
+        };
+    }
+    if let Some(due) = &due
+        && threads > 0
+    {
+        tasks.spawn(open::pace(shared.clone(), due.clone(), setting.timer));
+    }
+    Ok(Some(Running { shared, tasks, due }))
+}
+
+/// Refuses numbers that make no trial.
+fn check_load(workload: &Workload, load: &Load) -> Result<(), String> {
+    let times = [
+        ("ramp_s", Some(load.ramp_s)),
+        ("warm_up_s", Some(load.warm_up_s)),
+        ("seconds", load.seconds),
+    ];
+    for (name, value) in times {
+        // A month is longer than any study, and far from what a clock cannot hold.
+        if value.is_some_and(|value| !(0.0..=2_678_400.0).contains(&value)) {
+            return Err(format!("{name}: it takes 0 to 2678400 seconds"));
+        }
+    }
+    if load.threads == 0 {
+        return Err("threads: at least one is needed".to_owned());
+    }
+    if load.target_per_s.is_some_and(|per_s| !(per_s.is_finite() && per_s >= 0.001)) {
+        return Err("target_per_s: it takes a number from 0.001 on".to_owned());
+    }
+    if load.seconds.is_none() && workload.operations(load).is_none() {
+        return Err(
+            "a load has no end: give operations, operations_per_thread or seconds".to_owned()
+        );
+    }
+    Ok(())
+}
+
+async fn connect_all(
+    driver: &Arc<dyn Driver>,
+    trial: &Trial,
+    threads: u32,
+) -> Result<Vec<Box<dyn Session>>, Outcome> {
+    let at_once = Arc::new(Semaphore::new(CONNECTING_MAX));
+    let mut tasks = JoinSet::new();
+    for _ in 0..threads {
+        let (driver, at_once) = (driver.clone(), at_once.clone());
+        let (schema, store) = (trial.schema.clone(), trial.store.name.clone());
+        tasks.spawn(async move {
+            let _permit = at_once.acquire().await;
+            worker::connect(&*driver, &schema, &store).await
+        });
+    }
+    let mut sessions = Vec::with_capacity(threads as usize);
+    while let Some(joined) = tasks.join_next().await {
+        match joined.map_err(panicked) {
+            Ok(Ok(session)) => sessions.push(session),
+            Ok(Err(error)) => {
+                let message = format!(
+                    "connection {} of {threads}: {error}. Is {} running, and does it take so many connections?",
+                    sessions.len() + 1,
+                    trial.store.name
+                );
+                return Err(Outcome::Failed { message });
+            }
+            Err(()) => {}
+        }
+    }
+    Ok(sessions)
+}
+
+/// A task of ours that panicked takes the trial with it; one that was cancelled is at its end.
+fn panicked(error: tokio::task::JoinError) {
+    if let Ok(panic) = error.try_into_panic() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Running {
+    /// Sends lines every second until all threads are at their end.
+    async fn watch(mut self, lines: Lines, stop: &mut Stop) -> Option<End> {
+        let shared = self.shared.clone();
+        for text in shared.plan.notes() {
+            let _ = lines.send(Line::Note { text }).await;
+        }
+        let second = Duration::from_secs(1);
+        let mut seconds = interval_at(shared.measured_from + second, second);
+        // Threads that are still there at this moment are given up.
+        let mut given_up_at =
+            shared.until.map(|until| until + Duration::from_secs(IN_FLIGHT_S_MAX));
+        let (mut was_stopped, mut has_failed) = (false, false);
+        loop {
+            let give_up = async {
+                match given_up_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stopped(stop), if !was_stopped => was_stopped = true,
+                () = shared.failed.notified(), if !has_failed => has_failed = true,
+                joined = self.tasks.join_next() => match joined {
+                    None => break,
+                    Some(joined) => {
+                        let _ = joined.map_err(panicked);
+                        continue;
+                    }
+                },
+                () = give_up => {
+                    if !was_stopped && !has_failed {
+                        shared.fail(format_args!(
+                            "{} did not answer {} operations within {IN_FLIGHT_S_MAX} s after the end",
+                            shared.store,
+                            shared.active.load(Ordering::Relaxed)
+                        ));
+                    }
+                    self.tasks.abort_all();
+                    given_up_at = None;
+                    continue;
+                }
+                now = seconds.tick() => {
+                    let threads = shared.active.load(Ordering::Relaxed);
+                    if !send(&lines, shared.recorder.over(now, threads)).await {
+                        was_stopped = true;
+                    } else {
+                        continue;
+                    }
+                }
+            }
+            // Stopped or failed: threads finish what they have in hand, if that is soon.
+            shared.halted.store(true, Ordering::Relaxed);
+            if let Some(due) = &self.due {
+                due.close();
+            }
+            given_up_at = Some(Instant::now() + HALT_GRACE);
+        }
+        send(&lines, shared.recorder.rest(shared.active.load(Ordering::Relaxed))).await;
+        if was_stopped {
+            return None;
+        }
+        let last = shared.recorder.last().unwrap_or(shared.measured_from);
+        let seconds = (last - shared.measured_from).as_secs_f64();
+        if let Some(due) = &self.due {
+            self.say_unsent(due, &lines).await;
+        }
+        let outcome = shared.ended.lock().expect("nothing panics here").take();
+        Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })
+    }
+
+    /// Says what an open loop left undone because the store was too slow.
+    async fn say_unsent(&self, due: &open::Due, lines: &Lines) {
+        let unsent = due.unsent();
+        if self.shared.until.is_some() && unsent > 0 {
+            let name = "unsent_operations".to_owned();
+            let _ = lines.send(Line::Value { name, value: unsent as f64 }).await;
+            let text = format!(
+                "{unsent} operations that were due were never sent, because all threads waited for {}: \
+                 it does not reach the rate with so many threads",
+                self.shared.store
+            );
+            let _ = lines.send(Line::Note { text }).await;
+        }
+    }
+}
+
+/// Whether somebody takes them.
+async fn send(lines: &Lines, seconds: Vec<crate::results::Second>) -> bool {
+    for second in seconds {
+        if lines.send(Line::Second(second)).await.is_err() {
+            return false;
+        }
+    }
+    true
 }

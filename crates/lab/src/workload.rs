@@ -1,8 +1,22 @@
 //! What is sent to a store: one file for each kind of workload.
+//!
+//! A [`Workload`] is plain data of a definition. [`Workload::plan`] makes it ready for one generator: a [`Plan`], from which
+//! every thread takes its own [`Steps`]. Each step says what the operation is called, what is sent, and what answer is
+//! [expected](Expect). Rows are a pure function of their number, so that every row that comes back is checked in all its
+//! columns ([`check`]), and the driver that stores nothing can be answered for ([`right_answer`]).
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::Ability;
+use crate::driver::{Ability, Answer, Operation};
+use crate::row::{Row, Schema, Value};
+use crate::trial::{Load, Share};
+
+pub mod apm;
+pub mod history;
+pub mod keys;
+pub mod letters;
+pub mod logs;
+pub mod ycsb;
 
 /// A workload, as a definition names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +104,347 @@ impl Workload {
                 all.into_iter().filter(|(share, _)| *share > 0).map(|(_, need)| need).collect()
             }
         }
+    }
+}
+
+/// What a plan is made for.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// Of all choices; the data itself does not depend on it.
+    pub seed: u64,
+    /// This generator's part.
+    pub share: Share,
+    /// Rows of one insert.
+    pub batch_rows: u32,
+    /// Operations of the whole trial, where it has a limit.
+    pub operations: Option<u64>,
+}
+
+impl Opening {
+    /// For a share, with everything else as small as it can be.
+    pub fn of(share: Share) -> Opening {
+        Opening { seed: 1, share, batch_rows: 1, operations: None }
+    }
+
+    /// The random choices of one thread.
+    pub fn random(&self, thread: u32) -> fastrand::Rng {
+        let place = u64::from(self.share.index) << 32 | u64::from(thread);
+        fastrand::Rng::with_seed(letters::mix(self.seed ^ letters::mix(place)))
+    }
+}
+
+impl Share {
+    /// This part of the numbers 0 to `count`: from the first to before the second.
+    pub fn range(self, count: u64) -> (u64, u64) {
+        let place = |index: u32| {
+            (u128::from(count) * u128::from(index) / u128::from(self.of.max(1))) as u64
+        };
+        (place(self.index), place(self.index + 1))
+    }
+
+    /// This part of a count.
+    pub fn part(self, count: u64) -> u64 {
+        let (from, to) = self.range(count);
+        to - from
+    }
+}
+
+/// A workload made ready for one generator; its threads share what must be shared, as the next number to insert.
+pub trait Plan: Send + Sync {
+    /// The steps of one thread, from 0.
+    fn steps(&self, thread: u32) -> Box<dyn Steps>;
+
+    /// The row under a key as it was inserted; none where this workload has no such row.
+    fn row(&self, key: &Value) -> Option<Row>;
+
+    /// Whether a row that came back can be what its key holds now, or what is wrong with it.
+    fn verify(&self, row: &Row) -> Result<(), String> {
+        match self.row(&row.key) {
+            Some(expected) => compare(row, &expected),
+            None => Err(format!("there is no row {}", row.key)),
+        }
+    }
+
+    /// What to say of this workload in the report, as a property that was passed over.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The operations of one thread, one after the other.
+pub trait Steps: Send {
+    /// The next, or none when the workload is at its end.
+    fn next(&mut self) -> Option<Step>;
+
+    /// Tells how a request of these steps ended: whether the store acknowledged it.
+    fn ended(&mut self, request: &Request, acknowledged: bool) {
+        let _ = (request, acknowledged);
+    }
+}
+
+/// A step: one operation, or two that are also measured as one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Sent first.
+    pub request: Request,
+    /// Sent when the first was answered rightly.
+    pub then: Option<Box<Then>>,
+}
+
+impl Step {
+    /// A step of a single operation.
+    pub fn one(request: Request) -> Step {
+        Step { request, then: None }
+    }
+}
+
+/// The second half of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Then {
+    /// What both together are called.
+    pub label: &'static str,
+    /// The second operation.
+    pub request: Request,
+}
+
+/// An operation, and what it must come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What it is called in the report.
+    pub label: &'static str,
+    /// What is sent.
+    pub operation: Operation,
+    /// What is a right answer.
+    pub expect: Expect,
+}
+
+/// What is a right answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// [`Answer::Done`].
+    Done,
+    /// The row that was asked for, right in every column.
+    Row {
+        /// Whether it was there before the trial: then it cannot be missing.
+        loaded: bool,
+    },
+    /// At most as many rows as were asked for, none twice, each right in every column.
+    Rows {
+        /// Whether the row that the scan starts from was there before the trial: then it is the first.
+        loaded: bool,
+    },
+    /// As many rows.
+    Count(u64),
+}
+
+/// What an answer is worth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// As expected.
+    Right,
+    /// A row that was acknowledged during the trial is not seen: counted as the error `missing`, because a store may say of
+    /// itself that it shows rows later.
+    Missing,
+    /// Not what it must be: what was asked, what came, what was expected.
+    Wrong(String),
+}
+
+/// Compares an answer with what is expected.
+pub fn check(plan: &dyn Plan, request: &Request, answer: &Answer) -> Verdict {
+    let wrong = |what: String| {
+        Verdict::Wrong(format!("{} {}: {what}", request.label, in_words(&request.operation)))
+    };
+    match (request.expect, answer, &request.operation) {
+        (Expect::Done, Answer::Done, _) => Verdict::Right,
+        (Expect::Count(expected), Answer::Count(count), _) if expected == *count => Verdict::Right,
+        (Expect::Count(expected), Answer::Count(count), _) => {
+            wrong(format!("got {count} rows, expected {expected}"))
+        }
+        (Expect::Row { loaded }, Answer::Row(None), _) if !loaded => Verdict::Missing,
+        (Expect::Row { .. }, Answer::Row(None), _) => wrong("got no row".to_owned()),
+        (Expect::Row { .. }, Answer::Row(Some(row)), Operation::Read { key }) => {
+            let right = if row.key == *key {
+                plan.verify(row)
+            } else {
+                Err(format!("got the row {}", row.key))
+            };
+            right.map_or_else(wrong, |()| Verdict::Right)
+        }
+        (Expect::Rows { loaded }, Answer::Rows(rows), Operation::Scan { from, rows_max }) => {
+            check_scan(plan, loaded, rows, from, *rows_max).map_or_else(wrong, |()| Verdict::Right)
+        }
+        (expected, answer, _) => wrong(format!("got {answer:?}, expected {expected:?}")),
+    }
+}
+
+fn check_scan(
+    plan: &dyn Plan,
+    loaded: bool,
+    rows: &[Row],
+    from: &Value,
+    rows_max: usize,
+) -> Result<(), String> {
+    if rows.len() > rows_max {
+        return Err(format!("got {} rows, expected at most {rows_max}", rows.len()));
+    }
+    if loaded && rows.first().map(|row| &row.key) != Some(from) {
+        return Err(match rows.first() {
+            Some(row) => format!("the first row is {}, expected {from}", row.key),
+            None => format!("got no rows, expected {from}"),
+        });
+    }
+    let mut keys = std::collections::BTreeSet::new();
+    for row in rows {
+        if !keys.insert(&row.key) {
+            return Err(format!("the row {} came twice", row.key));
+        }
+        plan.verify(row)?;
+    }
+    Ok(())
+}
+
+/// Says in which column two rows differ.
+fn compare(row: &Row, expected: &Row) -> Result<(), String> {
+    if row.values.len() != expected.values.len() {
+        return Err(format!(
+            "row {} has {} columns, expected {}",
+            row.key,
+            row.values.len(),
+            expected.values.len()
+        ));
+    }
+    match row.values.iter().zip(&expected.values).position(|(got, expected)| got != expected) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "row {} has {:?} in column {at}, expected {:?}",
+            row.key, row.values[at], expected.values[at]
+        )),
+    }
+}
+
+/// The right answer to a request, made from the workload: what a store that has the data says. A scan is answered with the
+/// row that it starts from.
+pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
+    match (&request.operation, request.expect) {
+        (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
+        (Operation::Scan { from, .. }, _) => Answer::Rows(plan.row(from).into_iter().collect()),
+        (Operation::Count { .. }, Expect::Count(count)) => Answer::Count(count),
+        _ => Answer::Done,
+    }
+}
+
+/// An operation as a message says it, without the contents of rows.
+fn in_words(operation: &Operation) -> String {
+    match operation {
+        Operation::Insert(row) => format!("of row {}", row.key),
+        Operation::InsertMany(rows) => format!("of {} rows", rows.len()),
+        Operation::Read { key } | Operation::Update { key, .. } | Operation::Delete { key } => {
+            format!("of row {key}")
+        }
+        Operation::Scan { from, rows_max } => format!("of {rows_max} rows from {from}"),
+        Operation::Count { conditions } => {
+            let all: Vec<_> =
+                conditions.iter().map(|(at, value)| format!("column {at} = {value}")).collect();
+            format!("where {}", all.join(" and "))
+        }
+    }
+}
+
+/// What an insert is called.
+fn insert_label(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::InsertMany(_) => "insert_many",
+        _ => "insert",
+    }
+}
+
+/// Why a workload of a definition cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    /// A number or a word that it does not take.
+    #[error("{name} = {value}: it takes {takes}")]
+    Value {
+        /// What is set.
+        name: String,
+        /// To what.
+        value: String,
+        /// What it may be.
+        takes: String,
+    },
+    /// The trial's table is not the workload's.
+    #[error(
+        "the table `{table}` has other columns than this workload: use the schema of the workload"
+    )]
+    Schema {
+        /// Name of the table.
+        table: String,
+    },
+}
+
+impl Workload {
+    /// The table that this workload works on.
+    pub fn schema(&self) -> Result<Schema, WorkloadError> {
+        Ok(match self {
+            Workload::LogWrites { .. } | Workload::LogReads { .. } => logs::schema("logs", false),
+            Workload::HistoryWrites(_) | Workload::HistoryQueries(_) => {
+                logs::schema("history", true)
+            }
+            Workload::Ycsb { properties, .. } => ycsb::schema(properties)?,
+            Workload::Apm { .. } => ycsb::schema(&apm::properties(self)?)?,
+        })
+    }
+
+    /// Makes it ready for one generator. `schema` is the trial's table, which may differ from [`Workload::schema`] in its name
+    /// and its indexes.
+    pub fn plan(&self, schema: &Schema, opening: &Opening) -> Result<Box<dyn Plan>, WorkloadError> {
+        let own = self.schema()?;
+        let shape = |schema: &Schema| -> Vec<_> {
+            schema.columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
+        };
+        if shape(&own) != shape(schema) || own.key != schema.key {
+            return Err(WorkloadError::Schema { table: schema.table.clone() });
+        }
+        Ok(match self {
+            Workload::LogWrites { records } => {
+                Box::new(logs::Writes::new(&logs::cycles(*records), opening)?)
+            }
+            Workload::LogReads { records } => Box::new(logs::Reads::new(*records, opening)?),
+            Workload::HistoryWrites(history) => Box::new(logs::Writes::new(history, opening)?),
+            Workload::HistoryQueries(history) => Box::new(history::Queries::new(history, opening)?),
+            Workload::Ycsb { phase, properties } => {
+                Box::new(ycsb::Ycsb::new(*phase, properties, opening)?)
+            }
+            Workload::Apm { phase, .. } => {
+                Box::new(ycsb::Ycsb::new(*phase, &apm::properties(self)?, opening)?)
+            }
+        })
+    }
+
+    /// The number of operations that ends a trial, of all generators: the load's, or `operationcount` of a workload of YCSB
+    /// where the load says nothing.
+    pub fn operations_max(&self, load: &Load) -> Option<u64> {
+        let silent = load.operations_per_thread.is_none() && load.seconds.is_none();
+        load.operations.or_else(|| match self {
+            Workload::Ycsb { phase: Phase::Run, properties } if silent => {
+                ycsb::operation_count(properties)
+            }
+            _ => None,
+        })
+    }
+
+    /// Operations that a trial of this workload comes to, of all generators: for showing progress. None where only time ends
+    /// it.
+    pub fn operations(&self, load: &Load) -> Option<u64> {
+        let rows = match self {
+            Workload::LogWrites { records } => Some(*records),
+            Workload::HistoryWrites(history) => Some(history.records),
+            Workload::Ycsb { phase: Phase::Load, properties } => ycsb::load_rows(properties),
+            Workload::Apm { phase: Phase::Load, records, .. } => Some(*records),
+            _ => None,
+        };
+        let own = rows.map(|rows| rows.div_ceil(u64::from(load.batch_rows.max(1))));
+        let each = load.operations_per_thread.map(|each| each.saturating_mul(load.threads.into()));
+        [own, self.operations_max(load), each].into_iter().flatten().min()
     }
 }
 

@@ -1,0 +1,64 @@
+//! The store that does nothing: acknowledges everything at once, keeps nothing, and is not reached over a network. Loading it
+//! shows the limit of the generator itself.
+//!
+//! It answers reads, scans and counts with nothing. The load puts the workload's own right answer in its place
+//! ([`crate::workload::right_answer`]), so that the generator also has the work of making and checking the rows that a real
+//! store would have sent; that makes the limit rather too low than too high.
+
+use async_trait::async_trait;
+
+use super::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
+use crate::row::Schema;
+
+/// Its name among the drivers.
+pub const NAME: &str = "null";
+
+/// See the module.
+pub struct Null;
+
+#[async_trait]
+impl Driver for Null {
+    fn abilities(&self) -> &'static [Ability] {
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Update,
+            Ability::Scan,
+            Ability::Count,
+            Ability::Delete,
+        ]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        Ok(env!("CARGO_PKG_VERSION").to_owned())
+    }
+
+    async fn create(&self, _schema: &Schema) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn settle(&self, _schema: &Schema, _settle: Settle) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn table_bytes(&self, _schema: &Schema) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
+    async fn connect(&self, _schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        Ok(Box::new(Null))
+    }
+}
+
+#[async_trait]
+impl Session for Null {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        Ok(match operation {
+            Operation::Read { .. } => Answer::Row(None),
+            Operation::Scan { .. } => Answer::Rows(Vec::new()),
+            Operation::Count { .. } => Answer::Count(0),
+            _ => Answer::Done,
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The open loop: operations are due at fixed moments, whether or not earlier ones were answered, and latency counts from the
+//! moment an operation was due, not from when a thread was free to send it (no coordinated omission).
+//!
+//! A pacer releases operations when they are due, in order; the threads take them. At most as many operations as there are
+//! threads are under way; what waits behind them is late, and its lateness is part of its latency. Operations that were due
+//! before the end of the measured time and never sent are counted.
+//!
+//! The pacer sleeps on a thread of the system, whose timer is good to about 0.1 ms; the runtime's is good to 1 or 2 ms, which
+//! would be most of the latency of a fast store. With a simulated clock it must be the runtime's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::ramp::Schedule;
+use super::worker::{Shared, Worker};
+
+/// Shortest sleep of the pacer: what is due within it is released together, so that high rates do not cost a processor.
+const SLEEP_MIN: Duration = Duration::from_micros(100);
+
+/// Longest sleep of the pacer: how late it sees that the trial is over.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+/// What is due.
+pub struct Due {
+    schedule: Schedule,
+    released: Semaphore,
+    taken: AtomicU64,
+    released_count: AtomicU64,
+}
+
+/// Which timer releases operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timer {
+    /// A thread of the system.
+    System,
+    /// The runtime's, for simulated clocks.
+    Runtime,
+}
+
+impl Due {
+    /// Nothing is released yet.
+    pub fn new(schedule: Schedule) -> Due {
+        let (taken, released_count) = (AtomicU64::new(0), AtomicU64::new(0));
+        Due { schedule, released: Semaphore::new(0), taken, released_count }
+    }
+
+    /// Waits for the next operation that is due, and says since when. None at the end of the trial.
+    async fn take(&self) -> Option<Instant> {
+        self.released.acquire().await.ok()?.forget();
+        Some(self.schedule.due(self.taken.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// No thread waits any more.
+    pub fn close(&self) {
+        self.released.close();
+    }
+
+    /// Operations that were due and not taken.
+    pub fn unsent(&self) -> u64 {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.released_count.load(Ordering::Relaxed).saturating_sub(taken)
+    }
+
+    /// Releases what is due by `now` and before `until`; says when the next is due, none at the end.
+    fn release(&self, now: Instant, until: Option<Instant>) -> Option<Instant> {
+        let before = self.released_count.load(Ordering::Relaxed);
+        let mut count = before;
+        loop {
+            let due = self.schedule.due(count);
+            let over = until.is_some_and(|until| due >= until);
+            if over || due > now {
+                self.released_count.store(count, Ordering::Relaxed);
+                self.released.add_permits((count - before) as usize);
+                return (!over).then_some(due);
+            }
+            count += 1;
+        }
+    }
+}
+
+/// Releases operations until the trial is over.
+pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
+    let over = {
+        let (shared, due) = (shared.clone(), due.clone());
+        move || shared.halted.load(Ordering::Relaxed) || due.released.is_closed()
+    };
+    let until = shared.until;
+    match timer {
+        Timer::System => {
+            let (due, over) = (due.clone(), over.clone());
+            let work = move || {
+                while !over() {
+                    let now = Instant::now();
+                    let Some(next) = due.release(now, until) else { break };
+                    let wait = next.saturating_duration_since(now);
+                    std::thread::sleep(wait.clamp(SLEEP_MIN, SLEEP_MAX));
+                }
+            };
+            tokio::task::spawn_blocking(work).await.expect("the pacer does not panic");
+        }
+        Timer::Runtime => {
+            while !over() {
+                let Some(next) = due.release(Instant::now(), until) else { break };
+                sleep_until(next).await;
+            }
+        }
+    }
+    if let Some(until) = until
+        && !over()
+    {
+        // Threads still take what is late until the end.
+        sleep_until(until).await;
+    }
+    due.close();
+}
+
+/// Runs one thread until the trial is at its end.
+pub async fn run(mut worker: Worker, due: Arc<Due>) {
+    let _at_work = super::AtWork::new(worker.shared.clone());
+    while let Some(since) = due.take().await {
+        let Some(step) = worker.next(since, Instant::now()) else {
+            if !worker.finished() {
+                // All that was to be sent is sent: nobody has to wait for more.
+                due.close();
+            }
+            return;
+        };
+        if worker.perform(step, since).await.is_break() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! One thread of load: a connection, its steps, and what is done with every answer.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use tokio::time::{Duration, Instant};
+
+use super::recorder::Recorder;
+use crate::driver::{Driver, Session, StoreError};
+use crate::results::Outcome;
+use crate::row::Schema;
+use crate::workload::{self, Plan, Request, Step, Steps, Verdict};
+
+/// Longest wait for a connection; then the trial fails.
+pub const CONNECT_S_MAX: u64 = 30;
+
+/// Errors without a right answer in between, for each thread, after which the trial fails: the store is full or gone.
+const ERRORS_IN_A_ROW_PER_THREAD: u64 = 20;
+
+/// What the threads of one trial share.
+pub struct Shared {
+    /// Where sessions come from.
+    pub driver: Arc<dyn Driver>,
+    /// The table.
+    pub schema: Schema,
+    /// Name of the store, for messages.
+    pub store: String,
+    /// What is sent and what is right.
+    pub plan: Box<dyn Plan>,
+    /// Whether the store is the one that does nothing, for which right answers are made.
+    pub imagined: bool,
+    /// What was measured.
+    pub recorder: Recorder,
+    /// The beginning of the measured part.
+    pub measured_from: Instant,
+    /// Its end, where time ends it.
+    pub until: Option<Instant>,
+    /// Operations that are left, where their number ends it.
+    pub left: Option<AtomicU64>,
+    /// Operations of each thread, where their number ends it.
+    pub each: Option<u64>,
+    /// Set when no further operation is to be sent.
+    pub halted: AtomicBool,
+    /// Threads at work.
+    pub active: AtomicU32,
+    /// Threads of this generator.
+    pub threads: u32,
+    /// Errors since the last right answer.
+    pub errors_in_a_row: AtomicU64,
+    /// How it ended, when not well.
+    pub ended: Mutex<Option<Outcome>>,
+    /// Told once `ended` is set.
+    pub failed: Notify,
+}
+
+impl Shared {
+    /// Ends the trial; the first reason stays.
+    pub fn end(&self, outcome: Outcome) {
+        self.ended.lock().expect("nothing panics here").get_or_insert(outcome);
+        self.halted.store(true, Ordering::Relaxed);
+        self.failed.notify_one();
+    }
+
+    /// Ends the trial because of the store.
+    pub fn fail(&self, message: impl std::fmt::Display) {
+        self.end(Outcome::Failed { message: message.to_string() });
+    }
+
+    /// Whether one more operation, due at `due`, may be sent at `now`; takes it from what is left.
+    fn take(&self, due: Instant, now: Instant) -> bool {
+        if self.halted.load(Ordering::Relaxed) || self.until.is_some_and(|until| now >= until) {
+            return false;
+        }
+        match &self.left {
+            Some(left) if due >= self.measured_from => left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok(),
+            _ => true,
+        }
+    }
+}
+
+/// Connects within [`CONNECT_S_MAX`].
+pub async fn connect(
+    driver: &dyn Driver,
+    schema: &Schema,
+    store: &str,
+) -> Result<Box<dyn Session>, StoreError> {
+    let limit = Duration::from_secs(CONNECT_S_MAX);
+    match tokio::time::timeout(limit, driver.connect(schema)).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Timeout { store: store.to_owned(), seconds: CONNECT_S_MAX }),
+    }
+}
+
+/// One thread.
+pub struct Worker {
+    /// Of this generator, from 0.
+    pub thread: u32,
+    /// What all threads share.
+    pub shared: Arc<Shared>,
+    session: Box<dyn Session>,
+    steps: Box<dyn Steps>,
+    sent: u64,
+}
+
+impl Worker {
+    /// With its connection.
+    pub fn new(thread: u32, shared: Arc<Shared>, session: Box<dyn Session>) -> Worker {
+        let steps = shared.plan.steps(thread);
+        Worker { thread, shared, session, steps, sent: 0 }
+    }
+
+    /// Whether this thread sent all that it is to send.
+    pub fn finished(&self) -> bool {
+        self.shared.each.is_some_and(|each| self.sent >= each)
+    }
+
+    /// The next step, due at `due`, if one more may be sent at `now`.
+    pub fn next(&mut self, due: Instant, now: Instant) -> Option<Step> {
+        if self.finished() || !self.shared.take(due, now) {
+            return None;
+        }
+        if due >= self.shared.measured_from {
+            self.sent += 1;
+        }
+        self.steps.next()
+    }
+
+    /// Sends a step that was due at `due`. Breaks when the trial cannot go on.
+    pub async fn perform(&mut self, step: Step, due: Instant) -> ControlFlow<()> {
+        let right = self.request(&step.request, due).await?;
+        let Some(then) = step.then else { return ControlFlow::Continue(()) };
+        if right && self.request(&then.request, Instant::now()).await? {
+            let now = Instant::now();
+            if due >= self.shared.measured_from {
+                self.shared.recorder.right(self.thread, then.label, now, now - due);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sends one request; whether it was answered rightly.
+    async fn request(&mut self, request: &Request, due: Instant) -> ControlFlow<(), bool> {
+        let answer = self.session.execute(&request.operation).await;
+        let now = Instant::now();
+        let right = match answer {
+            Ok(answer) => {
+                let answer = if self.shared.imagined {
+                    workload::right_answer(&*self.shared.plan, request)
+                } else {
+                    answer
+                };
+                match workload::check(&*self.shared.plan, request, &answer) {
+                    Verdict::Right => true,
+                    Verdict::Missing => {
+                        self.error(request, due, now, "missing");
+                        false
+                    }
+                    Verdict::Wrong(message) => {
+                        self.error(request, due, now, "wrong");
+                        self.shared.end(Outcome::Wrong { message });
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            Err(error) => {
+                self.error(request, due, now, error.kind());
+                self.steps.ended(request, false);
+                self.after_error(error).await?;
+                return ControlFlow::Continue(false);
+            }
+        };
+        self.steps.ended(request, right);
+        if right {
+            if self.shared.errors_in_a_row.load(Ordering::Relaxed) > 0 {
+                self.shared.errors_in_a_row.store(0, Ordering::Relaxed);
+            }
+            if due >= self.shared.measured_from {
+                self.shared.recorder.right(self.thread, request.label, now, now - due);
+            }
+        }
+        ControlFlow::Continue(right)
+    }
+
+    fn error(&self, request: &Request, due: Instant, now: Instant, kind: &'static str) {
+        if due >= self.shared.measured_from {
+            self.shared.recorder.error(self.thread, request.label, now, kind);
+        }
+    }
+
+    /// Goes on after an error, with a new connection where the old one broke, unless the store is gone.
+    async fn after_error(&mut self, error: StoreError) -> ControlFlow<()> {
+        let shared = &self.shared;
+        if let StoreError::NotSupported { ability, .. } = error {
+            shared.end(Outcome::NotSupported { ability: ability.name().to_owned() });
+            return ControlFlow::Break(());
+        }
+        let in_a_row = shared.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        if in_a_row >= ERRORS_IN_A_ROW_PER_THREAD * u64::from(shared.threads) {
+            shared.fail(format_args!(
+                "{in_a_row} operations in a row failed, the last with: {error}. Look into the log of {}, mend it, and resume",
+                shared.store
+            ));
+            return ControlFlow::Break(());
+        }
+        if let StoreError::Unreachable { .. } = error {
+            match connect(&*shared.driver, &shared.schema, &shared.store).await {
+                Ok(session) => self.session = session,
+                Err(again) => {
+                    shared.fail(format_args!(
+                        "{error}; and a new connection: {again}. Start {} again, and resume",
+                        shared.store
+                    ));
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
