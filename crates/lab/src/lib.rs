@@ -13,5 +13,6 @@ pub mod results;
 pub mod row;
 pub mod scale;
 pub mod servers;
+pub mod statistics;
 pub mod trial;
 pub mod workload;

@@ -1,0 +1,108 @@
+//! What is known from a few repetitions: means with intervals, differences between two stores, spread, drift.
+//!
+//! A sample is one number for each repetition (operations per second, or a mean latency), never one for each operation:
+//! operations of one run depend on each other, repetitions hardly do. Tests and intervals are Student's and Welch's, as in the
+//! studies; they hold where the repetitions are independent and about normal, which [`trend`] and the box plots help to see,
+//! and the fewer repetitions there are the more they rest on it. The distributions come from the library statrs; what is put
+//! together here is checked against published output of R and against the 2015 study.
+//!
+//! Left out: paired tests (stores run in turn but share nothing that would pair their repetitions) and tests on ranks.
+
+mod quantile;
+mod trend;
+mod welch;
+
+pub use quantile::{BoxPlot, box_plot, quantile};
+pub use trend::{Trend, trend};
+pub use welch::{Welch, holm, welch};
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Of intervals and tests.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Below this p a difference is called significant.
+pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
+
+/// Fewer repetitions than this are reported with a warning: the interval of four is 1.6 standard deviations to each side, that
+/// of thirty 0.4, and whether four numbers are about normal cannot be seen.
+pub const SAMPLE_WARNING: usize = 5;
+
+/// A mean and how well it is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Repetitions.
+    pub count: usize,
+    /// Of the sample.
+    pub mean: f64,
+    /// Standard deviation of the sample (divisor n − 1); 0 for one repetition.
+    pub deviation: f64,
+    /// The ends of the interval of [`CONFIDENCE`] for the mean; none for one repetition.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// The mean of a sample and its interval by Student's t; none of an empty sample.
+pub fn estimate(sample: &[f64]) -> Option<Estimate> {
+    let (mean, variance) = moments(sample)?;
+    let count = sample.len();
+    let interval = (count > 1).then(|| {
+        let half = student_quantile(count as f64 - 1.0) * (variance / count as f64).sqrt();
+        (mean - half, mean + half)
+    });
+    Some(Estimate { count, mean, deviation: variance.sqrt(), interval })
+}
+
+/// Mean and variance (divisor n − 1; 0 of one value), in two passes: the difference of large sums would lose the digits.
+fn moments(sample: &[f64]) -> Option<(f64, f64)> {
+    if sample.is_empty() {
+        return None;
+    }
+    let count = sample.len() as f64;
+    let mean = sample.iter().sum::<f64>() / count;
+    let squares: f64 = sample.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, if sample.len() > 1 { squares / (count - 1.0) } else { 0.0 }))
+}
+
+fn student(freedom: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are positive")
+}
+
+/// How many standard errors the interval of [`CONFIDENCE`] reaches to each side.
+fn student_quantile(freedom: f64) -> f64 {
+    student(freedom).inverse_cdf(0.5 + CONFIDENCE / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half a unit of the last digit that was published.
+    #[track_caller]
+    pub(super) fn near(got: f64, published: f64, half_unit: f64) {
+        assert!((got - published).abs() <= half_unit, "{got}, published {published}");
+    }
+
+    /// `t.test(extra ~ group, data = sleep, paired = TRUE)` of R is the one-sample test of these differences: mean −1.58,
+    /// interval −2.4598858 to −0.7001142.
+    #[test]
+    fn an_interval_is_that_of_r() {
+        let differences = [-1.2, -2.4, -1.3, -1.3, 0.0, -1.0, -1.8, -0.8, -4.6, -1.4];
+        let found = estimate(&differences).unwrap();
+        near(found.mean, -1.58, 1e-12);
+        let (low, high) = found.interval.unwrap();
+        near(low, -2.4598858, 5e-8);
+        near(high, -0.7001142, 5e-8);
+    }
+
+    #[test]
+    fn small_samples_say_what_they_can() {
+        assert_eq!(estimate(&[]), None);
+        let one = estimate(&[3.0]).unwrap();
+        assert_eq!((one.count, one.mean, one.interval), (1, 3.0, None));
+        let two = estimate(&[1.0, 3.0]).unwrap();
+        // t of one degree of freedom: 12.706.
+        near(two.interval.unwrap().1, 2.0 + 12.7062047362, 1e-6);
+        let same = estimate(&[2.0; 7]).unwrap();
+        assert_eq!(same.interval, Some((2.0, 2.0)));
+    }
+}
