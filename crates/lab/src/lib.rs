@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod load;
 pub mod options;
 pub mod plan;
+pub mod reference;
 pub mod results;
 pub mod row;
 pub mod scale;

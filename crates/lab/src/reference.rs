@@ -1,0 +1,328 @@
+//! The figures that the studies published, to stand beside what is measured here: `reference/*.toml`, part of the program.
+//!
+//! They were measured on other machines, with other versions, and mostly at other sizes. They show whether the picture is the
+//! same, not by how much a store became faster.
+
+use serde::Deserialize;
+
+use crate::trial::{Trial, Work};
+use crate::workload::{Phase, Workload};
+
+/// The files, by the name of the study.
+const FILES: [(&str, &str); 4] = [
+    ("study1", include_str!("../reference/study1.toml")),
+    ("ycsb", include_str!("../reference/ycsb.toml")),
+    ("apm", include_str!("../reference/apm.toml")),
+    ("containers", include_str!("../reference/containers.toml")),
+];
+
+/// What one study published.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Name of the study.
+    pub study: String,
+    /// Title and year of the paper.
+    pub title: String,
+    /// On what it was measured.
+    pub machine: String,
+    /// Its tables, and the figures and sentences that name numbers.
+    #[serde(rename = "table")]
+    pub tables: Vec<Table>,
+    /// The differences it tested.
+    #[serde(default, rename = "test")]
+    pub tests: Vec<Test>,
+}
+
+/// A table of a paper.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Where it stands in the paper.
+    pub place: String,
+    /// What it shows.
+    pub about: String,
+    /// What was done, as [`subject`] names it.
+    pub subject: String,
+    /// What the numbers are, unit last: `throughput_per_s`, `latency_ms`, …
+    pub measure: String,
+    /// Of which operation.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Records in the store.
+    #[serde(default)]
+    pub records: Option<u64>,
+    /// Nodes of all rows that do not say otherwise.
+    #[serde(default = "one")]
+    pub nodes: u32,
+    /// The paper says it in words or in a curve: a round number, and an interval is the range of its words.
+    #[serde(default)]
+    pub rough: bool,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Name of the driver.
+    pub store: String,
+    /// What tells variants of one store apart, as in the label of a store.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// Of which operation, where rows differ.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Nodes, where rows differ.
+    #[serde(default)]
+    pub nodes: Option<u32>,
+    /// Threads of the load.
+    #[serde(default)]
+    pub threads: Option<u32>,
+    /// The rate that was asked for.
+    #[serde(default)]
+    pub target_per_s: Option<f64>,
+    /// The rate that was reached.
+    #[serde(default)]
+    pub reached_per_s: Option<f64>,
+    /// The number itself, a mean where there were repetitions.
+    pub mean: f64,
+    /// Its 95% interval.
+    #[serde(default)]
+    pub interval: Option<(f64, f64)>,
+    /// Mean latency printed beside another number.
+    #[serde(default)]
+    pub latency_ms: Option<f64>,
+    /// The repetitions.
+    #[serde(default)]
+    pub sample: Vec<f64>,
+    /// At [`PERCENTILES`](crate::report::PERCENTILES).
+    #[serde(default)]
+    pub percentiles: Option<[f64; 8]>,
+}
+
+impl Row {
+    /// The store and its variant, as results call it.
+    pub fn store_label(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{} {variant}", self.store),
+            None => self.store.clone(),
+        }
+    }
+}
+
+/// A published test of a difference.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    /// Where it stands in the paper.
+    pub place: String,
+    /// What was done.
+    pub subject: String,
+    /// Of which operation.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The one store.
+    pub first: String,
+    /// The other.
+    pub second: String,
+    /// Of the difference, first less second.
+    pub interval: (f64, f64),
+    /// Where p is printed.
+    #[serde(default)]
+    pub p_below: Option<f64>,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// See [`subject`].
+    pub subject: &'a str,
+    /// See [`Table::measure`].
+    pub measure: &'a str,
+    /// Of which operation.
+    pub label: Option<&'a str>,
+    /// Label of the store.
+    pub store: &'a str,
+    /// Nodes.
+    pub nodes: u32,
+    /// The rate asked for.
+    pub target_per_s: Option<f64>,
+}
+
+/// What the study of this name published.
+pub fn load(study: &str) -> Option<Reference> {
+    let (name, text) = FILES.iter().find(|(name, _)| *name == study)?;
+    Some(toml::from_str(text).unwrap_or_else(|e| panic!("reference/{name}.toml: {e}")))
+}
+
+impl Reference {
+    /// The row that fits, with its table; of several sizes of data the first, which is the smallest.
+    pub fn find(&self, wanted: Wanted<'_>) -> Option<(&Table, &Row)> {
+        self.tables
+            .iter()
+            .filter(|table| table.subject == wanted.subject && table.measure == wanted.measure)
+            .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
+            .find(|(table, row)| {
+                let label = row.label.as_deref().or(table.label.as_deref());
+                row.store_label() == wanted.store
+                    && row.nodes.unwrap_or(table.nodes) == wanted.nodes
+                    && (label.is_none() || label == wanted.label)
+                    && row.target_per_s == wanted.target_per_s
+            })
+    }
+}
+
+/// What a trial does, under the name that papers' figures are found by.
+pub fn subject(trial: &Trial) -> String {
+    let (workload, load) = match &trial.work {
+        Work::RealTime(_) => return "real_time".into(),
+        Work::Load { workload, load } => (workload, load),
+    };
+    match workload {
+        Workload::LogWrites { .. } if load.ramp_s > 0.0 => "saturation".into(),
+        Workload::LogWrites { .. } => "writes".into(),
+        Workload::LogReads { .. } => "reads".into(),
+        Workload::HistoryWrites(_) => "history_load".into(),
+        Workload::HistoryQueries(_) => "history".into(),
+        Workload::Ycsb { phase: Phase::Load, .. } => "ycsb_load".into(),
+        Workload::Ycsb { phase: Phase::Run, properties } => {
+            let share = |name: &str, default: f64| {
+                let value = properties.get(name).and_then(|value| value.trim().parse().ok());
+                value.unwrap_or(default)
+            };
+            let latest =
+                properties.get("requestdistribution").is_some_and(|v| v.trim() == "latest");
+            let shares = [
+                share("readproportion", 0.95),
+                share("updateproportion", 0.05),
+                share("insertproportion", 0.0),
+                share("scanproportion", 0.0),
+                share("readmodifywriteproportion", 0.0),
+            ];
+            let core = [
+                ("a", [0.5, 0.5, 0.0, 0.0, 0.0]),
+                ("b", [0.95, 0.05, 0.0, 0.0, 0.0]),
+                ("c", [1.0, 0.0, 0.0, 0.0, 0.0]),
+                ("d", [0.95, 0.0, 0.05, 0.0, 0.0]),
+                ("e", [0.0, 0.0, 0.05, 0.95, 0.0]),
+                ("f", [0.5, 0.0, 0.0, 0.0, 0.5]),
+            ];
+            let name = core.iter().find(|(name, of)| *of == shares && (*name == "d") == latest);
+            format!("ycsb_{}", name.map_or("other", |(name, _)| name))
+        }
+        Workload::Apm { phase: Phase::Load, .. } => "apm_load".into(),
+        Workload::Apm { phase: Phase::Run, read, scan, insert, .. } => {
+            let name = match (read, scan, insert) {
+                (95, 0, 5) => "r",
+                (50, 0, 50) => "rw",
+                (1, 0, 99) => "w",
+                (47, 47, 6) => "rs",
+                (25, 25, 50) => "rsw",
+                _ => "other",
+            };
+            format!("apm_{name}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::{estimate, welch};
+
+    fn sample<'a>(reference: &'a Reference, subject: &str, store: &str) -> &'a [f64] {
+        let fits = |table: &&Table| table.subject == subject && table.measure == "throughput_per_s";
+        let rows = reference.tables.iter().filter(fits).flat_map(|table| &table.rows);
+        let found =
+            rows.filter(|row| row.store_label() == store).find(|row| !row.sample.is_empty());
+        &found.unwrap_or_else(|| panic!("no sample of {subject} {store}")).sample
+    }
+
+    #[test]
+    fn every_file_is_read() {
+        for (name, tables) in [("study1", 14), ("ycsb", 20), ("apm", 6), ("containers", 6)] {
+            let reference = load(name).unwrap();
+            assert_eq!((reference.study.as_str(), reference.tables.len()), (name, tables));
+        }
+        assert_eq!(load("another"), None);
+    }
+
+    /// The columns of 30 repetitions in tables 4.1 and 4.3 of the 2015 study give its means and intervals to the last digit
+    /// printed (seven significant digits).
+    #[test]
+    fn the_columns_of_2015_give_its_means_and_intervals() {
+        let reference = load("study1").unwrap();
+        let rows = reference.tables.iter().flat_map(|table| &table.rows);
+        let with_sample: Vec<&Row> = rows.filter(|row| !row.sample.is_empty()).collect();
+        assert_eq!(with_sample.len(), 7);
+        for row in with_sample {
+            let found = estimate(&row.sample).unwrap();
+            assert_eq!(found.count, 30);
+            let (low, high) = found.interval.unwrap();
+            let (printed_low, printed_high) = row.interval.unwrap();
+            for (got, printed) in [(found.mean, row.mean), (low, printed_low), (high, printed_high)]
+            {
+                let half_unit = 0.5 * 10_f64.powi(printed.log10().floor() as i32 - 6);
+                assert!(
+                    (got - printed).abs() <= half_unit,
+                    "{}: {got}, {printed}",
+                    row.store_label()
+                );
+            }
+        }
+    }
+
+    /// Its five tests on these columns. It prints whole numbers, and cuts them: 4,991.68 is printed as 4991 and 1,030.50 as
+    /// 1030.
+    #[test]
+    fn the_columns_of_2015_give_its_tests() {
+        let reference = load("study1").unwrap();
+        let tests: Vec<&Test> =
+            reference.tests.iter().filter(|test| test.subject != "history").collect();
+        assert_eq!(tests.len(), 5);
+        for test in tests {
+            let first = sample(&reference, &test.subject, &test.first);
+            let second = sample(&reference, &test.subject, &test.second);
+            let found = welch(first, second).unwrap();
+            let cut = (found.interval.0.trunc(), found.interval.1.trunc());
+            assert_eq!(cut, test.interval, "{} {}", test.first, test.second);
+            let zero_inside = test.interval.0 < 0.0 && test.interval.1 > 0.0;
+            assert_eq!(found.p > 0.05, zero_inside);
+        }
+    }
+
+    #[test]
+    fn rows_are_found_by_what_was_done() {
+        let study1 = load("study1").unwrap();
+        let wanted = Wanted {
+            subject: "writes",
+            measure: "throughput_per_s",
+            label: None,
+            store: "cassandra index=none",
+            nodes: 1,
+            target_per_s: None,
+        };
+        assert_eq!(study1.find(wanted).unwrap().1.mean, 12272.28);
+        assert_eq!(study1.find(Wanted { store: "cassandra", ..wanted }).unwrap().1.mean, 7163.833);
+        let cluster = Wanted { store: "elasticsearch", nodes: 3, ..wanted };
+        assert_eq!(study1.find(cluster).unwrap().1.mean, 8849.013);
+        assert!(study1.find(Wanted { store: "redis", ..wanted }).is_none());
+        let ycsb = load("ycsb").unwrap();
+        let wanted = Wanted {
+            subject: "ycsb_a",
+            measure: "latency_ms",
+            label: Some("update"),
+            store: "mysql",
+            nodes: 4,
+            target_per_s: Some(2000.0),
+        };
+        assert_eq!(ycsb.find(wanted).unwrap().1.mean, 0.751661616);
+        assert!(ycsb.find(Wanted { label: Some("scan"), ..wanted }).is_none());
+    }
+}
