@@ -3,6 +3,7 @@
 //! The way of a study: a [`definition`] in TOML is planned into [`trial`]s; [`load`] runs each against a [`driver`] with the
 //! operations of a [`workload`]; the lines it measures are kept raw by [`results`]; the report is made from these alone.
 
+pub mod compare;
 pub mod definition;
 pub mod driver;
 pub mod histogram;
@@ -10,6 +11,7 @@ pub mod load;
 pub mod options;
 pub mod plan;
 pub mod reference;
+pub mod report;
 pub mod results;
 pub mod row;
 pub mod scale;

@@ -1,0 +1,298 @@
+//! Two results of one study compared: for every experiment and store Welch's test between the older and the newer repetitions;
+//! or one result beside what the paper published.
+//!
+//! Results of different studies or scales are refused: they measured other things. Machines, versions and definitions may
+//! differ, since that is what is compared; where they do, it is said first.
+
+use std::path::PathBuf;
+
+use crate::reference::{self, Reference, Wanted};
+use crate::report::document::{Document, Table};
+use crate::report::ranking::{Pair, Ranked, adjust, pair, ranked};
+use crate::report::summary::{Experiment, Group, Summary};
+use crate::report::{ReportError, markdown, number, read};
+use crate::statistics::SAMPLE_WARNING;
+
+/// Why two results are not compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// One of them cannot be read.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// Different studies.
+    #[error(
+        "{old} is of study `{old_study}` and {new} of `{new_study}`: only results of one study are compared"
+    )]
+    Study {
+        /// The one directory.
+        old: String,
+        /// Its study.
+        old_study: String,
+        /// The other directory.
+        new: String,
+        /// Its study.
+        new_study: String,
+    },
+    /// Different scales.
+    #[error(
+        "{old} is of scale `{old_scale}` and {new} of `{new_scale}`: scales are never mixed, run the study again with \
+         --scale {old_scale}"
+    )]
+    Scale {
+        /// The one directory.
+        old: String,
+        /// Its scale.
+        old_scale: String,
+        /// The other directory.
+        new: String,
+        /// Its scale.
+        new_scale: String,
+    },
+    /// Nothing published.
+    #[error("no paper published figures of study `{study}`")]
+    NoPaper {
+        /// The study.
+        study: String,
+    },
+    /// Neither a second directory nor the paper was named.
+    #[error("compare with what? name a second directory, or --paper")]
+    Nothing,
+}
+
+/// The command line of `loginson-lab compare`.
+pub mod cli {
+    use super::{CompareError, PathBuf, markdown, of_directories, with_paper};
+
+    /// Compares two results of one study and scale, or one with what the paper published. Prints Markdown.
+    #[derive(Debug, clap::Args)]
+    pub struct Args {
+        /// The older result.
+        pub old: PathBuf,
+        /// The newer result.
+        #[arg(required_unless_present = "paper")]
+        pub new: Option<PathBuf>,
+        /// Compare with the figures of the study's paper.
+        #[arg(long, conflicts_with = "new")]
+        pub paper: bool,
+    }
+
+    /// Compares and prints.
+    pub fn run(args: &Args) -> Result<(), CompareError> {
+        let document = match &args.new {
+            Some(new) => of_directories(&args.old, new)?,
+            None if args.paper => with_paper(&args.old)?,
+            None => return Err(CompareError::Nothing),
+        };
+        print!("{}", markdown::write(&document));
+        Ok(())
+    }
+}
+
+/// Compares two results.
+pub fn of_directories(
+    old: &std::path::Path,
+    new: &std::path::Path,
+) -> Result<Document, CompareError> {
+    let (one, other) = (read(old)?, read(new)?);
+    let (old, new) = (old.display().to_string(), new.display().to_string());
+    let (a, b) = (&one.run, &other.run);
+    if a.study != b.study {
+        let (old_study, new_study) = (a.study.clone(), b.study.clone());
+        return Err(CompareError::Study { old, old_study, new, new_study });
+    }
+    if a.scale != b.scale {
+        let (old_scale, new_scale) = (a.scale.clone(), b.scale.clone());
+        return Err(CompareError::Scale { old, old_scale, new, new_scale });
+    }
+    Ok(compared(&one, &other))
+}
+
+fn compared(old: &Summary, new: &Summary) -> Document {
+    let (a, b) = (&old.run, &new.run);
+    let title =
+        format!("{}, scale {}: {} compared with {}", a.study, a.scale, b.started, a.started);
+    let mut document = Document { title, ..Document::default() };
+    let mut differences = Vec::new();
+    let mut differ = |what: &str, one: &str, other: &str| {
+        if one != other {
+            differences.push(format!("{what}: {one}, now {other}"));
+        }
+    };
+    differ("Processor", &a.machine.processor, &b.machine.processor);
+    differ("Logical processors", &a.machine.cores.to_string(), &b.machine.cores.to_string());
+    differ("Kernel", &a.machine.kernel, &b.machine.kernel);
+    differ("Version of the lab", &a.lab_version, &b.lab_version);
+    differ("Seed", &a.seed.to_string(), &b.seed.to_string());
+    for store in &b.stores {
+        if let Some(before) = a.stores.iter().find(|before| before.label == store.label) {
+            differ(&format!("Version of {}", store.label), &before.version, &store.version);
+            if before.configuration != store.configuration || before.options != store.options {
+                differ(&format!("Configuration of {}", store.label), "one", "another");
+            }
+        }
+    }
+    if a.definition != b.definition {
+        differences.push(
+            "The definition of the study is another: what is compared may not be the same work."
+                .into(),
+        );
+    }
+    document.list(differences);
+    let mut pairs: Vec<(&Experiment, Pair<'_>)> = Vec::new();
+    let mut missing = Vec::new();
+    for experiment in old.experiments.iter().filter(|experiment| !experiment.prepares) {
+        let later =
+            new.experiments.iter().find(|later| !later.prepares && later.name == experiment.name);
+        for group in &experiment.groups {
+            let same = |other: &&Group| {
+                other.store == group.store
+                    && other.nodes == group.nodes
+                    && other.target_per_s == group.target_per_s
+            };
+            let now = later.and_then(|later| later.groups.iter().find(same));
+            let number = |group: &'_ Group| {
+                ranked(std::slice::from_ref(group), &experiment.measure).is_empty()
+            };
+            match now {
+                Some(now) if !number(group) && !number(now) => {
+                    let of = |group| ranked(std::slice::from_ref(group), &experiment.measure).pop();
+                    let both: Option<(Ranked<'_>, Ranked<'_>)> = of(now).zip(of(group));
+                    pairs.extend(both.map(|(now, before)| (experiment, pair(now, before))));
+                }
+                _ => missing.push(format!(
+                    "{}: {} has no number in {}.",
+                    experiment.title,
+                    experiment.name_of(group),
+                    if number(group) { "the older result" } else { "the newer result" }
+                )),
+            }
+        }
+    }
+    let mut only: Vec<Pair<'_>> = pairs.iter().map(|(_, pair)| pair.clone()).collect();
+    adjust(&mut only);
+    let mut table = Table::new(
+        "Newer less older, with Welch's test; p after Holm takes all rows together",
+        &[
+            "experiment and store",
+            "measure",
+            "older",
+            "newer",
+            "change",
+            "95% interval of the change",
+            "p",
+            "p after Holm",
+            "verdict",
+        ],
+    );
+    for ((experiment, _), pair) in pairs.iter().zip(&only) {
+        let (now, before) = (&pair.first, &pair.second);
+        let relative = |value: f64| signed(value / before.estimate.mean);
+        let better = (pair.relative() > 0.0) == experiment.measure.more_is_better();
+        table.rows.push(vec![
+            format!("{}: {}", experiment.title, experiment.name_of(now.group)),
+            experiment.measure.name(),
+            number::plain(before.estimate.mean),
+            number::plain(now.estimate.mean),
+            signed(pair.relative()),
+            pair.test.map_or(String::new(), |test| {
+                format!("{} to {}", relative(test.interval.0), relative(test.interval.1))
+            }),
+            pair.test.map_or(String::new(), |test| number::probability(test.p)),
+            pair.p_adjusted.map_or(String::new(), number::probability),
+            match pair.significant() {
+                Some(true) if better => "better",
+                Some(true) => "worse",
+                Some(false) => "no significant change",
+                None => "not tested",
+            }
+            .into(),
+        ]);
+    }
+    let few = only.iter().map(|pair| pair.first.sample.len().min(pair.second.sample.len())).min();
+    document.table(table);
+    document.list(missing);
+    if let Some(few) = few.filter(|few| *few < SAMPLE_WARNING) {
+        document.text(format!(
+            "Small sample: {few} repetitions; tests of so few find only large differences."
+        ));
+    }
+    document
+}
+
+fn signed(share: f64) -> String {
+    format!("{}{}", if share < 0.0 { "−" } else { "+" }, number::percent(share))
+}
+
+/// Sets a result beside the figures of the study's paper.
+pub fn with_paper(directory: &std::path::Path) -> Result<Document, CompareError> {
+    let summary = read(directory)?;
+    let study = &summary.run.study;
+    let published =
+        reference::load(study).ok_or_else(|| CompareError::NoPaper { study: study.clone() })?;
+    Ok(beside(&summary, &published))
+}
+
+fn beside(summary: &Summary, published: &Reference) -> Document {
+    let run = &summary.run;
+    let mut document = Document {
+        title: format!("{}, scale {}: beside {}", run.study, run.scale, published.title),
+        ..Document::default()
+    };
+    document.text(format!(
+        "The paper measured on {}. Ratios show whether the picture is the same; differences are not tested, since machine, \
+         versions and network are others.",
+        published.machine
+    ));
+    if run.scale != "paper" {
+        document.text(format!(
+            "The sizes are others too: those here are of scale {}, those of the paper are its own.",
+            run.scale
+        ));
+    }
+    let mut table = Table::new(
+        "Our figure beside the paper's, and each relative to the first row of its experiment",
+        &[
+            "experiment and store",
+            "measure",
+            "ours",
+            "paper",
+            "ours / paper",
+            "ours, relative",
+            "paper, relative",
+            "place",
+        ],
+    );
+    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
+        let (name, label) = experiment.measure.reference();
+        let mut first: Option<(f64, f64)> = None;
+        for entry in experiment.sets().into_iter().flat_map(|set| ranked(set, &experiment.measure))
+        {
+            let wanted = Wanted {
+                subject: &experiment.subject,
+                measure: name,
+                label,
+                store: &entry.group.store,
+                nodes: entry.group.nodes,
+                target_per_s: entry.group.target_per_s,
+            };
+            let Some((of, row)) = published.find(wanted) else { continue };
+            let ours = entry.estimate.mean;
+            let (our_first, paper_first) = *first.get_or_insert((ours, row.mean));
+            table.rows.push(vec![
+                format!("{}: {}", experiment.title, experiment.name_of(entry.group)),
+                experiment.measure.name(),
+                number::plain(ours),
+                number::plain(row.mean),
+                number::plain(ours / row.mean),
+                format!("{}×", number::plain(ours / our_first)),
+                format!("{}×", number::plain(row.mean / paper_first)),
+                of.place.clone(),
+            ]);
+        }
+    }
+    if table.rows.is_empty() {
+        document.text("The paper has no figure for any store that was measured here.");
+    }
+    document.table(table);
+    document
+}

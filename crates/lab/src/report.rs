@@ -1,0 +1,110 @@
+//! The report of a run: one HTML file that needs nothing else, and Markdown, both made from the raw results alone.
+//!
+//! Lines of trials become samples ([`summary`]); samples are ranked and tested ([`ranking`]); the sections of the report are
+//! put together as a [`document`], which [`markdown`] and [`html`] write.
+
+mod charts;
+mod conclusion;
+pub mod document;
+pub mod html;
+pub mod markdown;
+pub(crate) mod number;
+mod plot;
+pub mod ranking;
+mod sections;
+pub mod summary;
+
+pub use conclusion::GENERATOR_SHARE_MAX;
+pub use sections::{PERCENTILES, document};
+
+use std::path::{Path, PathBuf};
+
+use crate::reference;
+use crate::results::{Directory, ResultsError};
+use summary::Summary;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The results cannot be read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// A trial's results cannot be understood.
+    #[error("trial {trial}: {reason}; remove its file and resume the run to measure it again")]
+    Trial {
+        /// Its name.
+        trial: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No trial was run to its end.
+    #[error("{path} has no finished trial yet: resume the run first")]
+    Empty {
+        /// The run.
+        path: String,
+    },
+    /// The report cannot be written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The command line of `loginson-lab report`.
+pub mod cli {
+    use super::{Path, PathBuf, ReportError, write};
+
+    /// Makes the report of a run again: report.html and report.md.
+    #[derive(Debug, clap::Args)]
+    pub struct Args {
+        /// The directory of the run.
+        pub directory: PathBuf,
+        /// Where the report is written; the directory of the run without.
+        #[arg(long)]
+        pub out: Option<PathBuf>,
+    }
+
+    /// Writes the report and says where.
+    pub fn run(args: &Args) -> Result<(), ReportError> {
+        let out: &Path = args.out.as_deref().unwrap_or(&args.directory);
+        for file in write(&args.directory, out)? {
+            println!("{}", file.display());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a run that has finished trials.
+pub fn read(directory: &Path) -> Result<Summary, ReportError> {
+    let (results, run) = Directory::open(directory)?;
+    let summary = Summary::read(&results, run)?;
+    if summary.experiments.is_empty() {
+        return Err(ReportError::Empty { path: directory.display().to_string() });
+    }
+    Ok(summary)
+}
+
+/// Writes the report of the run in `directory` into `out`; returns the files.
+pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 2], ReportError> {
+    let summary = read(directory)?;
+    let published = reference::load(&summary.run.study);
+    let document = document(&summary, published.as_ref());
+    let io = |path: &Path| {
+        let path = path.display().to_string();
+        move |source| ReportError::Io { path, source }
+    };
+    std::fs::create_dir_all(out).map_err(io(out))?;
+    let files = [
+        (out.join("report.html"), html::write(&document)),
+        (out.join("report.md"), markdown::write(&document)),
+    ];
+    for (path, text) in &files {
+        let part = path.with_extension("part");
+        std::fs::write(&part, text).map_err(io(&part))?;
+        std::fs::rename(&part, path).map_err(io(path))?;
+    }
+    Ok(files.map(|(path, _)| path))
+}

@@ -1,0 +1,560 @@
+//! From the lines of trials to samples: for each experiment and store one number for each repetition, histograms of all
+//! repetitions together, seconds, errors, and what servers and generator used.
+//!
+//! Only trials that were completed count. One that failed, was wrong, or was not supported is told in words and has no number.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use super::ReportError;
+use crate::histogram;
+use crate::reference::subject;
+use crate::results::{Directory, Line, Outcome, Resource, Run};
+use crate::trial::{Role, Trial, Work};
+
+/// The label under which the operations of all labels are taken together.
+pub const ALL: &str = "all";
+
+/// The name under which resources of the generator are written.
+pub const GENERATOR: &str = "generator";
+
+/// The name under which resources of the whole machine are written.
+pub const HOST: &str = "host";
+
+/// The results of a run.
+#[derive(Debug)]
+pub struct Summary {
+    /// What holds for all.
+    pub run: Run,
+    /// In the order in which they were begun.
+    pub experiments: Vec<Experiment>,
+    /// What hour of a server machine costs, where the definition has a price.
+    pub price_per_machine_hour: Option<f64>,
+}
+
+/// The trials of one name in the study.
+#[derive(Debug)]
+pub struct Experiment {
+    /// As the study names it.
+    pub name: String,
+    /// In a few words.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// What was done, under the name that papers' figures are found by.
+    pub subject: String,
+    /// What its stores are ranked by.
+    pub measure: Measure,
+    /// Whether its trials only load data for others.
+    pub prepares: bool,
+    /// By nodes, then target, then in the order of the stores of the run.
+    pub groups: Vec<Group>,
+    /// What the generator reached against the driver that does nothing.
+    pub limits: Vec<Repetition>,
+}
+
+/// The repetitions of one experiment with one store, one size of the cluster and one target.
+#[derive(Debug)]
+pub struct Group {
+    /// Label of the store.
+    pub store: String,
+    /// Name of its driver.
+    pub driver: String,
+    /// Nodes or shards.
+    pub nodes: u32,
+    /// The rate asked for.
+    pub target_per_s: Option<f64>,
+    /// Records in the store, where the work tells.
+    pub records: Option<u64>,
+    /// Threads of the load.
+    pub threads: u32,
+    /// In the order in which they were run.
+    pub repetitions: Vec<Repetition>,
+    /// Latencies of all completed repetitions, µs, by label; with [`ALL`] where there are several labels.
+    pub histograms: BTreeMap<String, Histogram<u64>>,
+}
+
+/// One trial.
+#[derive(Debug)]
+pub struct Repetition {
+    /// Its place in the run.
+    pub order: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Length of the measured part.
+    pub seconds: f64,
+    /// By label; with [`ALL`] always.
+    pub labels: BTreeMap<String, Operations>,
+    /// All labels together, in order, without gaps.
+    pub series: Vec<Second>,
+    /// By process.
+    pub usage: BTreeMap<String, Usage>,
+    /// Numbers of the trial as a whole.
+    pub values: BTreeMap<String, f64>,
+    /// Sentences.
+    pub notes: Vec<String>,
+}
+
+/// What was done under one label.
+#[derive(Debug, Clone, Default)]
+pub struct Operations {
+    /// Right answers.
+    pub count: u64,
+    /// By kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Mean latency of the right answers; none without any.
+    pub mean_ms: Option<f64>,
+}
+
+/// One second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Second {
+    /// Right answers.
+    pub count: u64,
+    /// Others.
+    pub errors: u64,
+    /// Mean latency.
+    pub mean_ms: Option<f64>,
+    /// Threads at work.
+    pub threads: u32,
+}
+
+/// What a process used.
+#[derive(Debug, Clone, Default)]
+pub struct Usage {
+    /// Processors in use, each second.
+    pub cpu: Vec<f64>,
+    /// Highest resident memory.
+    pub memory_bytes_peak: u64,
+    /// In the whole trial.
+    pub disk_read_bytes: u64,
+    /// In the whole trial.
+    pub disk_write_bytes: u64,
+    /// In the whole trial.
+    pub network_bytes: u64,
+}
+
+impl Usage {
+    /// Processors in use, the mean of all seconds.
+    pub fn cpu_mean(&self) -> f64 {
+        self.cpu.iter().sum::<f64>() / self.cpu.len().max(1) as f64
+    }
+
+    fn add(&mut self, resource: &Resource) {
+        let at = resource.second as usize;
+        if self.cpu.len() <= at {
+            self.cpu.resize(at + 1, 0.0);
+        }
+        self.cpu[at] += resource.cpu_s;
+        self.memory_bytes_peak = self.memory_bytes_peak.max(resource.memory_bytes);
+        self.disk_read_bytes += resource.disk_read_bytes;
+        self.disk_write_bytes += resource.disk_write_bytes;
+        self.network_bytes += resource.network_bytes;
+    }
+}
+
+/// One number of a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Measure {
+    /// Right answers per second, all labels.
+    Throughput,
+    /// The highest rate kept for [`PEAK_SECONDS`].
+    Peak,
+    /// Mean latency of a label, ms.
+    Latency(String),
+    /// A value of the trial as a whole, less is better.
+    Value(String),
+}
+
+/// A peak of one second would be an accident of where the second begins.
+pub const PEAK_SECONDS: usize = 3;
+
+impl Measure {
+    /// What experiments with this work are ranked by.
+    fn of_work(trial: &Trial) -> Measure {
+        use crate::workload::Workload::HistoryQueries;
+        match &trial.work {
+            Work::RealTime(_) => Measure::Value("delay_ms".into()),
+            Work::Load { load, .. } if load.ramp_s > 0.0 => Measure::Peak,
+            Work::Load { load, .. } if load.target_per_s.is_some() => Measure::Latency(ALL.into()),
+            Work::Load { workload: HistoryQueries(_), .. } => Measure::Latency(ALL.into()),
+            Work::Load { .. } => Measure::Throughput,
+        }
+    }
+
+    /// The number of one trial.
+    pub fn of(&self, trial: &Repetition) -> Option<f64> {
+        match self {
+            Measure::Throughput => trial.rate(ALL),
+            Measure::Peak => trial.peak().map(|(rate, _)| rate),
+            Measure::Latency(label) => trial.labels.get(label)?.mean_ms,
+            Measure::Value(name) => trial.values.get(name).copied(),
+        }
+    }
+
+    /// Whether more is better.
+    pub fn more_is_better(&self) -> bool {
+        matches!(self, Measure::Throughput | Measure::Peak)
+    }
+
+    /// Its name in a sentence, with the unit.
+    pub fn name(&self) -> String {
+        match self {
+            Measure::Throughput => "operations per second".into(),
+            Measure::Peak => "highest operations per second".into(),
+            Measure::Latency(label) if label == ALL => "mean latency, ms".into(),
+            Measure::Latency(label) => format!("mean latency of {label}, ms"),
+            Measure::Value(name) => match name.rsplit_once('_') {
+                Some((what, "ms")) => format!("{}, ms", what.replace('_', " ")),
+                _ => name.replace('_', " "),
+            },
+        }
+    }
+
+    /// The unit in a sentence, after a number.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Measure::Throughput | Measure::Peak => " operations per second",
+            Measure::Latency(_) => " ms",
+            Measure::Value(name) if name.ends_with("_ms") => " ms",
+            Measure::Value(_) => "",
+        }
+    }
+
+    /// What papers' figures call it.
+    pub fn reference(&self) -> (&str, Option<&str>) {
+        match self {
+            Measure::Throughput | Measure::Peak => ("throughput_per_s", None),
+            Measure::Latency(label) => ("latency_ms", Some(label)),
+            Measure::Value(name) => (name, None),
+        }
+    }
+}
+
+impl Repetition {
+    /// Whether its numbers count.
+    pub fn completed(&self) -> bool {
+        self.outcome == Outcome::Completed
+    }
+
+    /// Right answers of a label per second.
+    pub fn rate(&self, label: &str) -> Option<f64> {
+        let operations = self.labels.get(label)?;
+        (self.seconds > 0.0).then(|| operations.count as f64 / self.seconds)
+    }
+
+    /// The highest rate kept for [`PEAK_SECONDS`], and the threads then; the last second, which is seldom whole, is left out
+    /// where there are others.
+    pub fn peak(&self) -> Option<(f64, u32)> {
+        let whole =
+            &self.series[..self.series.len().saturating_sub(1).max(1).min(self.series.len())];
+        let width = PEAK_SECONDS.min(whole.len());
+        let windows = whole.windows(width.max(1));
+        let rate = |w: &[Second]| w.iter().map(|s| s.count).sum::<u64>() as f64 / w.len() as f64;
+        let best = windows.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        Some((rate(best), best.iter().map(|second| second.threads).max()?))
+    }
+
+    /// Operations without a right answer.
+    pub fn errors(&self) -> u64 {
+        self.labels.get(ALL).map_or(0, |all| all.errors.values().sum())
+    }
+}
+
+impl Group {
+    /// One number for each completed repetition, in the order in which they were run.
+    pub fn sample(&self, measure: &Measure) -> Vec<f64> {
+        self.completed().filter_map(|trial| measure.of(trial)).collect()
+    }
+
+    /// Repetitions whose numbers count.
+    pub fn completed(&self) -> impl Iterator<Item = &Repetition> {
+        self.repetitions.iter().filter(|trial| trial.completed())
+    }
+
+    /// The repetition that stands for all in charts of seconds: the one with the median of the measure.
+    pub fn typical(&self, measure: &Measure) -> Option<&Repetition> {
+        let mut trials: Vec<(f64, &Repetition)> =
+            self.completed().map(|trial| (measure.of(trial).unwrap_or(f64::NAN), trial)).collect();
+        trials.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (!trials.is_empty()).then(|| trials[(trials.len() - 1) / 2].1)
+    }
+
+    /// Latencies of a label; of a single label [`ALL`] is another name.
+    pub fn histogram(&self, label: &str) -> Option<&Histogram<u64>> {
+        let only = (label == ALL && self.histograms.len() == 1).then(|| self.histograms.values());
+        self.histograms.get(label).or_else(|| only?.next())
+    }
+
+    /// Labels of operations, without [`ALL`].
+    pub fn labels(&self) -> Vec<&str> {
+        self.histograms.keys().map(String::as_str).filter(|label| *label != ALL).collect()
+    }
+
+    /// The store, and what tells it from others of the experiment.
+    pub fn name(&self, nodes: bool, target: bool) -> String {
+        let mut name = self.store.clone();
+        if nodes {
+            name += &format!(", {} node{}", self.nodes, if self.nodes == 1 { "" } else { "s" });
+        }
+        if let (true, Some(target)) = (target, self.target_per_s) {
+            name += &format!(", {} per second", super::number::plain(target));
+        }
+        name
+    }
+}
+
+impl Experiment {
+    /// The highest rate that the generator reached against the driver that does nothing.
+    pub fn limit(&self) -> Option<f64> {
+        let rates = self.limits.iter().filter(|trial| trial.completed());
+        rates.filter_map(|trial| Measure::Throughput.of(trial)).max_by(f64::total_cmp)
+    }
+
+    /// Whether clusters of several sizes were measured.
+    pub fn has_sizes(&self) -> bool {
+        self.groups.iter().any(|group| group.nodes != self.groups[0].nodes)
+    }
+
+    /// Whether several rates were asked for.
+    pub fn has_targets(&self) -> bool {
+        self.groups.iter().any(|group| group.target_per_s != self.groups[0].target_per_s)
+    }
+
+    /// What rates are compared with the generator's limit.
+    pub fn rate_measure(&self) -> Measure {
+        if self.measure == Measure::Peak { Measure::Peak } else { Measure::Throughput }
+    }
+
+    /// The name of a group among those of this experiment.
+    pub fn name_of(&self, group: &Group) -> String {
+        group.name(self.has_sizes(), self.has_targets())
+    }
+
+    /// The groups that charts of seconds and of single operations show: all, or where they are too many to be told apart, for
+    /// each store that of the largest cluster and the highest rate.
+    pub fn shown(&self) -> Vec<&Group> {
+        let rank = |group: &Group| (group.nodes, group.target_per_s.unwrap_or(0.0));
+        let largest = |group: &&Group| {
+            !self.groups.iter().any(|other| other.store == group.store && rank(other) > rank(group))
+        };
+        match self.groups.len() <= super::plot::COLOURS {
+            true => self.groups.iter().collect(),
+            false => self.groups.iter().filter(largest).collect(),
+        }
+    }
+
+    /// Groups that differ in the store alone, in order.
+    pub fn sets(&self) -> Vec<&[Group]> {
+        self.groups
+            .chunk_by(|a, b| a.nodes == b.nodes && a.target_per_s == b.target_per_s)
+            .collect()
+    }
+}
+
+impl Summary {
+    /// Reads all trials of a run.
+    pub fn read(directory: &Directory, run: Run) -> Result<Summary, ReportError> {
+        let definition: toml::Table = toml::from_str(&run.definition).unwrap_or_default();
+        let mut experiments: Vec<(u32, Experiment)> = Vec::new();
+        for name in directory.trials()? {
+            let (trial, repetition, histograms) = read_trial(&name, directory.read(&name)?)?;
+            let prepares = trial.role == Role::Prepare;
+            let known = experiments
+                .iter_mut()
+                .find(|(_, known)| known.name == trial.experiment && known.prepares == prepares);
+            let (first, experiment) = match known {
+                Some(known) => known,
+                None => {
+                    experiments.push((repetition.order, empty(&trial, &definition)));
+                    experiments.last_mut().expect("just added")
+                }
+            };
+            *first = (*first).min(repetition.order);
+            match trial.role {
+                Role::Limit => experiment.limits.push(repetition),
+                Role::Measure | Role::Prepare => experiment.add(&trial, repetition, histograms),
+            }
+        }
+        experiments.retain(|(_, experiment)| !experiment.groups.is_empty());
+        experiments.sort_by_key(|(first, _)| *first);
+        let place = |store: &str| run.stores.iter().position(|known| known.label == store);
+        for (_, experiment) in &mut experiments {
+            for group in &mut experiment.groups {
+                group.repetitions.sort_by_key(|trial| trial.order);
+            }
+            experiment.groups.sort_by(|a, b| {
+                let (one, other) = (a.target_per_s.unwrap_or(0.0), b.target_per_s.unwrap_or(0.0));
+                (a.nodes.cmp(&b.nodes))
+                    .then(one.total_cmp(&other))
+                    .then_with(|| place(&a.store).cmp(&place(&b.store)))
+                    .then_with(|| a.store.cmp(&b.store))
+            });
+        }
+        let price = definition.get("price_per_machine_hour").and_then(toml::Value::as_float);
+        Ok(Summary {
+            run,
+            experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
+            price_per_machine_hour: price,
+        })
+    }
+}
+
+/// An experiment without trials.
+fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
+    let prepares = trial.role == Role::Prepare;
+    let tables = definition.get("experiment").and_then(toml::Value::as_array);
+    let named = |table: &&toml::Value| {
+        table.get("name").and_then(toml::Value::as_str) == Some(&trial.experiment)
+    };
+    let table = tables.and_then(|tables| tables.iter().find(named)).filter(|_| !prepares);
+    let text = |key: &str| {
+        let text = table.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
+        text.map(|text| text.trim().to_owned())
+    };
+    Experiment {
+        name: trial.experiment.clone(),
+        title: text("title").unwrap_or_else(|| trial.experiment.clone()),
+        about: text("about").unwrap_or_default(),
+        subject: subject(trial),
+        measure: Measure::of_work(trial),
+        prepares,
+        groups: Vec::new(),
+        limits: Vec::new(),
+    }
+}
+
+impl Experiment {
+    fn add(&mut self, trial: &Trial, repetition: Repetition, histograms: Histograms) {
+        let (target_per_s, threads) = match &trial.work {
+            Work::Load { load, .. } => (load.target_per_s, load.threads),
+            Work::RealTime(real_time) => (None, real_time.threads),
+        };
+        let store = &trial.store.label;
+        let same = |group: &Group| {
+            group.store == *store
+                && group.nodes == trial.nodes
+                && group.target_per_s == target_per_s
+        };
+        if self.groups.is_empty() {
+            // The trial of the generator's limit may have come first; it has no ramp and no rate.
+            (self.subject, self.measure) = (subject(trial), Measure::of_work(trial));
+        }
+        let group = match self.groups.iter().position(same) {
+            Some(at) => &mut self.groups[at],
+            None => {
+                self.groups.push(Group {
+                    store: store.clone(),
+                    driver: trial.store.name.clone(),
+                    nodes: trial.nodes,
+                    target_per_s,
+                    records: records(trial),
+                    threads,
+                    repetitions: Vec::new(),
+                    histograms: BTreeMap::new(),
+                });
+                self.groups.last_mut().expect("just added")
+            }
+        };
+        if repetition.completed() {
+            for (label, more) in histograms {
+                let total = group.histograms.entry(label).or_insert_with(histogram::new);
+                total.add(more).expect("all histograms have the same bounds");
+            }
+        }
+        group.repetitions.push(repetition);
+    }
+}
+
+/// Records in the store, where the work tells.
+fn records(trial: &Trial) -> Option<u64> {
+    use crate::workload::Workload;
+    let Work::Load { workload, .. } = &trial.work else { return None };
+    match workload {
+        Workload::LogWrites { records } | Workload::LogReads { records } => Some(*records),
+        Workload::HistoryWrites(history) | Workload::HistoryQueries(history) => {
+            Some(history.records)
+        }
+        Workload::Apm { records, .. } => Some(*records),
+        Workload::Ycsb { properties, .. } => properties.get("recordcount")?.trim().parse().ok(),
+    }
+}
+
+type Histograms = BTreeMap<String, Histogram<u64>>;
+
+fn read_trial(
+    name: &str,
+    lines: Vec<Line>,
+) -> Result<(Trial, Repetition, Histograms), ReportError> {
+    let mut lines = lines.into_iter();
+    let Some(Line::Header(header)) = lines.next() else {
+        return Err(ReportError::Trial { trial: name.into(), reason: "it has no header".into() });
+    };
+    let mut repetition = Repetition {
+        order: header.order,
+        outcome: Outcome::Failed { message: "its results have no end".into() },
+        seconds: 0.0,
+        labels: BTreeMap::new(),
+        series: Vec::new(),
+        usage: BTreeMap::new(),
+        values: BTreeMap::new(),
+        notes: Vec::new(),
+    };
+    let mut histograms = Histograms::new();
+    // Sum of latencies, µs, of each second.
+    let mut sums: Vec<f64> = Vec::new();
+    for line in lines {
+        match line {
+            Line::Header(_) => {}
+            Line::Second(second) => {
+                let mut latencies = histogram::new();
+                histogram::add(&mut latencies, &second.histogram).map_err(|e| {
+                    ReportError::Trial { trial: name.into(), reason: e.to_string() }
+                })?;
+                for label in [second.label.as_str(), ALL] {
+                    let operations = repetition.labels.entry(label.to_owned()).or_default();
+                    operations.count += second.count;
+                    for (kind, count) in &second.errors {
+                        *operations.errors.entry(kind.clone()).or_default() += count;
+                    }
+                    let total = histograms.entry(label.to_owned()).or_insert_with(histogram::new);
+                    total.add(&latencies).expect("all histograms have the same bounds");
+                }
+                let at = second.second as usize;
+                if repetition.series.len() <= at {
+                    repetition.series.resize(at + 1, Second::default());
+                    sums.resize(at + 1, 0.0);
+                }
+                let sum = &mut repetition.series[at];
+                sum.count += second.count;
+                sum.errors += second.errors.values().sum::<u64>();
+                sum.threads = sum.threads.max(second.threads);
+                sums[at] += latencies.mean() * latencies.len() as f64;
+            }
+            Line::Resource(resource) => {
+                repetition.usage.entry(resource.process.clone()).or_default().add(&resource);
+            }
+            Line::Value { name, value } => {
+                repetition.values.insert(name, value);
+            }
+            Line::Note { text } => repetition.notes.push(text),
+            Line::End(end) => {
+                repetition.outcome = end.outcome;
+                repetition.seconds = end.seconds;
+            }
+        }
+    }
+    for (second, sum) in repetition.series.iter_mut().zip(sums) {
+        second.mean_ms = (second.count > 0).then(|| sum / second.count as f64 / 1000.0);
+    }
+    for (label, operations) in &mut repetition.labels {
+        let latencies = &histograms[label];
+        operations.mean_ms = (!latencies.is_empty()).then(|| latencies.mean() / 1000.0);
+    }
+    if histograms.len() == 2 {
+        // One label: all is the same again.
+        histograms.remove(ALL);
+    }
+    Ok((header.trial, repetition, histograms))
+}

@@ -1,0 +1,126 @@
+//! Reports of simulated results: the Markdown is compared with files that people have read.
+
+mod simulated;
+
+use std::path::Path;
+
+use lab::compare::{CompareError, of_directories, with_paper};
+use lab::report::{self, markdown};
+use lab::results::Outcome;
+use lab::trial::Role;
+use lab::workload::Workload;
+use simulated::{Outcomes, Simulated, study1, work, ycsb};
+
+/// Compares with the file of this name, and where they differ writes what came to the tests' own folder.
+#[track_caller]
+fn golden(name: &str, came: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    if came != expected {
+        let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&other, came).unwrap();
+        let first = came.lines().zip(expected.lines()).find(|(a, b)| a != b);
+        panic!(
+            "not as in {}; see {}; first difference: {first:?}",
+            path.display(),
+            other.display()
+        );
+    }
+}
+
+#[test]
+fn a_report_of_study_1_is_as_read() {
+    let folder = tempfile::tempdir().unwrap();
+    study1(folder.path(), "small", 6, 7).unwrap();
+    let files = report::write(folder.path(), folder.path()).unwrap();
+    golden("study1.md", &std::fs::read_to_string(&files[1]).unwrap());
+    let page = std::fs::read_to_string(&files[0]).unwrap();
+    assert!(page.matches("<figure").count() >= 20, "{}", page.matches("<figure").count());
+    assert!(
+        !page.contains("http://")
+            || page.matches("http://").count()
+                == page.matches("http://www.w3.org/2000/svg").count()
+    );
+    assert!(!page.contains("https://") && !page.contains("<b>slowly"));
+}
+
+#[test]
+fn a_report_of_targets_is_as_read() {
+    let folder = tempfile::tempdir().unwrap();
+    ycsb(folder.path(), 3, 7).unwrap();
+    let summary = report::read(folder.path()).unwrap();
+    let published = lab::reference::load("ycsb");
+    golden("ycsb.md", &markdown::write(&report::document(&summary, published.as_ref())));
+}
+
+#[test]
+fn two_results_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    for (path, rate) in [(&old, 5_000.0), (&new, 5_600.0)] {
+        let mut run = Simulated::new(path, "study1", "small", &["postgres", "redis"], 3);
+        for repetition in 1..=6 {
+            let writes = || work(Workload::LogWrites { records: 1000 }, 4, 0.0, None);
+            let mut outcomes = Outcomes::of(rate, "insert", 2.0);
+            run.trial(("writes", Role::Measure, writes()), ("postgres", 1, repetition), &outcomes)
+                .unwrap();
+            outcomes.rate = 50_000.0;
+            if rate > 5_500.0 {
+                outcomes.outcome = Outcome::Failed { message: "it died".into() };
+            }
+            run.trial(("writes", Role::Measure, writes()), ("redis", 1, repetition), &outcomes)
+                .unwrap();
+        }
+    }
+    golden("compare.md", &markdown::write(&of_directories(&old, &new).unwrap()));
+    golden("paper.md", &markdown::write(&with_paper(&old).unwrap()));
+}
+
+#[test]
+fn scales_and_studies_are_never_mixed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    study1(&path("small"), "small", 1, 1).unwrap();
+    study1(&path("smoke"), "smoke", 1, 1).unwrap();
+    ycsb(&path("ycsb"), 1, 1).unwrap();
+    let error = of_directories(&path("small"), &path("smoke")).unwrap_err();
+    assert!(matches!(error, CompareError::Scale { .. }), "{error}");
+    assert!(error.to_string().contains("scales are never mixed"), "{error}");
+    let error = of_directories(&path("small"), &path("ycsb")).unwrap_err();
+    assert!(matches!(error, CompareError::Study { .. }), "{error}");
+}
+
+#[test]
+fn what_cannot_be_reported_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = report::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("run.json"), "{error}");
+    Simulated::new(folder.path(), "study1", "smoke", &["postgres"], 1);
+    let error = report::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("resume the run first"), "{error}");
+    std::fs::write(
+        folder.path().join("trials/0001-x.jsonl"),
+        "{\"line\":\"note\",\"text\":\"x\"}\n",
+    )
+    .unwrap();
+    let error = report::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("trial 0001-x: it has no header"), "{error}");
+}
+
+/// One repetition of each: intervals and tests are left out, and it is said.
+#[test]
+fn single_repetitions_are_not_tested() {
+    let folder = tempfile::tempdir().unwrap();
+    study1(folder.path(), "smoke", 1, 1).unwrap();
+    let summary = report::read(folder.path()).unwrap();
+    let text = markdown::write(&report::document(&summary, None));
+    for said in [
+        "(one repetition)",
+        "nothing can be tested between",
+        "Small sample: 1 repetition.",
+        "not tested",
+    ] {
+        assert!(text.contains(said), "{said}");
+    }
+    assert!(!text.contains("NaN"));
+}
