@@ -107,14 +107,14 @@ impl Hold {
 impl Inside {
     fn wait(&self, cancelled: &AtomicBool) {
         let pause_max = self.shared.limits.pause_max;
-        let mut until = None;
+        let mut since: Option<Instant> = None;
         let mut inner = self.shared.lock();
         while !cancelled.load(Relaxed) {
             let changed = &self.shared.changed;
             inner = match inner.places.state(self.id) {
                 Some(State::Paused) => {
-                    let until = *until.get_or_insert_with(|| Instant::now() + pause_max);
-                    let left = until.saturating_duration_since(Instant::now());
+                    let since = since.get_or_insert_with(Instant::now);
+                    let left = pause_max.saturating_sub(since.elapsed());
                     if left.is_zero() {
                         self.held.expired.store(true, Relaxed);
                         cancelled.store(true, Relaxed);
@@ -123,7 +123,7 @@ impl Inside {
                     changed.wait_timeout(inner, left).expect("nothing panics inside").0
                 }
                 Some(State::Waiting) => {
-                    until = None;
+                    since = None;
                     changed.wait(inner).expect("nothing panics inside")
                 }
                 _ => break,

@@ -65,6 +65,9 @@ pub enum QueueError {
          query.background_concurrent_max or query.wait_s_max"
     )]
     ExportWaitedTooLong(u64),
+    /// It was paused while it waited, and not resumed.
+    #[error("it was paused for longer than query.pause_s_max, {0} s")]
+    PausedTooLong(u64),
     /// Too many live tails.
     #[error("{0} live tails run already; close one, or raise query.tails_max")]
     TailsFull(usize),

@@ -161,8 +161,12 @@ impl Queue {
     /// When it is not listed, or has not ended.
     pub fn enter_again(&self, id: u64) -> Result<Ticket, QueueError> {
         let mut inner = self.shared.lock();
-        let entry = inner.entries.get_mut(&id).expect("it is listed");
-        let before = entry.ended.is_some().then(|| entry.times()).expect("it has ended");
+        let Some(entry) = inner.entries.get_mut(&id).filter(|entry| entry.ended.is_some()) else {
+            // All others go on with the queue.
+            drop(inner);
+            panic!("query {id} is not listed as ended");
+        };
+        let before = entry.times();
         let fresh = Entry::new(&entry.kind, &entry.query, &entry.client, entry.started);
         let was = std::mem::replace(entry, Entry { before, ..fresh });
         self.ticket(&mut inner, id).inspect_err(|_| {

@@ -172,6 +172,28 @@ fn a_pause_has_an_end() {
 }
 
 #[test]
+fn a_pause_in_line_has_an_end_too() {
+    for (kind, state) in [(BACKGROUND, State::Interrupted), (EXPORT, State::Cancelled)] {
+        let limits = QueueLimits { pause_max: Duration::ZERO, ..QueueLimits::default() };
+        let queue = Queue::new(QueueLimits { background_concurrent_max: 0, ..limits });
+        let ticket = queue.enter(kind, "a", "me").unwrap();
+        queue.pause(1);
+        assert_eq!(ticket.wait().err(), Some(QueueError::PausedTooLong(0)));
+        assert_eq!(queue.get(1).unwrap().state, state, "{kind}");
+    }
+}
+
+#[test]
+fn whoever_enters_again_what_has_not_ended_is_alone_with_that() {
+    let queue = queue(1, 8, Duration::ZERO);
+    let permit = queue.submit("query", "a", "me").unwrap();
+    let of_thread = queue.clone();
+    assert!(thread::spawn(move || drop(of_thread.enter_again(1))).join().is_err());
+    permit.finish(State::Done, None);
+    assert_eq!(queue.get(1).unwrap().state, State::Done);
+}
+
+#[test]
 fn what_was_interrupted_is_listed_and_enters_again() {
     let before = queue(1, 8, Duration::ZERO);
     let permit = before.submit(BACKGROUND, "a", "me").unwrap();

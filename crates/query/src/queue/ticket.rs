@@ -24,21 +24,27 @@ impl Ticket {
         self.id
     }
 
-    /// Waits until the query has a place. Blocks the thread, up to [`QueueLimits::wait_max`]; those in the background wait
-    /// as long as it takes.
+    /// Waits until the query has a place. Blocks the thread, up to `wait_max` of the limits; those in the background wait
+    /// as long as it takes. One that is paused meanwhile waits `pause_max` to be resumed.
     pub fn wait(mut self) -> Result<Permit, QueueError> {
         self.used = true;
         let (id, shared) = (self.id, &*self.shared);
-        let mut until = None;
+        // Whether it is paused, and since when that is so.
+        let mut phase = (false, Instant::now());
         let mut inner = shared.lock();
         let error = loop {
             let closed = inner.closed;
             let state = inner.places.state(id).expect("it has not ended");
             let entry = inner.entries.get_mut(&id).expect("it has not ended");
-            let patient = state == State::Paused || entry.kind == BACKGROUND;
-            let wait_max = shared.limits.wait_max;
-            until = until.or_else(|| Instant::now().checked_add(wait_max)).filter(|_| !patient);
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let paused = state == State::Paused;
+            if paused != phase.0 {
+                phase = (paused, Instant::now());
+            }
+            let most = match paused {
+                true => Some(shared.limits.pause_max),
+                false => Some(shared.limits.wait_max).filter(|_| entry.kind != BACKGROUND),
+            };
+            let left = most.map(|most| most.saturating_sub(phase.1.elapsed()));
             let cancelled = entry.cancelled.load(Relaxed);
             if closed {
                 break QueueError::Closed;
@@ -58,8 +64,11 @@ impl Ticket {
             }
             match left {
                 None => inner = shared.changed.wait(inner).expect("nothing panics inside"),
+                Some(Duration::ZERO) if paused => {
+                    break QueueError::PausedTooLong(shared.limits.pause_max.as_secs());
+                }
                 Some(Duration::ZERO) => {
-                    let seconds = wait_max.as_secs();
+                    let seconds = shared.limits.wait_max.as_secs();
                     break match class_of(&inner.entries[&id].kind) {
                         Class::Background => QueueError::ExportWaitedTooLong(seconds),
                         _ => QueueError::WaitedTooLong(seconds),
@@ -72,7 +81,11 @@ impl Ticket {
             }
         };
         let state = match error {
-            QueueError::Cancelled => State::Cancelled,
+            // What is in the background can be resumed.
+            QueueError::PausedTooLong(_) if inner.entries[&id].kind == BACKGROUND => {
+                State::Interrupted
+            }
+            QueueError::Cancelled | QueueError::PausedTooLong(_) => State::Cancelled,
             QueueError::Closed => State::Interrupted,
             _ => State::Failed,
         };

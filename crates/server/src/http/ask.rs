@@ -299,7 +299,9 @@ pub fn no_place(error: QueueError) -> ApiError {
         | QueueError::BackgroundFull(_)
         | QueueError::ExportWaitedTooLong(_)
         | QueueError::TailsFull(_) => StatusCode::TOO_MANY_REQUESTS,
-        QueueError::Cancelled | QueueError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        QueueError::PausedTooLong(_) | QueueError::Cancelled | QueueError::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     };
     ApiError::new(status, error.to_string())
 }
