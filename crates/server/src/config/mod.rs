@@ -26,7 +26,7 @@ use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 use crate::http::BodyLimits;
-use crate::jobs::JobLimits;
+use crate::jobs::{JOBS_MAX, JobLimits};
 pub use placement::Placement;
 use placement::processors;
 use raw::RawRetentionRule;
@@ -176,6 +176,7 @@ impl TryFrom<RawConfig> for Config {
                 )?,
                 keep: Duration::from_secs(raw.query.results_keep_s),
                 disk_free_bytes_min: store.disk_free_bytes_min,
+                jobs_max: JOBS_MAX,
             },
         };
         ensure!(

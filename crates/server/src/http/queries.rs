@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use query::time::format_time;
@@ -34,10 +34,14 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/api/v1/queries/{id}/results", get(results))
 }
 
-async fn list(State(app): State<Arc<App>>) -> Response {
-    let queries: Vec<Value> = app.queue.list().iter().map(|info| entry(&app, info)).collect();
+async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    Ok(Json(blocking(move || listed(&app)).await?).into_response())
+}
+
+fn listed(app: &App) -> Value {
+    let queries: Vec<Value> = app.queue.list().iter().map(|info| entry(app, info)).collect();
     let limits = &app.config.query;
-    let body = json!({
+    json!({
         "queries": queries,
         "limits": {
             "concurrent": limits.queue.concurrent_max,
@@ -56,8 +60,7 @@ async fn list(State(app): State<Arc<App>>) -> Response {
             "results_keep_s": limits.background.keep.as_secs(),
         },
         "result_bytes": app.jobs.get().map_or(0, |jobs| jobs.bytes()),
-    });
-    Json(body).into_response()
+    })
 }
 
 async fn submit(
@@ -110,7 +113,8 @@ async fn submit(
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
     let found = number(&id).ok().and_then(|number| app.queue.get(number));
-    found.map(|info| Json(entry(&app, &info)).into_response()).ok_or_else(|| unknown(&id))
+    let info = found.ok_or_else(|| unknown(&id))?;
+    Ok(Json(blocking(move || entry(&app, &info)).await?).into_response())
 }
 
 /// Cancels what runs, waits or is paused; deletes what has ended and is kept.
@@ -184,6 +188,7 @@ async fn results(State(app): State<Arc<App>>, Path(id): Path<String>, params: Pa
     Ok((head, page.bytes).into_response())
 }
 
+/// Does what may wait for the disk, as locks of records are held while they are written.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> ApiResult<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ApiError::internal(error.to_string()))
@@ -210,7 +215,7 @@ fn refused(app: &App, error: JobError) -> ApiError {
             app.queries_refused.fetch_add(1, Relaxed);
             no_place(error)
         }
-        JobError::TooMany => {
+        JobError::TooMany(_) => {
             app.queries_refused.fetch_add(1, Relaxed);
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
         }

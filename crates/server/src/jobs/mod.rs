@@ -14,22 +14,30 @@
 //! rows come in the order of time, and which lines belong to the answer is fixed when it first runs. Others run from the start, and
 //! their rows are replaced; a cursor of the rows before is refused then.
 //!
+//! Invariants: what resumes a query, and what removes it, take turns ([`Jobs::turns`]), and look at its state within their turn;
+//! so a query that goes on keeps its files, and one that was removed leaves none. Whoever writes a record holds its lock, and
+//! writes nothing once it was removed. Locks are taken in this order: turns, the list of queries, a record, its rows.
+//!
 //! Left out: results of more than the directory's file system; and merging the rows of several servers.
 
+mod page;
 mod record;
 mod results;
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use platform::{Clock, Disk, RealClock};
-use query::{BACKGROUND, Cancel, Query, QueryInfo, Queue, QueueChange, QueueError, State, Ticket};
+use query::{BACKGROUND, Query, QueryInfo, Queue, QueueChange, QueueError, State, Ticket};
 
+pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
@@ -37,12 +45,8 @@ use crate::pipeline::Pipeline;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
-/// Background queries that are kept, whatever they do. Further ones are refused until some expire or are deleted.
-const JOBS_MAX: usize = 1_000;
-/// Rows of a page.
-pub const PAGE_ROWS_MAX: u64 = 10_000;
-/// Bytes of a page; a longer row is a page of its own.
-const PAGE_BYTES_MAX: usize = 8 << 20;
+/// What [`JobLimits::jobs_max`] is.
+pub const JOBS_MAX: usize = 1_000;
 
 /// Limits of background queries. What exceeds them ends the query, with a message that names the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub struct JobLimits {
     pub keep: Duration,
     /// Room that is left on the disk. `store.disk_free_bytes_min`.
     pub disk_free_bytes_min: u64,
+    /// Background queries that are kept, whatever they do. Further ones are refused until some expire or are deleted.
+    pub jobs_max: usize,
 }
 
 /// Why it cannot be done. The text is for the user.
@@ -66,10 +72,8 @@ pub enum JobError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// Too many are kept.
-    #[error(
-        "{JOBS_MAX} background queries are kept already; delete some, or lower query.results_keep_s"
-    )]
-    TooMany,
+    #[error("{0} background queries are kept already; delete some, or lower query.results_keep_s")]
+    TooMany(usize),
     /// There is no such query, or it has no results of its own.
     #[error("there is no background query {0}; it may have expired, see query.results_keep_s")]
     Unknown(u64),
@@ -109,23 +113,6 @@ pub struct JobInfo {
     pub continues: bool,
 }
 
-/// A page of rows.
-#[derive(Debug)]
-pub struct Page {
-    /// The rows, as the format writes them.
-    pub bytes: Vec<u8>,
-    /// Goes on behind them.
-    pub cursor: String,
-    /// How many.
-    pub rows: u64,
-    /// Whether rows stand behind them already.
-    pub more: bool,
-    /// The state of the query, as of before the rows were read: when it has ended and there are no more, all were given.
-    pub state: State,
-    /// The format.
-    pub format: String,
-}
-
 /// All background queries.
 pub struct Jobs {
     disk: Arc<dyn Disk>,
@@ -135,8 +122,10 @@ pub struct Jobs {
     pipeline: Arc<Pipeline>,
     query_limits: query::Limits,
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
-    /// Bytes of all files of rows.
-    bytes: AtomicU64,
+    /// Held by whoever resumes or removes a query.
+    turns: Mutex<()>,
+    /// The greatest id that is durable.
+    last_id: Mutex<u64>,
     /// Those that ended since the start, by [`State`].
     ended: [AtomicU64; State::COUNT],
     expired: AtomicU64,
@@ -145,13 +134,31 @@ pub struct Jobs {
 struct Job {
     id: u64,
     record: Mutex<Record>,
+    /// Its files are removed. Set under the lock of the record.
+    removed: AtomicBool,
     /// Opened when they are first needed.
     results: Mutex<Option<Arc<Results>>>,
+    /// Bytes of the file of rows, with those that are about to be written.
+    bytes: AtomicU64,
 }
 
 impl Job {
+    fn new(record: Record, bytes: u64) -> Arc<Job> {
+        Arc::new(Job {
+            id: record.id,
+            record: Mutex::new(record),
+            removed: AtomicBool::new(false),
+            results: Mutex::default(),
+            bytes: AtomicU64::new(bytes),
+        })
+    }
+
     fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.record)
+    }
+
+    fn results(&self) -> MutexGuard<'_, Option<Arc<Results>>> {
+        lock(&self.results)
     }
 }
 
@@ -172,7 +179,8 @@ impl Jobs {
             pipeline,
             query_limits,
             jobs: Mutex::default(),
-            bytes: AtomicU64::new(0),
+            turns: Mutex::default(),
+            last_id: Mutex::default(),
             ended: Default::default(),
             expired: AtomicU64::new(0),
             dir,
@@ -191,7 +199,9 @@ impl Jobs {
     fn restore(&self) -> io::Result<Vec<u64>> {
         let disk = &*self.disk;
         disk.create_dir_all(&self.dir)?;
-        self.queue.continue_ids(LastId::read(disk, &self.dir));
+        let last_id = LastId::read(disk, &self.dir);
+        *lock(&self.last_id) = last_id;
+        self.queue.continue_ids(last_id);
         let mut waiting = Vec::new();
         let names = disk.list(&self.dir)?;
         let now_ns = now_ns();
@@ -200,10 +210,7 @@ impl Jobs {
             let Some((stem, kind)) = name.rsplit_once('.') else { continue };
             match kind {
                 "json" => {}
-                "rows" if names.contains(&format!("{stem}.json")) => {
-                    self.bytes.fetch_add(disk.file_bytes(&path)?, Relaxed);
-                    continue;
-                }
+                "rows" if names.contains(&format!("{stem}.json")) => continue,
                 // What a crash left.
                 "rows" | "part" => {
                     disk.remove(&path)?;
@@ -223,9 +230,8 @@ impl Jobs {
             }
             record.ended_ns.get_or_insert(now_ns);
             self.queue.restore(&entry(&record));
-            let id = record.id;
-            let job = Job { id, record: Mutex::new(record), results: Mutex::default() };
-            self.jobs().insert(id, Arc::new(job));
+            let bytes = disk.file_bytes(&Results::path(&self.dir, record.id)).unwrap_or(0);
+            self.jobs().insert(record.id, Job::new(record, bytes));
         }
         waiting.sort_unstable();
         Ok(waiting)
@@ -233,32 +239,52 @@ impl Jobs {
 
     /// Takes a query. When it returns, the query outlives the process.
     pub fn submit(self: &Arc<Self>, asked: Submission) -> Result<u64, JobError> {
-        if self.jobs().len() >= JOBS_MAX {
-            return Err(JobError::TooMany);
-        }
         let ticket = self.queue.enter(BACKGROUND, &asked.query, &asked.client)?;
         let id = ticket.id();
-        let record = Record::new(id, asked, now_ns());
-        let job =
-            Arc::new(Job { id, record: Mutex::new(record.clone()), results: Mutex::default() });
-        self.jobs().insert(id, Arc::clone(&job));
-        let written = LastId::write(&*self.disk, &self.dir, id)
-            .and_then(|()| record.write(&*self.disk, &self.dir))
-            .map_err(|error| self.disk_error(error));
+        let job = Job::new(Record::new(id, asked, now_ns()), 0);
+        {
+            let mut jobs = self.jobs();
+            if jobs.len() >= self.limits.jobs_max {
+                return Err(JobError::TooMany(self.limits.jobs_max));
+            }
+            jobs.insert(id, Arc::clone(&job));
+        }
+        let written = self.keep_id(id).and_then(|()| self.write(&job, &job.record()));
+        let written = written.map_err(|error| self.disk_error(error));
         let started = written.and_then(|()| self.start(Arc::clone(&job), ticket));
         started.inspect_err(|_| {
             self.jobs().remove(&id);
+            let _record = job.record();
+            job.removed.store(true, Relaxed);
             // It may not be there, and what is left of it is removed at the next start at the latest.
             let _ = self.disk.remove(&Record::path(&self.dir, id));
         })?;
         Ok(id)
     }
 
+    /// Writes down that an id is given, so that no other query has it after a start.
+    fn keep_id(&self, id: u64) -> io::Result<()> {
+        let mut last_id = lock(&self.last_id);
+        if id > *last_id {
+            LastId::write(&*self.disk, &self.dir, id)?;
+            *last_id = id;
+        }
+        Ok(())
+    }
+
+    /// Writes a record, whose lock is held.
+    fn write(&self, job: &Job, record: &Record) -> io::Result<()> {
+        if job.removed.load(Relaxed) {
+            return Ok(());
+        }
+        record.write(&*self.disk, &self.dir)
+    }
+
     /// Lets a paused query go on, or one that was interrupted.
     pub fn resume(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
         match self.queue.resume(id) {
             QueueChange::Changed(state) => {
-                self.note(id, State::Running);
+                self.note(id, false);
                 Ok(state)
             }
             QueueChange::Refused(State::Interrupted) => self.start_again(id),
@@ -269,27 +295,53 @@ impl Jobs {
 
     /// Notes that a query is paused, so that it is not lost when the server ends.
     pub fn paused(&self, id: u64) {
-        self.note(id, State::Paused);
+        self.note(id, true);
     }
 
-    fn note(&self, id: u64, state: State) {
+    fn note(&self, id: u64, paused: bool) {
         let Some(job) = self.job(id) else { return };
         let mut record = job.record();
         if record.ended_ns.is_some() {
             // It ended meanwhile.
             return;
         }
+        // What has run and waits for its place is not begun again by itself, as it runs next.
+        let state = match paused {
+            true => State::Paused,
+            false if record.run > 0 => State::Running,
+            false => State::Waiting,
+        };
         record.state = state.name().into();
-        if let Err(error) = record.write(&*self.disk, &self.dir) {
+        if let Err(error) = self.write(&job, &record) {
             tracing::warn!("{}", self.disk_error(error));
         }
     }
 
+    /// Lets a query wait for a place that was interrupted.
     fn start_again(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
+        let _turn = lock(&self.turns);
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
+        let info = self.queue.get(id).ok_or(JobError::Unknown(id))?;
+        if info.state != State::Interrupted {
+            // Somebody else was faster.
+            return Err(JobError::Wrong(id, info.state.name()));
+        }
         let ticket = self.queue.enter_again(id)?;
-        job.record().ended_ns = None;
-        self.start(job, ticket)?;
+        let before = {
+            let mut record = job.record();
+            let before = record.clone();
+            record.ended_ns = None;
+            record.state = State::Waiting.name().into();
+            before
+        };
+        let written = self.write(&job, &job.record()).map_err(|error| self.disk_error(error));
+        let started = written.and_then(|()| self.start(Arc::clone(&job), ticket));
+        if let Err(error) = started {
+            // It stays what it was; with its ticket it left the queue.
+            self.queue.restore(&entry(&before));
+            *job.record() = before;
+            return Err(error);
+        }
         Ok(self.queue.get(id).map_or(State::Waiting, |info| info.state))
     }
 
@@ -302,25 +354,31 @@ impl Jobs {
 
     /// Removes a query that has ended, and its rows.
     pub fn remove(&self, id: u64) -> Result<(), JobError> {
+        let _turn = lock(&self.turns);
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
-        match self.queue.cancel(id) {
-            Cancel::Ended(_) | Cancel::Unknown => {}
-            Cancel::Cancelled => return Err(JobError::Wrong(id, "not ended yet")),
+        self.remove_in_turn(&job)
+    }
+
+    fn remove_in_turn(&self, job: &Job) -> Result<(), JobError> {
+        let id = job.id;
+        if self.queue.get(id).is_some_and(|info| !info.state.is_ended()) {
+            return Err(JobError::Wrong(id, "not ended yet"));
         }
+        let record = job.record();
         // The record first: rows without one are removed at the next start.
         for path in [Record::path(&self.dir, id), Results::path(&self.dir, id)] {
-            let bytes = self.disk.file_bytes(&path).unwrap_or(0);
             match self.disk.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(JobError::Disk { path, error });
                 }
                 _ => {}
             }
-            if path.extension().is_some_and(|extension| extension == "rows") {
-                self.bytes.fetch_sub(bytes, Relaxed);
-            }
         }
-        *results(&job) = None;
+        job.removed.store(true, Relaxed);
+        drop(record);
+        // After a power cut it may be there again, until its time is over; nothing else depends on it.
+        let _ = self.disk.sync_dir(&self.dir);
+        *job.results() = None;
         self.jobs().remove(&id);
         self.queue.forget(id);
         Ok(())
@@ -328,15 +386,19 @@ impl Jobs {
 
     /// Removes those whose time is over.
     pub fn expire(&self) {
-        let now_ns = now_ns();
-        let over = |job: &Arc<Job>| self.expires_ns(&job.record()).is_some_and(|at| at <= now_ns);
-        let gone: Vec<u64> = self.jobs().values().filter(|job| over(job)).map(|j| j.id).collect();
-        for id in gone {
-            match self.remove(id) {
+        let over = |job: &Job| self.expires_ns(&job.record()).is_some_and(|at| at <= now_ns());
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        for job in jobs.iter().filter(|job| over(job)) {
+            let _turn = lock(&self.turns);
+            if job.removed.load(Relaxed) || !over(job) {
+                // It was removed or resumed meanwhile.
+                continue;
+            }
+            match self.remove_in_turn(job) {
                 Ok(()) => {
                     self.expired.fetch_add(1, Relaxed);
                 }
-                Err(error) => tracing::warn!("query {id} has expired: {error}"),
+                Err(error) => tracing::warn!("query {} has expired: {error}", job.id),
             }
         }
     }
@@ -349,66 +411,21 @@ impl Jobs {
     /// What is known of a query.
     pub fn info(&self, id: u64) -> Option<JobInfo> {
         let job = self.job(id)?;
-        let open = results(&job).clone();
+        let open = job.results().clone();
         let record = job.record();
-        let file_bytes = || self.disk.file_bytes(&Results::path(&self.dir, id)).unwrap_or(0);
+        let bytes = || job.bytes.load(Relaxed);
         Some(JobInfo {
             rows: open.as_ref().map_or(record.done.rows, |results| results.rows()),
-            bytes: open.as_ref().map_or_else(file_bytes, |results| results.bytes()),
+            bytes: open.as_ref().map_or_else(bytes, |results| results.bytes()),
             expires_ns: self.expires_ns(&record),
             continues: run::continues(&record.asked),
             asked: record.asked.clone(),
         })
     }
 
-    /// Rows behind a cursor; the first without one.
-    pub fn page(&self, id: u64, cursor: Option<&str>, rows_max: u64) -> Result<Page, JobError> {
-        let job = self.job(id).ok_or(JobError::Unknown(id))?;
-        let state = self.queue.get(id).ok_or(JobError::Unknown(id))?.state;
-        // Under its lock, so that the rows are those of this run.
-        let record = job.record();
-        let (run, format) = (record.run, record.asked.format.clone());
-        let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
-        let rows_max = rows_max.min(PAGE_ROWS_MAX);
-        let results = self.results_of(&job, state)?;
-        drop(record);
-        let Some(results) = results else {
-            let cursor = format!("{run}.{row}");
-            return Ok(Page { bytes: Vec::new(), cursor, rows: 0, more: false, state, format });
-        };
-        let path = || Results::path(&self.dir, id);
-        let page = results.page(row, rows_max, PAGE_BYTES_MAX);
-        let (bytes, next) = page.map_err(|error| JobError::Disk { path: path(), error })?;
-        let more = next < results.rows();
-        let cursor = format!("{run}.{next}");
-        Ok(Page { bytes, cursor, rows: next - row, more, state, format })
-    }
-
-    /// The rows of a query, if it has any; opened if they are not.
-    fn results_of(&self, job: &Job, state: State) -> Result<Option<Arc<Results>>, JobError> {
-        let mut open = results(job);
-        if open.is_none() && state.is_ended() {
-            let path = Results::path(&self.dir, job.id);
-            let found = self.reopen(&path).map_err(|error| JobError::Disk { path, error })?;
-            *open = found.map(Arc::new);
-        }
-        Ok(open.clone())
-    }
-
-    /// Opens a file of rows that is there, and counts what a crash left behind them no more.
-    fn reopen(&self, path: &Path) -> io::Result<Option<Results>> {
-        let bytes = match self.disk.file_bytes(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
-        let found = Results::open(&*self.disk, path)?;
-        self.bytes.fetch_sub(bytes - found.bytes(), Relaxed);
-        Ok(Some(found))
-    }
-
     /// Bytes of all rows that are kept.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.jobs().values().map(|job| job.bytes.load(Relaxed)).sum()
     }
 
     /// Those that ended so since the start.
@@ -426,7 +443,7 @@ impl Jobs {
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 
     fn disk_error(&self, error: io::Error) -> JobError {
@@ -434,25 +451,13 @@ impl Jobs {
     }
 }
 
-fn results(job: &Job) -> MutexGuard<'_, Option<Arc<Results>>> {
-    job.results.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a panic left is whole: it is changed field by field, and written as a whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn now_ns() -> i64 {
     RealClock::new().now_ns()
-}
-
-/// The row that a cursor of a run names.
-fn row_of(cursor: &str, run: u32) -> Result<u64, JobError> {
-    let parts = cursor.split_once('.');
-    let read = parts.and_then(|(of, row)| Some((of.parse::<u32>().ok()?, row.parse().ok()?)));
-    match read {
-        None => Err(JobError::Cursor(cursor.to_owned())),
-        // Nothing was given yet.
-        Some((_, 0)) => Ok(0),
-        Some((of, _)) if of != run => Err(JobError::EarlierRun),
-        Some((_, row)) => Ok(row),
-    }
 }
 
 /// How a record of before is listed.

@@ -139,8 +139,16 @@ impl Record {
     }
 
     /// Writes the file, durably.
+    ///
+    /// # Errors
+    /// Of the disk; or when the file would be larger than one that is read.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let bytes = serde_json::to_vec(self).expect("numbers and texts only");
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(io::Error::other(
+                "the query and the names of its columns are too long to be written down; name fewer by `| fields`",
+            ));
+        }
         write(disk, &Record::path(dir, self.id), &bytes)
     }
 }
@@ -225,6 +233,19 @@ mod tests {
         LastId::write(&disk, dir, 12).unwrap();
         assert_eq!(LastId::read(&disk, dir), 12);
         assert_eq!(disk.list(dir).unwrap(), ["7.json", "last-id"]);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_written() {
+        let (disk, dir) = (SimDisk::new(1), Path::new("q"));
+        disk.create_dir_all(dir).unwrap();
+        let with = |bytes: usize| Record { columns: Some(vec!["a".repeat(bytes)]), ..record() };
+        let rest = serde_json::to_vec(&with(0)).unwrap().len();
+        let longest = with(BYTES_MAX as usize - rest);
+        longest.write(&disk, dir).unwrap();
+        assert_eq!(Record::read(&disk, &Record::path(dir, 7)).unwrap(), longest);
+        assert!(with(BYTES_MAX as usize - rest + 1).write(&disk, dir).is_err());
+        assert_eq!(Record::read(&disk, &Record::path(dir, 7)).unwrap(), longest);
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Results {
     /// Writes rows behind the others; `key` is the place in time of the last one. One thread at a time.
     ///
     /// # Errors
-    /// Of the disk. The rows are not there then.
+    /// Of the disk. The rows are not there then, and what was written of them is cut off, if the disk allows.
     pub fn append(&self, rows: &Rows, key: Option<RowKey>) -> io::Result<()> {
         if rows.ends.is_empty() {
             return Ok(());
@@ -160,7 +160,11 @@ impl Results {
         let checksum = crc32c::crc32c(&block[8..]);
         block[4..8].copy_from_slice(&checksum.to_le_bytes());
         let offset = self.index().end;
-        self.file.write_at(&block, offset)?;
+        if let Err(error) = self.file.write_at(&block, offset) {
+            // Else the next start does it.
+            let _ = self.file.truncate(offset);
+            return Err(error);
+        }
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         index.push(Block { first_row: 0, rows: count, offset, row_bytes }, key);
         Ok(())
@@ -213,7 +217,12 @@ impl Results {
         let mut bytes = vec![0; block.rows as usize * 4];
         self.read(&mut bytes, block.offset + HEADER_BYTES as u64)?;
         let ends = bytes.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end));
-        Ok(ends.map(|end| end.min(block.row_bytes)).collect())
+        let ends: Vec<u32> = ends.collect();
+        // They were written so, but checksums are looked at only when the file is opened.
+        match ends.is_sorted() && ends.last() == Some(&block.row_bytes) {
+            true => Ok(ends),
+            false => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is damaged")),
+        }
     }
 
     fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
@@ -348,6 +357,43 @@ mod tests {
             let whole: String = (0..count + 4).map(|row| format!("row {row}\n")).collect();
             assert_eq!(text(&again, 0, 100, 1 << 20), (whole, count + 4), "{seed}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_there() {
+        let disk = SimDisk::new(5);
+        disk.create_dir_all(Path::new("q")).unwrap();
+        let path = Path::new("q/1.rows");
+        let results = Results::create(&disk, path).unwrap();
+        results.append(&rows(0, 2), key(1)).unwrap();
+        let before = results.bytes();
+        disk.set_capacity(before + 8);
+        assert!(results.append(&rows(2, 2), key(3)).is_err());
+        assert_eq!((results.rows(), results.bytes()), (2, before));
+        assert_eq!(disk.file_bytes(path).unwrap(), before);
+        disk.set_capacity(u64::MAX);
+        results.append(&rows(2, 1), key(2)).unwrap();
+        assert_eq!(text(&results, 0, 9, 100).0, "row 0\nrow 1\nrow 2\n");
+    }
+
+    #[test]
+    fn damage_behind_our_back_is_told() {
+        let disk = SimDisk::new(6);
+        disk.create_dir_all(Path::new("q")).unwrap();
+        let path = Path::new("q/1.rows");
+        let results = Results::create(&disk, path).unwrap();
+        results.append(&rows(0, 3), None).unwrap();
+        let file = disk.open(path, Access::Write).unwrap();
+        let mut end = [0; 4];
+        for row in 0..3 {
+            let at = HEADER_BYTES as u64 + 4 * row;
+            file.read_at(&mut end, at).unwrap();
+            file.write_at(&[255; 4], at).unwrap();
+            let error = results.page(0, 9, 100).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{row}");
+            file.write_at(&end, at).unwrap();
+        }
+        assert!(results.page(0, 9, 100).is_ok());
     }
 
     #[test]

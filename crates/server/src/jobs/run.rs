@@ -1,7 +1,10 @@
 //! One background query from its place in the queue to its end.
+//!
+//! However it ends, a panic of ours included, its record says so before the queue does.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -15,7 +18,7 @@ use query::{
 
 use super::record::{Done, Submission};
 use super::results::{Results, Rows};
-use super::{Job, Jobs, now_ns, parse, results};
+use super::{Job, Jobs, now_ns, parse};
 use crate::export::{self, ColumnsError, EncodeError, Encoder, Format};
 
 /// Bytes of rows that are written at once.
@@ -53,6 +56,8 @@ enum Failure {
     Columns(String),
     #[error("the query cannot be understood any more: {0}")]
     Parse(String),
+    #[error("the query ended by a bug; see the server's log")]
+    Bug,
 }
 
 impl From<RunError> for Failure {
@@ -78,12 +83,16 @@ impl Jobs {
             Ok(permit) => permit,
             // Its record says that it waits, or is paused.
             Err(QueueError::Closed) => return,
+            Err(error @ QueueError::PausedTooLong(_)) => {
+                self.end(job, State::Interrupted, Some(error.to_string()), None);
+                return;
+            }
             Err(error) => {
                 self.end(job, State::Cancelled, Some(error.to_string()), None);
                 return;
             }
         };
-        let outcome = self.try_run(job, &permit);
+        let outcome = unless_it_panics(|| self.try_run(job, &permit));
         let (state, error) = match outcome {
             Ok(()) => (State::Done, None),
             Err(Failure::Run(RunError::Cancelled)) if self.queue.is_closed() => {
@@ -103,16 +112,17 @@ impl Jobs {
     /// Writes down how it ended.
     fn end(&self, job: &Job, state: State, error: Option<String>, info: Option<QueryInfo>) {
         self.ended[state as usize].fetch_add(1, Relaxed);
-        let rows = results(job).as_ref().map_or(0, |results| results.rows());
+        let rows = job.results().as_ref().map(|results| results.rows());
         let mut record = job.record();
         record.state = state.name().into();
         record.error = error;
         record.ended_ns = Some(now_ns());
+        record.done.rows = rows.unwrap_or(record.done.rows);
         if let Some(info) = info {
             record.done = Done {
                 wait_ms: info.wait.as_millis() as u64,
                 run_ms: info.run.as_millis() as u64,
-                rows,
+                rows: record.done.rows,
                 blocks_planned: info.blocks_planned,
                 blocks_done: info.blocks_done,
                 bytes_planned: info.bytes_planned,
@@ -120,7 +130,7 @@ impl Jobs {
                 lines_scanned: info.lines_scanned,
             };
         }
-        if let Err(error) = record.write(&*self.disk, &self.dir) {
+        if let Err(error) = self.write(job, &record) {
             tracing::warn!(
                 "query {} is {}, which cannot be written down: {error}",
                 job.id,
@@ -175,15 +185,14 @@ impl Jobs {
             let within = context.order.as_ref().and_then(|order| order.within.clone());
             record.within = within.map(Into::into);
             record.columns = (format == Format::Csv).then(|| columns.clone());
-            record.run += u32::from(first_run);
             record.state = State::Running.name().into();
-            record.write(&*self.disk, &self.dir)?;
-            *super::results(job) = Some(Arc::clone(&results));
+            self.write(job, &record)?;
         }
         context.progress = Arc::clone(&permit.progress);
         let encoder = Encoder::new(format, columns, results.rows() == 0);
         let mut writer = Writer {
             jobs: self,
+            job,
             results: &results,
             encoder,
             rows: Rows::default(),
@@ -191,28 +200,39 @@ impl Jobs {
             written: started,
             failure: None,
         };
-        writer.write_all(&query, &source, &context)?;
-        results.sync()?;
-        Ok(())
+        let written = writer.write_all(&query, &source, &context);
+        // Also what was found up to a failure can be fetched.
+        let synced = results.sync();
+        written?;
+        Ok(synced?)
     }
 
-    /// The file of rows to go on with, or a new one; and whether it is new.
+    /// The file of rows to go on with, or a new one; and whether it is new. A new one belongs to a further run from the start: under
+    /// the lock of the record, so that a cursor never reads rows of another run.
     fn open_results(&self, job: &Job, in_order: bool) -> io::Result<(Arc<Results>, bool)> {
         let path = Results::path(&self.dir, job.id);
-        if in_order && job.record().run > 0 {
-            let open = results(job).clone();
-            if let Some(open) = open {
-                return Ok((open, false));
+        let mut record = job.record();
+        let mut open = job.results();
+        if in_order && record.run > 0 {
+            if open.is_none() {
+                *open = self.reopen(job, &path)?;
             }
-            if let Some(found) = self.reopen(&path)? {
-                return Ok((Arc::new(found), false));
+            if let Some(open) = &*open {
+                return Ok((Arc::clone(open), false));
             }
         }
-        let bytes = self.disk.file_bytes(&path).unwrap_or(0);
-        let new = Results::create(&*self.disk, &path)?;
-        self.bytes.fetch_sub(bytes, Relaxed);
-        Ok((Arc::new(new), true))
+        let new = Arc::new(Results::create(&*self.disk, &path)?);
+        job.bytes.store(0, Relaxed);
+        record.run += 1;
+        *open = Some(Arc::clone(&new));
+        Ok((new, true))
     }
+}
+
+/// Turns a panic, which the log has told by then, into a failure like others.
+fn unless_it_panics(work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    // What it worked on is read under locks that a panic does not close, and is whole.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failure::Bug))
 }
 
 fn format(name: &str) -> Format {
@@ -226,6 +246,7 @@ fn format(name: &str) -> Format {
 /// Writes the rows of a run.
 struct Writer<'a> {
     jobs: &'a Jobs,
+    job: &'a Job,
     results: &'a Results,
     encoder: Encoder,
     /// Rows that are not written yet.
@@ -260,12 +281,18 @@ impl Writer<'_> {
     }
 
     fn take(&mut self, rows: &query::Rows) -> Result<(), Failure> {
+        let key = rows.last_key();
         for index in 0..rows.len() {
             self.encoder.push_row(rows, index, &mut self.rows.bytes)?;
             let end = u32::try_from(self.rows.bytes.len()).map_err(io::Error::other)?;
             self.rows.ends.push(end);
+            // Rows without a place in time may be all there are, at once.
+            if key.is_none() && self.rows.bytes.len() >= BLOCK_BYTES {
+                self.key = None;
+                self.flush()?;
+            }
         }
-        self.key = rows.last_key();
+        self.key = key;
         if self.rows.bytes.len() >= BLOCK_BYTES || self.written.elapsed() >= BLOCK_AGE {
             self.flush()?;
         }
@@ -285,17 +312,30 @@ impl Writer<'_> {
         if free_bytes < limits.disk_free_bytes_min.saturating_add(bytes) {
             return Err(Failure::DiskNearlyFull(limits.disk_free_bytes_min));
         }
-        let all = self.jobs.bytes.fetch_add(bytes, Relaxed) + bytes;
-        let written = match all > limits.result_bytes_total_max {
+        // Counted before it is written, so that two queries do not both take the last room.
+        self.job.bytes.store(self.results.bytes() + bytes, Relaxed);
+        let written = match self.jobs.bytes() > limits.result_bytes_total_max {
             true => Err(Failure::TotalBytes(limits.result_bytes_total_max)),
             false => self.results.append(&self.rows, self.key).map_err(Failure::from),
         };
-        if written.is_err() {
-            self.jobs.bytes.fetch_sub(bytes, Relaxed);
-        }
+        self.job.bytes.store(self.results.bytes(), Relaxed);
         self.rows.bytes.clear();
         self.rows.ends.clear();
         self.written = Instant::now();
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure_like_others() {
+        assert!(unless_it_panics(|| Ok(())).is_ok());
+        let failed = unless_it_panics(|| Err(Failure::TimeLimit(1.0)));
+        assert!(failed.unwrap_err().to_string().contains("background_run_s_max"));
+        let panicked = unless_it_panics(|| panic!("a test of what happens then"));
+        assert!(panicked.unwrap_err().to_string().contains("by a bug"));
     }
 }
