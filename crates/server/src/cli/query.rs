@@ -104,7 +104,8 @@ fn copy_rows(answer: &mut impl BufRead, printer: &mut Printer, format: Format) -
         if format != Format::Raw && row.starts_with(b"{\"_error\":") {
             let error: serde_json::Value = serde_json::from_slice(row)?;
             printer.flush()?;
-            bail!("the answer is not complete: {}", error["_error"].as_str().unwrap_or_default());
+            let error = escaped(error["_error"].as_str().unwrap_or_default());
+            bail!("the answer is not complete: {error}");
         }
         match printer.print(row) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(rows),

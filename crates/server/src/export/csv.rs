@@ -62,11 +62,16 @@ impl CsvWriter {
 }
 
 fn write_line<'a>(values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let start = out.len();
     for (at, value) in values.enumerate() {
         if at > 0 {
             out.push(b',');
         }
         write_value(value, out);
+    }
+    if out.len() == start {
+        // The only value is empty; many readers leave out lines without anything.
+        out.extend_from_slice(b"\"\"");
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -99,6 +104,8 @@ mod tests {
                 "\"a,b\",\"say \"\"hi\"\"\",\"two\nlines\",\"cr\r\"\r\n",
             ),
             (&["\""], "\"\"\"\"\r\n"),
+            (&[""], "\"\"\r\n"),
+            (&["", ""], ",\r\n"),
             (&[" spaces "], " spaces \r\n"),
         ] {
             let mut out = Vec::new();

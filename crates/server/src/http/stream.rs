@@ -27,7 +27,7 @@ const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Bytes that are worth a piece with a cursor of its own.
 const PIECE_BYTES: usize = 256 << 10;
 /// How often a query that waits for its client looks whether it may go on.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Names the query's entry in the queue.
 const QUERY_ID: &str = "x-loginson-query-id";
 
@@ -54,7 +54,7 @@ pub async fn stream(
     let framed = pieces.as_ref().is_some_and(|pieces| pieces.framed);
     let (sender, mut chunks) = mpsc::channel::<Bytes>(CHUNKS_MAX);
     let (tell_id, id) = oneshot::channel();
-    let (tell_failure, failure) = oneshot::channel();
+    let (tell_end, end) = oneshot::channel();
     let running = reading_thread(move || {
         let mut writer =
             Writer { format, encoder: None, pieces, sender, sent: false, refusal: None };
@@ -67,13 +67,16 @@ pub async fn stream(
             Some(refusal) => Err(ApiError::bad_request(refusal)),
             None => outcome,
         };
+        // Nobody takes it when the client is gone.
         match outcome {
             Err(error) if writer.sent => {
-                // Nobody takes it when the client is gone.
-                let _ = tell_failure.send(writer.broken_off(&error));
+                let _ = tell_end.send(Some(writer.broken_off(&error)));
                 Ok(())
             }
-            outcome => outcome,
+            outcome => {
+                let _ = tell_end.send(None);
+                outcome
+            }
         }
     });
     let media_type = if framed { "application/octet-stream" } else { format.media_type() };
@@ -84,14 +87,19 @@ pub async fn stream(
     };
     let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
     // Behind the channel, which a client that reads slowly keeps full.
-    let failure = tokio_stream::once(failure).then(|failure| failure).filter_map(Result::ok);
-    let chunks = chunks.chain(failure);
+    let chunks = chunks.chain(tokio_stream::once(end).then(last).filter_map(|last| last));
     // The client is there as long as somebody holds the answer.
     let chunks = chunks.map(move |chunk| {
         let _ = &client;
         chunk
     });
     Ok(rows_answer(id.await.ok(), media_type, Body::from_stream(chunks)))
+}
+
+/// What comes behind the last row: nothing, or why the answer is not complete. Whoever ends without a word has panicked.
+async fn last(end: oneshot::Receiver<Option<io::Result<Bytes>>>) -> Option<io::Result<Bytes>> {
+    let panicked = || Some(Err(io::Error::other("the query ended by a bug")));
+    end.await.unwrap_or_else(|_| panicked())
 }
 
 /// An answer of rows.
@@ -244,5 +252,28 @@ impl Writer {
             true => Ok(last.into()),
             false => Err(io::Error::other(error.to_string())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer that broke off must not look whole, whatever broke it.
+    #[tokio::test]
+    async fn the_end_of_an_answer() {
+        let (tell, end) = oneshot::channel();
+        tell.send(None).unwrap();
+        assert!(last(end).await.is_none(), "it is whole");
+        let (tell, end) = oneshot::channel();
+        tell.send(Some(Ok(Bytes::from_static(b"why")))).unwrap();
+        assert_eq!(last(end).await.unwrap().unwrap(), "why");
+        let (tell, end) = oneshot::channel();
+        let panics = std::thread::spawn(move || {
+            let _tell: oneshot::Sender<Option<io::Result<Bytes>>> = tell;
+            panic!("a test of what happens then");
+        });
+        assert!(panics.join().is_err());
+        assert!(last(end).await.unwrap().is_err(), "the connection breaks");
     }
 }

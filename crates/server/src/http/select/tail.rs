@@ -40,7 +40,7 @@ const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
 /// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How often it is looked whether the tail was cancelled.
-const CANCEL_TICK: Duration = Duration::from_millis(100);
+const CANCEL_TICK: Duration = Duration::from_millis(20);
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
