@@ -19,8 +19,8 @@
 //! - Rows of the summary are counted once across crashes: a flush carries the position up to which it counts, and after
 //!   a start the stage goes on behind the greatest such mark (see crate `summary`).
 //! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
-//!
 //! - What is sealed is settled: parsed, and counted in rows that are durable. So both stages begin behind it.
+//! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until the next start.
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
 
@@ -63,6 +63,8 @@ const PARSE_TICK: Duration = Duration::from_millis(200);
 const PARSE_FRAMES: usize = 4;
 /// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
+/// The pause before a stage goes on that has panicked, so that one that does so again and again fills no log.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// A running Loginson, without its HTTP side.
 pub struct Pipeline {
@@ -92,6 +94,8 @@ struct Shared {
     lines_parsed: AtomicU64,
     /// Frames that the parser or the summary panicked over.
     parse_panics: AtomicU64,
+    /// Panics of a stage over anything else.
+    stage_panics: AtomicU64,
     parse_threads: usize,
     /// The last frame that is parsed. None until the parse stage has found where to go on.
     parsed_through: Mutex<Option<Position>>,
@@ -154,6 +158,7 @@ impl Pipeline {
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
             lines_parsed: AtomicU64::new(0),
             parse_panics: AtomicU64::new(0),
+            stage_panics: AtomicU64::new(0),
             parse_threads: config.placement.parse_threads,
             parsed_through: Mutex::new(None),
             drain_until: Mutex::new(None),
@@ -163,12 +168,17 @@ impl Pipeline {
         });
         let (observed, to_flush) = mpsc::sync_channel(1);
         let summary_config = config.summary.clone();
-        let parsing = Arc::clone(&shared);
+        let (parsing, parsed) = (Arc::clone(&shared), observed.clone());
         let at_start = shared.store.hot_frames();
         let parse_stage =
-            thread("parse", move || parsing.parse_stage(summary_config, at_start, &observed))?;
+            thread("parse", move || parsing.parse_stage(&summary_config, at_start, &parsed))?;
         let flushing = Arc::clone(&shared);
-        let summary_stage = thread("summary", move || flushing.summary_stage(&to_flush))?;
+        let flush = move || {
+            // There is always one who could tell, so that waiting for it is waiting.
+            let _observed = observed;
+            flushing.go_on_after_panics("summary", || flushing.summary_stage(&to_flush));
+        };
+        let summary_stage = thread("summary", flush)?;
 
         let upkeep = Upkeep::new(Arc::clone(&shared.parsers), asked);
         shared.store.start_background(Arc::new(upkeep))?;
@@ -357,6 +367,11 @@ impl Pipeline {
         self.shared.parse_panics.load(Relaxed)
     }
 
+    /// Panics of a stage over anything else, since the start.
+    pub fn stage_panics(&self) -> u64 {
+        self.shared.stage_panics.load(Relaxed)
+    }
+
     /// The wall clock, nanoseconds since 1970 UTC.
     pub fn now_ns(&self) -> i64 {
         self.shared.clock.now_ns()
@@ -410,19 +425,41 @@ impl Pipeline {
 }
 
 impl Shared {
+    /// Calls `stage` until it returns.
+    fn go_on_after_panics(&self, name: &str, mut stage: impl FnMut()) {
+        while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
+            self.stage_panics.fetch_add(1, Relaxed);
+            tracing::error!("a bug in the stage '{name}', which goes on in a second");
+            std::thread::sleep(PANIC_PAUSE);
+        }
+    }
+
     /// Each frame, once durable: parsed once, then handed to all who read it.
     fn parse_stage(
         &self,
-        config: SummaryConfig,
-        at_start: Vec<FrameHandle>,
+        config: &SummaryConfig,
+        mut at_start: Vec<FrameHandle>,
         observed: &mpsc::SyncSender<()>,
     ) {
-        let mark = summaries::settled_through(&self.store, &at_start);
-        *lock(&self.summary) = Some(Summariser::new(config, mark));
+        self.go_on_after_panics("parse", || {
+            if lock(&self.parsed_through).is_none() {
+                self.find_where_to_go_on(config, &at_start);
+                at_start = Vec::new();
+            }
+            self.parse_frames(observed);
+        });
+    }
+
+    fn find_where_to_go_on(&self, config: &SummaryConfig, at_start: &[FrameHandle]) {
+        let mark = summaries::settled_through(&self.store, at_start);
+        *lock(&self.summary) = Some(Summariser::new(config.clone(), mark));
         let first_unsummarised = mark.map_or(Position::START, position);
-        let mut after = self.store.first_unparsed().min(first_unsummarised);
+        let after = self.store.first_unparsed().min(first_unsummarised);
         *lock(&self.parsed_through) = Some(after);
-        drop(at_start);
+    }
+
+    fn parse_frames(&self, observed: &mpsc::SyncSender<()>) {
+        let mut after = lock(&self.parsed_through).expect("found before");
         loop {
             // Looked at before the frames: what was in the queue then is among them.
             let last = self.drained();

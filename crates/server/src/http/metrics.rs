@@ -58,6 +58,13 @@ fn text(app: &App) -> String {
             &[],
             pipeline.parse_panics(),
         );
+        out.one(
+            "loginson_stage_panics_total",
+            "counter",
+            "Panics of the stages that parse and summarise over anything but a frame, by a bug; they go on.",
+            &[],
+            pipeline.stage_panics(),
+        );
         files(&pipeline, &mut out);
         store(&pipeline, &mut out);
         if let Some(credentials) = pipeline.credentials() {
