@@ -90,7 +90,7 @@ fn export(server: &Server, parameters: &str) -> Vec<u8> {
 fn asked_fetched_and_deleted() {
     let server = Server::start();
     filled(&server, 5);
-    let all = encoded("line | fields _time, _msg");
+    let all = encoded("line type:=syslog | fields _time, _msg");
     let id = submit(&server, &format!("query={all}"));
     let rows = fetched(&server, &id, 777);
     assert!(rows == export(&server, &format!("format=jsonl&query={all}")), "the rows of an export");
@@ -328,21 +328,21 @@ fn a_crash_interrupts_and_resuming_goes_on() {
     let mut server = Server::start_in(directory.path(), &[], ONE_PLACE);
     filled(&server, 10);
     let holder = Holder::take(&server);
-    let all = encoded("line | fields _msg");
+    let all = encoded("line type:=syslog | fields _msg");
     // The first begins to run and is paused on its way; the others wait.
     assert_eq!(act(&server, &holder.id, "pause").status, 200);
     let done = submit(&server, &format!("query={all}&limit=3"));
     wait_for_state(&server, &done, "done");
     let three = fetched(&server, &done, 10);
     let running = submit(&server, &format!("query={all}&format=raw"));
-    let counted = submit(&server, "query=line|count()");
+    let counted = submit(&server, "query=line%20type:=syslog|count()");
     server.wait_for("both ended", |server| {
         [&running, &counted].iter().all(|id| state(server, id) == "done")
     });
     let whole = fetched(&server, &running, 1_000);
     assert_eq!(whole.iter().filter(|&&b| b == b'\n').count(), 20_000);
     assert_eq!(act(&server, &holder.id, "resume").status, 200);
-    let waiting = submit(&server, "query=line|count()");
+    let waiting = submit(&server, "query=line%20type:=syslog|count()");
     assert_eq!(state(&server, &waiting), "waiting");
     server.kill();
 
@@ -419,7 +419,8 @@ fn an_orderly_end_interrupts_too() {
 fn exports_go_on_where_they_broke_off() {
     let server = Server::start();
     filled(&server, 4);
-    let query = encoded("line");
+    // Rows of the summary have the word too, and come by the clock.
+    let query = encoded("line type:=syslog");
     for format in ["raw", "jsonl", "csv"] {
         let base = format!("format={format}&query={query}");
         let whole = export(&server, &base);
@@ -534,13 +535,13 @@ fn by_the_command_line() {
         (output.status.success(), output.stdout, error)
     };
     let (success, id, error) =
-        run(&["query", "--background", "--limit", "0", "line | fields _msg"]);
+        run(&["query", "--background", "--limit", "0", "line type:=syslog | fields _msg"]);
     assert!(success && error.contains("loginson queries results"), "{error}");
     let id = String::from_utf8(id).unwrap().trim().to_owned();
     wait_for_state(&server, &id, "done");
     let (success, listed, _) = run(&["queries"]);
     let listed = String::from_utf8(listed).unwrap();
-    assert!(success && listed.contains(&id) && listed.contains("line | fields _msg"), "{listed}");
+    assert!(success && listed.contains(&id) && listed.contains("line type:=syslog | fields _msg"), "{listed}");
     let (success, shown, _) = run(&["queries", "show", &id]);
     assert!(success && String::from_utf8(shown).unwrap().contains("done"));
     let (success, rows, _) = run(&["queries", "results", &id]);
@@ -561,7 +562,7 @@ fn by_the_command_line() {
         "--format",
         "raw",
         "--query",
-        "line",
+        "line type:=syslog",
         "-o",
         file_name,
         "--cursor-file",
@@ -582,7 +583,7 @@ fn by_the_command_line() {
         "--format",
         "jsonl",
         "--query",
-        "line",
+        "line type:=syslog",
         "-o",
         file_name,
         "--cursor-file",
