@@ -3,16 +3,20 @@
 //! A driver speaks to a real server over the network with the store's own client, declares what it can do, and never
 //! makes up an answer: what it cannot do is [`StoreError::NotSupported`].
 
+mod cassandra;
+mod elasticsearch;
+mod http;
+pub mod null;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::options::OptionError;
+use crate::options::{Known, OptionError, Options};
 use crate::row::{Row, Schema, Value};
-
-pub mod null;
 
 /// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,7 +235,7 @@ pub trait Session: Send {
 }
 
 /// Names of all drivers.
-pub const NAMES: &[&str] = &[null::NAME];
+pub const NAMES: &[&str] = &["cassandra", "elasticsearch", null::NAME];
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -258,7 +262,26 @@ pub enum OpenError {
 /// The driver for `spec`; connects only when it is used.
 pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     match spec.name.as_str() {
+        "cassandra" => cassandra::open(spec),
+        "elasticsearch" => elasticsearch::open(spec),
         null::NAME => Ok(Arc::new(null::Null)),
         _ => Err(OpenError::Unknown { name: spec.name.clone() }),
     }
+}
+
+/// The option that every driver has.
+const TIMEOUT: Known =
+    Known { name: "timeout_s", default: "30", help: "time limit of one operation, s" };
+
+/// The options of a store, which has to have a place to connect to.
+fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenError> {
+    if spec.endpoints.is_empty() {
+        return Err(OpenError::NoEndpoint { store: spec.name.clone() });
+    }
+    Ok(Options::read(&spec.name, known, &spec.options)?)
+}
+
+/// The value of [`TIMEOUT`].
+fn timeout(options: &Options) -> Result<Duration, OpenError> {
+    Ok(Duration::from_secs(options.number(TIMEOUT.name, 1, 86_400)?))
 }

@@ -1,0 +1,540 @@
+//! Elasticsearch, over its HTTP interface: a table is an index, a row a document under its key.
+//!
+//! The mapping is strict. A column that counts ask for is a `keyword` or a `long`; any other is kept in the source of the
+//! document alone. The key is the document's `_id`, and once more the field [`KEY`], because Elasticsearch sorts by no `_id`:
+//! that field is what scans are ordered by. Requests go to the nodes in turn.
+//!
+//! A read by key sees what was acknowledged; a count and a scan see it after the next refresh, a second later by default
+//! (option `refresh`). An answer in which a shard is missing is an error, never a smaller count. Left out: authentication,
+//! TLS, and full-text search, which no study asks for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::Method;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
+
+use super::http::{Http, Reply, push_segment};
+use super::{
+    Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
+};
+use crate::options::Known;
+use crate::row::{Kind, Row, Schema, Value};
+
+/// The field of the key. No column is called so: they have no capitals.
+const KEY: &str = "Key";
+
+/// Bytes of the documents of one `_bulk` request; more go in several. Elasticsearch takes 100 MB and advises 5 to 15.
+const BULK_BYTES_MAX: usize = 8 << 20;
+
+/// Rows of one `_search` (`index.max_result_window`); a longer scan goes on from the last key.
+const SEARCH_ROWS_MAX: usize = 10_000;
+
+/// Shards of a table, as Elasticsearch limits them by default.
+const SHARDS_MAX: u64 = 1024;
+
+/// How often the server itself tries an update again that met another of the same document.
+const UPDATE_RETRIES: u32 = 10;
+
+/// Time limit of making an index, refreshing and merging.
+const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
+
+struct Elasticsearch {
+    spec: StoreSpec,
+    timeout: Duration,
+    shards: u64,
+    replicas: u64,
+    refresh: String,
+    http: Http,
+    sessions: AtomicUsize,
+}
+
+const OPTIONS: &[Known] = &[
+    Known { name: "shards", default: "1", help: "shards of a table" },
+    Known { name: "replicas", default: "0", help: "copies of each shard beside the first" },
+    Known {
+        name: "refresh",
+        default: "1s",
+        help: "time until counts and scans see a row; -1: never",
+    },
+    TIMEOUT,
+];
+
+pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = super::options(spec, OPTIONS)?;
+    let shards = options.number("shards", 1, SHARDS_MAX)?;
+    let replicas = options.number("replicas", 0, SHARDS_MAX)?;
+    let refresh = options.text("refresh").to_owned();
+    let timeout = super::timeout(&options)?;
+    let (spec, http) = (spec.clone(), Http::new(&spec.name, &spec.endpoints, 0, timeout));
+    let sessions = AtomicUsize::new(0);
+    Ok(Arc::new(Elasticsearch { spec, timeout, shards, replicas, refresh, http, sessions }))
+}
+
+#[async_trait]
+impl Driver for Elasticsearch {
+    fn abilities(&self) -> &'static [Ability] {
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Update,
+            Ability::Scan,
+            Ability::Count,
+            Ability::Delete,
+        ]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        #[derive(Deserialize)]
+        struct Root {
+            version: Version,
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            number: String,
+            lucene_version: String,
+        }
+        let reply = self.http.send(Method::GET, "/", JSON, "").await?;
+        let Root { version } = success(&self.http, &reply)?;
+        Ok(format!("Elasticsearch {} (Lucene {})", version.number, version.lucene_version))
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let table = format!("/{}", schema.table);
+        let reply = self.maintain(Method::DELETE, &table, String::new()).await?;
+        if reply.status != 404 {
+            let _: Acknowledged = success(&self.http, &reply)?;
+        }
+        let body = json!({
+            "settings": {
+                "number_of_shards": self.shards,
+                "number_of_replicas": self.replicas,
+                "refresh_interval": self.refresh,
+            },
+            "mappings": { "dynamic": "strict", "properties": properties(schema) },
+        });
+        let path = format!("{table}?wait_for_active_shards=all");
+        let reply = self.maintain(Method::PUT, &path, body.to_string()).await?;
+        let Acknowledged { shards_acknowledged } = success(&self.http, &reply)?;
+        if shards_acknowledged == Some(false) {
+            return Err(self.http.refused(format!(
+                "not all copies of the {} shards are there after 30 s; {} replicas need {} nodes",
+                self.shards,
+                self.replicas,
+                self.replicas + 1
+            )));
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
+        let steps: &[&str] = match settle {
+            Settle::Visible => &["_refresh"],
+            Settle::Flushed => &["_refresh", "_flush?wait_if_ongoing=true"],
+            // What was merged away is deleted by the flush after it.
+            Settle::Compacted => &[
+                "_refresh",
+                "_forcemerge?max_num_segments=1",
+                "_refresh",
+                "_flush?wait_if_ongoing=true&force=true",
+            ],
+        };
+        for step in steps {
+            let path = format!("/{}/{step}", schema.table);
+            let reply = self.maintain(Method::POST, &path, String::new()).await?;
+            let Shards { shards } = success(&self.http, &reply)?;
+            whole(&self.http, &shards, false)?;
+        }
+        Ok(())
+    }
+
+    /// Of all copies of all shards, as `_stats` has it; the log of what is not flushed is apart from it.
+    async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
+        #[derive(Deserialize)]
+        struct Stats {
+            #[serde(rename = "_shards")]
+            shards: ShardCounts,
+            #[serde(rename = "_all")]
+            all: All,
+        }
+        #[derive(Deserialize)]
+        struct All {
+            total: Total,
+        }
+        #[derive(Deserialize)]
+        struct Total {
+            store: Store,
+        }
+        #[derive(Deserialize)]
+        struct Store {
+            size_in_bytes: u64,
+        }
+        let path = format!("/{}/_stats/store", schema.table);
+        let reply = self.maintain(Method::GET, &path, String::new()).await?;
+        let Stats { shards, all } = success(&self.http, &reply)?;
+        whole(&self.http, &shards, false)?;
+        Ok(Some(all.total.store.size_in_bytes))
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let first = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let http = Http::new(&self.spec.name, &self.spec.endpoints, first, self.timeout);
+        let path = format!("/{}", schema.table);
+        let reply = http.send(Method::HEAD, &path, JSON, "").await?;
+        match reply.status {
+            200 => Ok(Box::new(Connection { http, schema: schema.clone() })),
+            // The answer to HEAD has no body to quote.
+            404 => Err(http.refused(format!("there is no index `{}`", schema.table))),
+            _ => Err(refusal(&http, &reply)),
+        }
+    }
+}
+
+impl Elasticsearch {
+    async fn maintain(
+        &self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> Result<Reply, StoreError> {
+        self.http.send_within(MAINTENANCE_TIMEOUT, method, path, JSON, body).await
+    }
+}
+
+fn properties(schema: &Schema) -> serde_json::Value {
+    let field = |kind: Kind, indexed: bool| {
+        let kind = match kind {
+            Kind::Integer => "long",
+            Kind::Text => "keyword",
+        };
+        json!({ "type": kind, "index": indexed, "doc_values": indexed })
+    };
+    let columns = schema.columns.iter().map(|c| (c.name.clone(), field(c.kind, c.indexed)));
+    std::iter::once((KEY.to_owned(), field(schema.key, true))).chain(columns).collect()
+}
+
+struct Connection {
+    http: Http,
+    schema: Schema,
+}
+
+#[async_trait]
+impl Session for Connection {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => self.insert(row).await,
+            Operation::InsertMany(rows) => self.insert_many(rows).await,
+            Operation::Read { key } => self.read(key).await,
+            Operation::Update { key, changes } => self.update(key, changes).await,
+            Operation::Scan { from, rows_max } => self.scan(from, *rows_max).await,
+            Operation::Count { conditions } => self.count(conditions).await,
+            Operation::Delete { key } => self.delete(key).await,
+        }
+    }
+}
+
+impl Connection {
+    async fn insert(&self, row: &Row) -> Result<Answer, StoreError> {
+        let path = self.path("_doc", &row.key);
+        let reply = self.http.send(Method::PUT, &path, JSON, self.document(row)).await?;
+        let Written { .. } = success(&self.http, &reply)?;
+        Ok(Answer::Done)
+    }
+
+    async fn insert_many(&self, rows: &[Row]) -> Result<Answer, StoreError> {
+        let mut rows = rows.iter().peekable();
+        let mut body = String::new();
+        while let Some(row) = rows.next() {
+            let id = row.key.to_string();
+            body.push_str(&json!({ "index": { "_id": id } }).to_string());
+            body.push('\n');
+            body.push_str(&self.document(row));
+            body.push('\n');
+            if body.len() >= BULK_BYTES_MAX || rows.peek().is_none() {
+                self.bulk(std::mem::take(&mut body)).await?;
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    async fn bulk(&self, body: String) -> Result<(), StoreError> {
+        /// The items of rows that were taken have no error.
+        #[derive(Deserialize)]
+        struct Bulk {
+            errors: bool,
+            #[serde(default)]
+            items: Vec<BTreeMap<String, Item>>,
+        }
+        #[derive(Deserialize)]
+        struct Item {
+            status: u16,
+            error: Option<Cause>,
+        }
+        let table = &self.schema.table;
+        let path = format!("/{table}/_bulk?filter_path=errors,items.*.status,items.*.error");
+        let reply = self.http.send(Method::POST, &path, LINES, body).await?;
+        let Bulk { errors, items } = success(&self.http, &reply)?;
+        if !errors {
+            return Ok(());
+        }
+        let items = items.into_iter().flat_map(BTreeMap::into_values);
+        let failed: Vec<String> =
+            items.filter_map(|item| Some(item.error?.words(item.status))).collect();
+        match failed.first() {
+            Some(first) => Err(self.http.refused(format!("{} rows: {first}", failed.len()))),
+            None => Err(self.http.answer("errors of a bulk request, but it tells none".to_owned())),
+        }
+    }
+
+    async fn read(&self, key: &Value) -> Result<Answer, StoreError> {
+        #[derive(Deserialize)]
+        struct Got {
+            found: bool,
+            #[serde(rename = "_source")]
+            source: Option<BTreeMap<String, Value>>,
+        }
+        let path = self.path("_doc", key);
+        let reply = self.http.send(Method::GET, &path, JSON, "").await?;
+        // A missing document and a missing index are both 404; only the first has `found`.
+        let got = match reply.status {
+            200 | 404 => serde_json::from_slice::<Got>(&reply.body).ok(),
+            _ => None,
+        };
+        match got {
+            Some(Got { found: false, .. }) => Ok(Answer::Row(None)),
+            Some(Got { source: Some(source), .. }) => Ok(Answer::Row(Some(self.row(source)?))),
+            Some(_) => Err(self.http.answer("a document without its source".to_owned())),
+            None => Err(refusal(&self.http, &reply)),
+        }
+    }
+
+    async fn update(&self, key: &Value, changes: &[(usize, Value)]) -> Result<Answer, StoreError> {
+        let columns = &self.schema.columns;
+        let doc = changes.iter().map(|(at, value)| (columns[*at].name.as_str(), value));
+        let doc: BTreeMap<&str, &Value> = doc.collect();
+        let path = self.path("_update", key) + &format!("?retry_on_conflict={UPDATE_RETRIES}");
+        let body = json!({ "doc": doc }).to_string();
+        let reply = self.http.send(Method::POST, &path, JSON, body).await?;
+        let Written { .. } = success(&self.http, &reply)?;
+        Ok(Answer::Done)
+    }
+
+    async fn scan(&self, from: &Value, rows_max: usize) -> Result<Answer, StoreError> {
+        let mut rows: Vec<Row> = Vec::with_capacity(rows_max.min(SEARCH_ROWS_MAX));
+        while rows.len() < rows_max {
+            let size = (rows_max - rows.len()).min(SEARCH_ROWS_MAX);
+            let range = match rows.last() {
+                None => json!({ "gte": from }),
+                Some(last) => json!({ "gt": last.key }),
+            };
+            let found = self.search(range, size).await?;
+            let end = found.len() < size;
+            rows.extend(found);
+            if end {
+                break;
+            }
+        }
+        Ok(Answer::Rows(rows))
+    }
+
+    async fn search(&self, range: serde_json::Value, size: usize) -> Result<Vec<Row>, StoreError> {
+        #[derive(Deserialize)]
+        struct Found {
+            timed_out: bool,
+            #[serde(rename = "_shards")]
+            shards: ShardCounts,
+            hits: Hits,
+        }
+        #[derive(Deserialize)]
+        struct Hits {
+            hits: Vec<Hit>,
+        }
+        #[derive(Deserialize)]
+        struct Hit {
+            #[serde(rename = "_source")]
+            source: BTreeMap<String, Value>,
+        }
+        let body = json!({
+            "size": size,
+            "query": { "range": { KEY: range } },
+            "sort": [KEY],
+            "track_total_hits": false,
+        });
+        let path = format!("/{}/_search", self.schema.table);
+        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
+        let Found { timed_out, shards, hits } = success(&self.http, &reply)?;
+        whole(&self.http, &shards, timed_out)?;
+        hits.hits.into_iter().map(|hit| self.row(hit.source)).collect()
+    }
+
+    async fn count(&self, conditions: &[(usize, Value)]) -> Result<Answer, StoreError> {
+        #[derive(Deserialize)]
+        struct Count {
+            count: u64,
+            #[serde(rename = "_shards")]
+            shards: ShardCounts,
+        }
+        let columns = &self.schema.columns;
+        let terms = conditions.iter().map(|(at, v)| json!({ "term": { &columns[*at].name: v } }));
+        let terms: Vec<_> = terms.collect();
+        // An empty filter matches everything.
+        let body = json!({ "query": { "bool": { "filter": terms } } }).to_string();
+        let path = format!("/{}/_count", self.schema.table);
+        let reply = self.http.send(Method::POST, &path, JSON, body).await?;
+        let Count { count, shards } = success(&self.http, &reply)?;
+        whole(&self.http, &shards, false)?;
+        Ok(Answer::Count(count))
+    }
+
+    async fn delete(&self, key: &Value) -> Result<Answer, StoreError> {
+        let path = self.path("_doc", key);
+        let reply = self.http.send(Method::DELETE, &path, JSON, "").await?;
+        // What is not there needs no deleting: the answer is 404, with a result.
+        if reply.status == 404 && serde_json::from_slice::<Written>(&reply.body).is_ok() {
+            return Ok(Answer::Done);
+        }
+        let Written { .. } = success(&self.http, &reply)?;
+        Ok(Answer::Done)
+    }
+
+    fn path(&self, what: &str, key: &Value) -> String {
+        let mut path = format!("/{}/{what}/", self.schema.table);
+        push_segment(&mut path, &key.to_string());
+        path
+    }
+
+    fn document(&self, row: &Row) -> String {
+        let document = Document { schema: &self.schema, row };
+        serde_json::to_string(&document).expect("a row is plain data")
+    }
+
+    /// The row in the source of a document.
+    fn row(&self, mut source: BTreeMap<String, Value>) -> Result<Row, StoreError> {
+        let mut take = |name: &str, kind: Kind| match source.remove(name) {
+            Some(value) if value.kind() == kind => Ok(value),
+            other => Err(self.http.answer(format!("field `{name}` of a document is {other:?}"))),
+        };
+        let key = take(KEY, self.schema.key)?;
+        let columns = self.schema.columns.iter();
+        let values = columns.map(|c| take(&c.name, c.kind)).collect::<Result<_, _>>()?;
+        Ok(Row { key, values })
+    }
+}
+
+/// A row as a document.
+struct Document<'a> {
+    schema: &'a Schema,
+    row: &'a Row,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1 + self.row.values.len()))?;
+        map.serialize_entry(KEY, &self.row.key)?;
+        for (column, value) in self.schema.columns.iter().zip(&self.row.values) {
+            map.serialize_entry(&column.name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Deserialize)]
+struct Acknowledged {
+    /// Only where an index was made.
+    shards_acknowledged: Option<bool>,
+}
+
+/// The answer to a write.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "result")]
+    _result: String,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    #[serde(rename = "_shards")]
+    shards: ShardCounts,
+}
+
+#[derive(Deserialize)]
+struct ShardCounts {
+    total: u64,
+    successful: u64,
+    failed: u64,
+}
+
+/// What an error says.
+#[derive(Default, Deserialize)]
+struct Cause {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    root_cause: Vec<Cause>,
+}
+
+impl Cause {
+    /// The error in the store's words; the kinds that have a remedy begin with it.
+    fn words(&self, status: u16) -> String {
+        let root = self.root_cause.first().unwrap_or(self);
+        let reason = root.reason.as_deref().unwrap_or("no reason is given");
+        let words = format!("{status} {}: {reason}", root.kind);
+        if reason.contains("flood-stage") || reason.contains("disk usage exceeded") {
+            return format!("its disk is too full, free some or raise its watermarks: {words}");
+        }
+        match status {
+            429 => format!("it is overloaded, send less at once: {words}"),
+            500.. => format!("it failed, see its log: {words}"),
+            _ => words,
+        }
+    }
+}
+
+/// The body of a successful answer.
+fn success<'a, T: Deserialize<'a>>(http: &Http, reply: &'a Reply) -> Result<T, StoreError> {
+    if !(200..300).contains(&reply.status) {
+        return Err(refusal(http, reply));
+    }
+    serde_json::from_slice(&reply.body).map_err(|e| http.answer(e.to_string()))
+}
+
+/// The error of an answer that is none.
+fn refusal(http: &Http, reply: &Reply) -> StoreError {
+    #[derive(Deserialize)]
+    struct Failure {
+        error: Cause,
+    }
+    match serde_json::from_slice::<Failure>(&reply.body) {
+        Ok(Failure { error }) => http.refused(error.words(reply.status)),
+        Err(_) => http.refused(
+            Cause {
+                kind: "without the JSON of an error".to_owned(),
+                reason: Some(String::from_utf8_lossy(&reply.body).chars().take(200).collect()),
+                root_cause: Vec::new(),
+            }
+            .words(reply.status),
+        ),
+    }
+}
+
+/// Refuses an answer that lacks what some shards hold.
+fn whole(http: &Http, shards: &ShardCounts, timed_out: bool) -> Result<(), StoreError> {
+    if shards.failed > 0 || timed_out {
+        let ShardCounts { total, successful, failed } = shards;
+        return Err(http.refused(format!(
+            "the answer is not of all shards: {successful} of {total} answered, {failed} failed"
+        )));
+    }
+    Ok(())
+}

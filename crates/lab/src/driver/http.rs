@@ -1,0 +1,166 @@
+//! HTTP, for the stores that are spoken to in it: a client with connections of its own for each thread of load.
+//!
+//! Requests go to the endpoints in turn. Nothing is tried twice: a request that failed is an error to be counted. Proxies
+//! of the environment are not used, and there is no TLS.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reqwest::Method;
+
+use super::StoreError;
+
+/// Time to make a connection; a machine that is gone is told from one that is slow.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of one answer; more is an error, as no operation of the lab asks for so much.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A client of one store.
+pub(super) struct Http {
+    store: String,
+    endpoints: Vec<String>,
+    next: AtomicUsize,
+    client: reqwest::Client,
+    timeout: Duration,
+}
+
+/// An answer of any status.
+pub(super) struct Reply {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl Http {
+    /// For the `host:port`s of a store; `first` says with which of them it begins.
+    pub fn new(store: &str, endpoints: &[String], first: usize, timeout: Duration) -> Http {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+            .build()
+            .expect("a client without TLS needs nothing of the system");
+        let (store, endpoints) = (store.to_owned(), endpoints.to_vec());
+        Http { store, endpoints, next: AtomicUsize::new(first), client, timeout }
+    }
+
+    /// Sends a request to the next endpoint, and reads the whole answer. The path begins with `/` and is encoded.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: impl Into<reqwest::Body>,
+    ) -> Result<Reply, StoreError> {
+        self.send_within(self.timeout, method, path, content_type, body).await
+    }
+
+    /// As [`Http::send`], with a time limit of its own.
+    pub async fn send_within(
+        &self,
+        timeout: Duration,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: impl Into<reqwest::Body>,
+    ) -> Result<Reply, StoreError> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len();
+        let request = self
+            .client
+            .request(method, format!("http://{}{path}", self.endpoints[at]))
+            .header(reqwest::header::CONTENT_TYPE, content_type)
+            .timeout(timeout)
+            .body(body);
+        let failed = |e: reqwest::Error| self.failed(&e, timeout);
+        let mut response = request.send().await.map_err(failed)?;
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(self.answer(format!("more than {ANSWER_BYTES_MAX} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Reply { status, body })
+    }
+
+    /// The store's own error.
+    pub fn refused(&self, reason: String) -> StoreError {
+        StoreError::Refused { store: self.store.clone(), reason }
+    }
+
+    /// An answer of another form than the store's documentation says.
+    pub fn answer(&self, reason: String) -> StoreError {
+        StoreError::Answer { store: self.store.clone(), reason }
+    }
+
+    fn failed(&self, e: &reqwest::Error, timeout: Duration) -> StoreError {
+        let store = self.store.clone();
+        if e.is_timeout() && !e.is_connect() {
+            return StoreError::Timeout { store, seconds: timeout.as_secs() };
+        }
+        // The client's message names only the address; why is in what caused it.
+        let mut reason = e.to_string();
+        let mut cause = e.source();
+        while let Some(e) = cause {
+            reason = format!("{reason}: {e}");
+            cause = e.source();
+        }
+        StoreError::Unreachable { store, reason }
+    }
+}
+
+/// Appends one segment of a path, percent-encoded (RFC 3986, section 2.3).
+pub(super) fn push_segment(path: &mut String, segment: &str) {
+    use std::fmt::Write;
+    for byte in segment.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                path.push(char::from(byte));
+            }
+            _ => write!(path, "%{byte:02X}").expect("a String takes all"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[test]
+    fn segments_are_encoded() {
+        for (segment, path) in [("a-1_~.Z", "a-1_~.Z"), ("a/ü \"%", "a%2F%C3%BC%20%22%25")] {
+            let mut out = String::new();
+            push_segment(&mut out, segment);
+            assert_eq!(out, path);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_a_broken_connection_and_a_silent_server_are_told_apart() {
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed_port = closed.local_addr().unwrap().to_string();
+        drop(closed);
+        let breaking = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answering = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().to_string();
+        let endpoints = [closed_port, port(&breaking), port(&silent), port(&answering)];
+        tokio::spawn(async move { drop(breaking.accept().await) });
+        tokio::spawn(async move {
+            let (mut stream, _) = answering.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await.unwrap();
+            let answer = b"HTTP/1.1 418 no\r\ncontent-length: 3\r\n\r\nabc";
+            stream.write_all(answer).await.unwrap();
+        });
+        let http = Http::new("some", &endpoints, 0, Duration::from_secs(1));
+        let kinds = ["unreachable", "unreachable", "timeout"];
+        for kind in kinds {
+            let reply = http.send(Method::GET, "/", "text/plain", "").await;
+            assert_eq!(reply.err().map(|e| e.kind()), Some(kind));
+        }
+        let reply = http.send(Method::GET, "/", "text/plain", "").await.unwrap();
+        assert_eq!((reply.status, reply.body.as_slice()), (418, b"abc".as_slice()));
+    }
+}
