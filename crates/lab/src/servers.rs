@@ -7,8 +7,10 @@
 //!
 //! Left out on purpose: other machines, service managers and containers. The lab can be pointed to servers that already run.
 
+mod cassandra;
 pub mod cli;
 mod debian;
+mod elasticsearch;
 pub mod home;
 pub mod maven;
 mod postgres;
@@ -29,7 +31,8 @@ pub use home::{Home, Site};
 pub use process::{Launch, Process, Signal};
 
 /// All servers that can be started.
-static SERVERS: &[&dyn Server] = &[&postgres::Postgres];
+static SERVERS: &[&dyn Server] =
+    &[&cassandra::Cassandra, &elasticsearch::Elasticsearch, &postgres::Postgres];
 
 /// Nodes of one store. More would not fit on one machine; a start that asks for more is refused.
 pub const NODES_MAX: u32 = 16;
@@ -77,6 +80,12 @@ pub trait Server: Send + Sync {
         60
     }
 
+    /// Options that the driver needs for servers that were started here.
+    fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
+        let _ = nodes;
+        Vec::new()
+    }
+
     /// What ends it in good order, and how long it may take then, s, before it is killed.
     fn stop(&self) -> (Signal, u64) {
         (Signal::TERM, 60)
@@ -119,11 +128,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// How a driver reaches it; the driver's options are added by whoever knows them.
+    /// How a driver reaches it, with the options that it needs for servers of the lab; others are added by whoever knows them.
     pub fn spec(&self) -> StoreSpec {
-        let endpoints = self.nodes.iter().map(|(node, _)| node.endpoint.clone()).collect();
-        let (name, label) = (self.name.clone(), self.name.clone());
-        StoreSpec { name, label, endpoints, options: BTreeMap::new() }
+        let nodes: Vec<Node> = self.nodes.iter().map(|(node, _)| node.clone()).collect();
+        let needed = find(&self.name).map(|server| server.driver_options(&nodes));
+        let needed = needed.unwrap_or_default().into_iter();
+        StoreSpec {
+            name: self.name.clone(),
+            label: self.name.clone(),
+            endpoints: nodes.iter().map(|node| node.endpoint.clone()).collect(),
+            options: needed.map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
     }
 
     /// The processes that serve it at this moment: of each node the one that was started and all that came from it.

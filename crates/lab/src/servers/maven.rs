@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Launch, Say, ServerError, Site, debian, io};
-use crate::options::Options;
+use crate::options::{OptionError, Options};
 
 /// The plugin that fetches, in a version that is known to take the arguments used here.
 const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1";
@@ -62,6 +62,68 @@ pub fn copy_with_dependencies(
         ],
     );
     launch.run(&site.log.join("mvn.log"), directory)
+}
+
+/// Unpacks an archive, `group:name:version:type`, into `directory`, unless that is there. Blocks.
+pub fn unpack_once(
+    site: &Site,
+    directory: &Path,
+    artifact: &str,
+    say: &Say,
+) -> Result<(), ServerError> {
+    once(directory, |part| {
+        say(&format!("fetches {artifact}"));
+        let launch = Launch::new(
+            mvn()?,
+            [
+                "-q".to_owned(),
+                "-B".to_owned(),
+                format!("{PLUGIN}:unpack"),
+                format!("-Dartifact={artifact}"),
+                format!("-DoutputDirectory={}", part.display()),
+            ],
+        );
+        launch.run(&site.log.join("mvn.log"), part)
+    })
+}
+
+/// As [`copy_with_dependencies`], unless `directory` is there. Blocks.
+pub fn copy_once(
+    site: &Site,
+    directory: &Path,
+    artifact: &str,
+    say: &Say,
+) -> Result<(), ServerError> {
+    once(directory, |part| copy_with_dependencies(site, part, &[artifact], say))
+}
+
+/// Fills a directory that is there afterwards, whole, or not at all.
+fn once(
+    directory: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), ServerError>,
+) -> Result<(), ServerError> {
+    if directory.exists() {
+        return Ok(());
+    }
+    let mut part = directory.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    if part.exists() {
+        std::fs::remove_dir_all(&part).map_err(io(&part))?;
+    }
+    std::fs::create_dir_all(&part).map_err(io(&part))?;
+    fill(&part)?;
+    std::fs::rename(&part, directory).map_err(io(directory))
+}
+
+/// An option that bounds memory, as Java takes it.
+pub fn memory<'a>(options: &'a Options, name: &str) -> Result<&'a str, OptionError> {
+    let text = options.text(name);
+    let digits = text.strip_suffix(['m', 'g']).unwrap_or_default();
+    match digits.parse::<u32>() {
+        Ok(1..) => Ok(text),
+        _ => Err(options.wrong(name, "it takes megabytes or gigabytes, as 512m or 2g")),
+    }
 }
 
 /// A project that depends on `artifacts`.
@@ -125,6 +187,38 @@ fn java_version(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Known;
+
+    #[test]
+    fn a_directory_is_filled_whole_or_not_at_all() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("5.0.2");
+        let file = |part: &Path| std::fs::write(part.join("file"), "").map_err(io(part));
+        let failed = once(&directory, |part| {
+            file(part)?;
+            Err(io(part)(std::io::Error::other("no")))
+        });
+        assert!(failed.is_err() && !directory.exists());
+        once(&directory, |part| {
+            assert_eq!(std::fs::read_dir(part).unwrap().count(), 0);
+            file(part)
+        })
+        .unwrap();
+        once(&directory, |_| panic!("it is there")).unwrap();
+        assert!(directory.join("file").exists());
+    }
+
+    #[test]
+    fn memory_has_a_unit() {
+        const HEAP: &[Known] = &[Known { name: "heap", default: "1g", help: "" }];
+        for (text, taken) in
+            [("512m", true), ("2g", true), ("0g", false), ("1", false), ("g", false), ("1x", false)]
+        {
+            let given = [("heap".to_owned(), text.to_owned())].into();
+            let options = Options::read("some", HEAP, &given).unwrap();
+            assert_eq!(memory(&options, "heap").is_ok(), taken, "{text}");
+        }
+    }
 
     #[test]
     fn versions_of_java() {

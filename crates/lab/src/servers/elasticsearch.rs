@@ -1,0 +1,170 @@
+//! Elasticsearch 7, as it is published for integration tests: the whole server without scripts, ingest and language
+//! analysers. Several nodes are one cluster.
+//!
+//! There is no authentication, it listens on loopback only, and the watermarks of the disk are off: a test machine is
+//! often fuller than they allow. A cluster keeps its number of nodes; wipe it to have fewer.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Launch, Node, Say, Server, ServerError, Site, maven};
+use crate::options::{Known, Options};
+
+/// A node whose cluster is not complete says so after this time, and is asked again.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+
+const LOG4J: &str = "\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d][%p][%c{1.}] %m%n
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+";
+
+/// What the server's own start script gives to Java.
+const JAVA: &[&str] = &[
+    "-XX:+UseG1GC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:-OmitStackTraceInFastThrow",
+    "-Xss1m",
+    "-Djava.awt.headless=true",
+    "-Dfile.encoding=UTF-8",
+    "-Djna.nosys=true",
+    "-Dio.netty.noUnsafe=true",
+    "-Dio.netty.noKeySetOptimization=true",
+    "-Dio.netty.recycler.maxCapacityPerThread=0",
+    "-Dio.netty.allocator.numDirectArenas=0",
+    "-Dlog4j.shutdownHookEnabled=false",
+    "-Dlog4j2.disable.jmx=true",
+    "-Djava.locale.providers=SPI,COMPAT",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "-Des.distribution.flavor=default",
+    "-Des.distribution.type=zip",
+    "-Des.bundled_jdk=false",
+];
+
+pub(super) struct Elasticsearch;
+
+#[async_trait]
+impl Server for Elasticsearch {
+    fn name(&self) -> &'static str {
+        "elasticsearch"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "version", default: "7.17.28", help: "a release 7" },
+            Known { name: "port", default: "19200", help: "of the first node; the others follow" },
+            Known { name: "transport_port", default: "19300", help: "between nodes; of the first" },
+            Known { name: "heap", default: "1g", help: "of each node" },
+            Known {
+                name: "direct",
+                default: "512m",
+                help: "memory outside the heap, of each node",
+            },
+            Known { name: "java", default: "java", help: "a Java 17" },
+        ]
+    }
+
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        maven::java(options, &[17])?;
+        let version = options.text("version");
+        let artifact =
+            format!("org.elasticsearch.distribution.integ-test-zip:elasticsearch:{version}:zip");
+        maven::unpack_once(site, &site.software.join(version), &artifact, say)
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let version = options.text("version");
+        let software = site.software.join(version).join(format!("elasticsearch-{version}"));
+        let java = maven::java(options, &[17])?;
+        let last = u16::MAX - nodes as u16;
+        let first = options.number("port", 1024, last)?;
+        let first_transport = options.number("transport_port", 1024, last)?;
+        let heap = maven::memory(options, "heap")?;
+        let direct = maven::memory(options, "direct")?;
+        let name = |index: u32| format!("elasticsearch{}", index + 1);
+        let transport =
+            |index: u32| SocketAddr::from((Ipv4Addr::LOCALHOST, first_transport + index as u16));
+        let names: Vec<String> = (0..nodes).map(name).collect();
+        let seeds: Vec<String> = (0..nodes).map(|i| format!("\"{}\"", transport(i))).collect();
+        let settings = [
+            "cluster.name: lab".to_owned(),
+            "network.host: 127.0.0.1".to_owned(),
+            format!("discovery.seed_hosts: [{}]", seeds.join(", ")),
+            format!("cluster.initial_master_nodes: [{}]", names.join(", ")),
+            "cluster.routing.allocation.disk.threshold_enabled: false".to_owned(),
+            "bootstrap.system_call_filter: false".to_owned(),
+            "xpack.security.enabled: false".to_owned(),
+        ];
+        let node = |index: u32| {
+            let name = name(index);
+            let data = site.data.join(&name);
+            let http = SocketAddr::from((Ipv4Addr::LOCALHOST, first + index as u16));
+            let transport = transport(index);
+            let conf = data.join("conf");
+            let (path, temporary) = (data.display(), data.join("tmp"));
+            let yml = format!(
+                "{}\nnode.name: {name}\npath.data: {path}/data\npath.logs: {path}/logs\nhttp.port: {}\ntransport.port: {}\n",
+                settings.join("\n"),
+                http.port(),
+                transport.port(),
+            );
+            let mut arguments = vec![
+                format!("-Xms{heap}"),
+                format!("-Xmx{heap}"),
+                format!("-XX:MaxDirectMemorySize={direct}"),
+                format!("-Djava.io.tmpdir={}", temporary.display()),
+                format!("-Des.path.home={}", software.display()),
+                format!("-Des.path.conf={}", conf.display()),
+            ];
+            arguments.extend(JAVA.iter().map(|argument| (*argument).to_owned()));
+            arguments.extend(["-cp".to_owned(), format!("{}/lib/*", software.display())]);
+            arguments.push("org.elasticsearch.bootstrap.Elasticsearch".to_owned());
+            let mut configuration = settings.to_vec();
+            configuration.extend([format!("heap: {heap}"), format!("direct memory: {direct}")]);
+            Node {
+                endpoint: http.to_string(),
+                listen: vec![http, transport],
+                files: vec![
+                    (conf.join("elasticsearch.yml"), yml),
+                    (conf.join("log4j2.properties"), LOG4J.to_owned()),
+                    // Java's directory for temporary files has to be there.
+                    (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
+                ],
+                launch: Launch::new(&java, arguments)
+                    .refuses_root()
+                    .variable("LIBFFI_TMPDIR", temporary.display().to_string()),
+                configuration,
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    /// Once all nodes are in the cluster, and all primary shards of what it has.
+    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+        let url = format!(
+            "http://{}/_cluster/health?wait_for_nodes=>={}&wait_for_status=yellow&timeout={}s",
+            node.endpoint,
+            nodes.len(),
+            HEALTH_TIMEOUT.as_secs(),
+        );
+        let client = reqwest::Client::builder().no_proxy().timeout(HEALTH_TIMEOUT * 5).build();
+        let answer = client.map_err(|e| e.to_string())?.get(url).send().await;
+        let status = answer.map_err(|e| e.to_string())?.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(format!("the cluster is not complete ({status})")),
+        }
+    }
+
+    fn start_s_max(&self) -> u64 {
+        240
+    }
+}
