@@ -13,7 +13,7 @@ use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines};
 use crate::filter::{Fields, Filter};
 use crate::needs::is_stored;
-use crate::pipe::{Bucket, Function, Pipe, time_bucket};
+use crate::pipe::{Bucket, Pipe, time_bucket};
 use crate::rolled::{Weighted, fields_of};
 use crate::source::SourceError;
 
@@ -51,7 +51,7 @@ impl CountedBy {
                     }
                 }
                 for function in &stats.functions {
-                    if !matches!(&function.function, Function::Count(of) if of.is_empty()) {
+                    if !function.function.counts_rows() {
                         return None;
                     }
                     let conditions: Option<&Filter> = function.filter.as_ref();
@@ -59,6 +59,9 @@ impl CountedBy {
                 }
             }
             Pipe::Top(top) => fields.extend(top.by.iter().map(String::as_str)),
+            Pipe::Uniq(uniq) if uniq.limit.is_none() => {
+                fields.extend(uniq.by.iter().map(String::as_str));
+            }
             _ => return None,
         }
         let mut names: Vec<String> = Vec::new();

@@ -61,10 +61,11 @@ pub use number::parse_timestamp;
 pub use options::QueryOptions;
 pub use ordered::{LineSet, RowKey, TimeOrder};
 pub use pipe::{
-    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, Join, JsonArray,
-    Math, MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite, SetStreamFields,
-    Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack,
-    Unroll, ValueNumber, decolorize,
+    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, Join, JoinedWith,
+    JsonArray, Math, MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite,
+    RunningFunction, RunningKind, RunningStats, SetStreamFields, Sort, SortKey, Stats,
+    StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll, ValueNumber,
+    decolorize,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{

@@ -50,7 +50,7 @@ use compute::{Computing, parse_field};
 pub use extract::{Extract, ExtractPattern};
 pub use facets::Facets;
 pub use format::Format;
-pub use join::Join;
+pub use join::{Join, JoinedWith};
 pub use json_array::{JsonArray, Parts};
 pub use math::{Expression, Math, MathEntry};
 pub use pack::Pack;
@@ -59,7 +59,9 @@ pub(crate) use rows::{drop_empty, sample};
 pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
-pub use stats::{Bucket, By, Function, Stats, StatsFunction};
+pub use stats::{
+    Bucket, By, Function, RunningFunction, RunningKind, RunningStats, Stats, StatsFunction,
+};
 pub use stream_context::StreamContext;
 pub use time_add::TimeAdd;
 pub use top::Top;
@@ -87,6 +89,8 @@ pub enum Pipe {
     Top(Top),
     /// `stats`: numbers about groups of rows.
     Stats(Stats),
+    /// `running_stats`, `total_stats`: numbers about the rows up to each, about all.
+    RunningStats(RunningStats),
     /// `field_names`: names with the number of rows that have them.
     FieldNames,
     /// `facets`: most frequent values of every field.
@@ -142,6 +146,8 @@ const PIPES: &[&str] = &[
     "uniq",
     "top",
     "stats",
+    "running_stats",
+    "total_stats",
     "field_names",
     "field_values",
     "facets",
@@ -203,6 +209,8 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "uniq" => uniq::parse(cursor).map(Pipe::Uniq),
         "top" => top::parse(cursor).map(Pipe::Top),
         "stats" => stats::parse(cursor).map(Pipe::Stats),
+        "running_stats" => stats::parse_running(cursor, false).map(Pipe::RunningStats),
+        "total_stats" => stats::parse_running(cursor, true).map(Pipe::RunningStats),
         // Grouping may come without the word `stats` too.
         "by" if cursor.peek() == Some('(') => stats::parse_grouped(cursor).map(Pipe::Stats),
         "field_names" => Ok(Pipe::FieldNames),
@@ -272,6 +280,7 @@ impl fmt::Display for Pipe {
             Pipe::Uniq(uniq) => write!(f, "{uniq}"),
             Pipe::Top(top) => write!(f, "{top}"),
             Pipe::Stats(stats) => write!(f, "{stats}"),
+            Pipe::RunningStats(stats) => write!(f, "{stats}"),
             Pipe::FieldNames => f.write_str("field_names"),
             Pipe::Facets(facets) => write!(f, "{facets}"),
             Pipe::Unroll(unroll) => write!(f, "{unroll}"),
@@ -357,6 +366,7 @@ impl Pipe {
             Pipe::Filter(filter) => wanted.add_filter(filter),
             Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Sample(_) => {}
             Pipe::Sort(sort) => sort.needed_fields(&mut wanted),
+            Pipe::RunningStats(stats) => stats.needed_fields(&mut wanted),
             Pipe::Uniq(uniq) => return only(&uniq.by),
             Pipe::Top(top) => return only(&top.by),
             Pipe::Stats(stats) => return stats.needed_fields(),
@@ -395,6 +405,7 @@ impl Pipe {
             Pipe::Uniq(uniq) => Box::new(uniq::UniqRows::new(uniq)),
             Pipe::Top(top) => Box::new(top::TopRows::new(top)),
             Pipe::Stats(stats) => Box::new(stats::Grouping::new(stats)),
+            Pipe::RunningStats(stats) => Box::new(stats::RunningRows::new(stats, carried)),
             Pipe::FieldNames => Box::new(field_names::Names::default()),
             Pipe::Facets(facets) => Box::new(facets::FacetCounts::new(facets)),
             Pipe::Unroll(unroll) => Box::new(unroll::UnrollRows::new(unroll)),
@@ -429,7 +440,7 @@ pub(crate) trait Processor: Send {
         _rows: &Weighted,
         _next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
-        unreachable!("only stats and top count rows that it has not seen");
+        unreachable!("only stats, top and uniq count rows that they have not seen");
     }
 
     /// What it collected so far, if another one of the same pipe can take it over. Such a pipe collects rows in any order

@@ -129,6 +129,7 @@ fn run_in(
         include,
         scratch: Scratch::default(),
         outcome: Outcome { lines_scanned: lines_before, ..Outcome::default() },
+        unit: 0,
     };
     let mut stages = processors(query, context);
     if context.limit != Some(0) {
@@ -174,6 +175,8 @@ pub(crate) struct Run<'a> {
     include: Arc<[String]>,
     scratch: Scratch,
     outcome: Outcome,
+    /// The place of the unit whose rows come.
+    unit: usize,
 }
 
 impl Run<'_> {
@@ -255,7 +258,7 @@ impl Run<'_> {
             || context.check(started),
             |place, found| {
                 context.check(started)?;
-                let Some(flow) = self.take(&*units[place], found, stages)? else {
+                let Some(flow) = self.take(place, &*units[place], found, stages)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
                 let next = units.get(place + 1);
@@ -291,10 +294,12 @@ impl Run<'_> {
     /// Takes what a unit gave. None: the unit was gone.
     fn take(
         &mut self,
+        place: usize,
         unit: &dyn ScanUnit,
         found: Found,
         stages: &mut [Box<dyn Processor>],
     ) -> Result<Option<ControlFlow<()>>, RunError> {
+        self.unit = place;
         self.context.progress.units_done.fetch_add(1, Relaxed);
         let mut flow = ControlFlow::Continue(());
         let mut lines_read = 0;
@@ -472,8 +477,8 @@ impl Worker for Own<'_, '_> {
         self.run.check()
     }
 
-    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
-        self.run.take(unit, found, self.stages).map(drop)
+    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
+        self.run.take(place, unit, found, self.stages).map(drop)
     }
 }
 
@@ -493,7 +498,7 @@ impl Worker for Gatherer<'_> {
         self.context.check(self.started)
     }
 
-    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
+    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
         let mut run = Run {
             source: self.source,
             meter: self.meter.clone(),
@@ -507,8 +512,9 @@ impl Worker for Gatherer<'_> {
             include: Arc::default(),
             scratch: Scratch::default(),
             outcome: self.outcome,
+            unit: place,
         };
-        let taken = run.take(unit, found, &mut self.stages);
+        let taken = run.take(place, unit, found, &mut self.stages);
         self.outcome = run.outcome;
         taken.map(drop)
     }
@@ -537,6 +543,7 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec
             include: Arc::default(),
             scratch: Scratch::default(),
             outcome: Outcome::default(),
+            unit: 0,
         };
         with(&mut Next { rest: &mut [], run: &mut run })
     };
@@ -563,6 +570,11 @@ impl Next<'_, '_> {
             None => self.run.deliver(block),
             Some((stage, rest)) => stage.push(block, &mut Next { rest, run: self.run }),
         }
+    }
+
+    /// The place of the unit that the rows come from, among those that are read.
+    pub fn unit(&self) -> usize {
+        self.run.unit
     }
 
     /// Event times that the query looks at.

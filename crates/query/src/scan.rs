@@ -200,12 +200,12 @@ impl<'q> Scan<'q> {
         stopped: &AtomicBool,
     ) -> Result<(), RunError> {
         let mut scratch = Scratch::default();
-        let mut look = |unit: &dyn ScanUnit| {
+        let mut look = |place: usize, unit: &dyn ScanUnit| {
             worker.check()?;
-            worker.take(unit, self.look(unit, &mut scratch)?)
+            worker.take(place, unit, self.look(unit, &mut scratch)?)
         };
-        while let Some(unit) = places().and_then(|place| units.get(place)) {
-            look(&**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
+        while let Some((place, unit)) = places().and_then(|p| Some((p, units.get(p)?))) {
+            look(place, &**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
         }
         Ok(())
     }
@@ -341,7 +341,7 @@ pub(crate) trait Worker {
     /// Whether it may go on.
     fn check(&self) -> Result<(), RunError>;
     /// Takes what a unit gives.
-    fn take(&mut self, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;
+    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;
 }
 
 /// The newest `count` rows, and those as old as the oldest of them.

@@ -8,6 +8,9 @@ use query::source::TimeRange;
 
 use super::POINTS_MAX;
 
+/// The bucket of the lines of the only window.
+pub const ONLY_BUCKET: i64 = 1;
+
 /// Times at even steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
@@ -70,6 +73,11 @@ impl Grid {
     /// The bucket of a time, offset taken off; none when it is in no window.
     pub fn bucket(&self, time_ns: i64, range_ns: i64) -> Option<i64> {
         let since_start = i128::from(time_ns) - i128::from(self.start_ns);
+        if self.steps == 1 {
+            // One window, one bucket: a line does not have one of its own.
+            let is_inside = since_start <= 0 && since_start > -i128::from(range_ns);
+            return is_inside.then_some(ONLY_BUCKET);
+        }
         let step = i128::from(self.step_ns);
         // The first time of the grid that is not before, and how long before that.
         let place = (since_start + step - 1).div_euclid(step);
@@ -127,5 +135,16 @@ mod tests {
         assert!(Grid::new(0, 4, 0).is_err());
         assert_eq!(Grid::new(3, 3, 1).unwrap().steps(), 1);
         assert!(Grid::new(i64::MIN, i64::MAX, 1).is_err());
+    }
+
+    #[test]
+    fn one_time_has_one_bucket() {
+        let grid = Grid::instant(100);
+        let (first, last) = grid.window(0, 10);
+        assert!((first..=last).contains(&ONLY_BUCKET));
+        for (time_ns, inside) in [(90, false), (91, true), (95, true), (100, true), (101, false)] {
+            assert_eq!(grid.bucket(time_ns, 10), inside.then_some(ONLY_BUCKET), "{time_ns}");
+        }
+        assert_eq!(grid.bucket(i64::MIN, i64::MAX), None);
     }
 }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use query::{Bucket, By, Context, Function, Pipe, Query, Scratch, Stats, StatsFunction};
 
 use super::Evaluation;
+use super::grid::ONLY_BUCKET;
 use super::series::Series;
 use super::state::{Sample, State};
 use crate::CHECK_ROWS;
@@ -259,7 +260,7 @@ impl Evaluation<'_> {
                 let value: f64 = get(&count).parse().unwrap_or(0.0);
                 let bucket = match is_instant {
                     // One that is in the only window, however short that is.
-                    true => Some(1),
+                    true => Some(ONLY_BUCKET),
                     false => {
                         // The bucket that begins there is the step that ends at its end.
                         let begins = query::parse_timestamp(get("_time").as_bytes());

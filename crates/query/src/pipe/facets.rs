@@ -5,7 +5,9 @@
 //! longer than L bytes, and, unless `keep_const_fields`, with one value in every row. Computed fields are not
 //! counted.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -66,10 +68,16 @@ impl fmt::Display for Facets {
 
 pub(super) struct FacetCounts {
     facets: Facets,
+    counts: Counts,
+    scratch: Scratch,
+}
+
+/// What was counted; that of two workers can be merged.
+#[derive(Default)]
+struct Counts {
     places: HashMap<Arc<str>, usize, foldhash::fast::RandomState>,
     fields: Vec<FieldCounts>,
     rows: u64,
-    scratch: Scratch,
 }
 
 struct FieldCounts {
@@ -93,34 +101,63 @@ impl FieldCounts {
         if value.len() as u64 > facets.value_bytes_max
             || self.hits.len() as u64 >= facets.values_max
         {
-            self.left_out = true;
-            let bytes: usize = self.hits.keys().map(|v| v.len() + tuples::ENTRY_BYTES).sum();
-            meter.give_back(bytes);
-            self.hits = HashMap::default();
+            self.leave_out(meter);
             return Ok(());
         }
         meter.take(value.len() + tuples::ENTRY_BYTES)?;
         self.hits.insert(value.into(), 1);
         Ok(())
     }
+
+    fn leave_out(&mut self, meter: &mut Meter) {
+        self.left_out = true;
+        let bytes: usize = self.hits.keys().map(|v| v.len() + tuples::ENTRY_BYTES).sum();
+        meter.give_back(bytes);
+        self.hits = HashMap::default();
+    }
+
+    /// Takes over what another worker counted of the field.
+    fn merge(&mut self, mut other: FieldCounts, facets: &Facets, meter: &mut Meter) {
+        self.rows += other.rows;
+        if other.left_out && !self.left_out {
+            self.leave_out(meter);
+        }
+        if self.left_out {
+            return other.leave_out(meter);
+        }
+        for (value, hits) in other.hits {
+            match self.hits.entry(value) {
+                Entry::Occupied(mut known) => {
+                    meter.give_back(known.key().len() + tuples::ENTRY_BYTES);
+                    *known.get_mut() += hits;
+                }
+                Entry::Vacant(new) => {
+                    new.insert(hits);
+                }
+            }
+        }
+        if self.hits.len() as u64 > facets.values_max {
+            self.leave_out(meter);
+        }
+    }
 }
 
 impl FacetCounts {
     pub fn new(facets: &Facets) -> FacetCounts {
-        FacetCounts {
-            facets: facets.clone(),
-            places: HashMap::default(),
-            fields: Vec::new(),
-            rows: 0,
-            scratch: Scratch::default(),
-        }
+        let (counts, scratch) = (Counts::default(), Scratch::default());
+        FacetCounts { facets: facets.clone(), counts, scratch }
     }
+}
 
+/// Memory of a field beside its name and values.
+const FIELD_BYTES: usize = size_of::<FieldCounts>() + tuples::ENTRY_BYTES;
+
+impl Counts {
     fn place(&mut self, name: &Arc<str>, meter: &mut Meter) -> Result<usize, RunError> {
         if let Some(&place) = self.places.get(name) {
             return Ok(place);
         }
-        meter.take(name.len() + size_of::<FieldCounts>() + tuples::ENTRY_BYTES)?;
+        meter.take(name.len() + FIELD_BYTES)?;
         let place = self.fields.len();
         self.places.insert(name.clone(), place);
         self.fields.push(FieldCounts {
@@ -135,19 +172,20 @@ impl FacetCounts {
 
 impl Processor for FacetCounts {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        self.rows += block.len() as u64;
+        let counts = &mut self.counts;
+        counts.rows += block.len() as u64;
         if let Block::Lines(lines) = &block
             && lines.is_plain()
         {
             let Lines { batch, rows, .. } = lines;
             let meter = next.meter();
             let places: Result<Vec<usize>, RunError> =
-                batch.names().iter().map(|name| self.place(name, meter)).collect();
+                batch.names().iter().map(|name| counts.place(name, meter)).collect();
             let places = places?;
             for &row in rows {
                 for (id, value) in batch.row(row as usize).fields() {
                     if !value.is_empty() {
-                        self.fields[places[id.0 as usize]].add(value, &self.facets, meter)?;
+                        counts.fields[places[id.0 as usize]].add(value, &self.facets, meter)?;
                     }
                 }
             }
@@ -162,9 +200,9 @@ impl Processor for FacetCounts {
             let mut result = Ok(());
             block.visit(row, &[], &mut scratch, &mut |name, value, _| {
                 if result.is_ok() && !matches!(&**name, "_time" | "_stream") {
-                    result = self
+                    result = counts
                         .place(name, meter)
-                        .and_then(|place| self.fields[place].add(value, &self.facets, meter));
+                        .and_then(|place| counts.fields[place].add(value, &self.facets, meter));
                 }
             });
             result?;
@@ -173,14 +211,31 @@ impl Processor for FacetCounts {
         Ok(ControlFlow::Continue(()))
     }
 
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.counts)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let other = collected.downcast_mut::<Counts>().expect("of the same pipe");
+        let other = std::mem::take(other);
+        self.counts.rows += other.rows;
+        for field in other.fields {
+            next.check()?;
+            let place = self.counts.place(&field.name, next.meter())?;
+            next.meter().give_back(field.name.len() + FIELD_BYTES);
+            self.counts.fields[place].merge(field, &self.facets, next.meter());
+        }
+        Ok(())
+    }
+
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let [field_name, field_value, hits_name]: [Arc<str>; 3] =
             ["field_name", "field_value", "hits"].map(Into::into);
-        let mut fields = std::mem::take(&mut self.fields);
+        let mut fields = std::mem::take(&mut self.counts.fields);
         fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut rows = Vec::new();
         for field in fields {
-            let constant = field.hits.len() == 1 && field.rows == self.rows;
+            let constant = field.hits.len() == 1 && field.rows == self.counts.rows;
             if field.left_out || constant && !self.facets.keep_const_fields {
                 continue;
             }

@@ -1,5 +1,5 @@
 //! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another query that have the same
-//! values in some fields. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
+//! values in some fields; `join by (a) rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
 //!
 //! The other query is run when the first row comes, within what is left of time and memory; its rows are held until the
 //! end.
@@ -23,11 +23,20 @@ pub struct Join {
     /// The fields that must be alike; at least one.
     pub by: Vec<String>,
     /// What gives the other rows.
-    pub query: Query,
+    pub with: JoinedWith,
     /// Whether rows without a partner are left out.
     pub inner: bool,
     /// What comes before the names of the other rows' fields.
     pub prefix: String,
+}
+
+/// What gives the rows that others are joined with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JoinedWith {
+    /// A query.
+    Query(Query),
+    /// These, as names and values.
+    Rows(Vec<Vec<(String, String)>>),
 }
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
@@ -41,9 +50,13 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
             "join needs the fields to compare",
         ));
     }
-    cursor.expect('(', "join by (…) (query)")?;
-    let query = parse_inner(cursor, "join by (…) (query)")?;
-    let mut join = Join { by, query, inner: false, prefix: String::new() };
+    let with = if cursor.eat_call("rows") {
+        JoinedWith::Rows(parse_rows(cursor)?)
+    } else {
+        cursor.expect('(', "join by (…) (query)")?;
+        JoinedWith::Query(parse_inner(cursor, "join by (…) (query)")?)
+    };
+    let mut join = Join { by, with, inner: false, prefix: String::new() };
     loop {
         if cursor.eat_keyword("inner") {
             join.inner = true;
@@ -55,9 +68,55 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
     }
 }
 
+/// Reads `{"a":"b", c=d}, {…})`.
+fn parse_rows(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<(String, String)>>, ParseError> {
+    const WHAT: &str = "join by (…) rows({\"name\":\"value\"}, …)";
+    const STOPS: &str = ":=,{}()|";
+    let mut rows = Vec::new();
+    while !cursor.eat(')') {
+        cursor.expect('{', WHAT)?;
+        let mut row: Vec<(String, String)> = Vec::new();
+        while !cursor.eat('}') {
+            let name = cursor.run(STOPS, "a field name")?;
+            if row.iter().any(|(known, _)| *known == name.text) {
+                let message = format!("the row has the field \"{}\" twice", name.text);
+                return Err(cursor.error_at(name.position, &["another field"], message));
+            }
+            if !cursor.eat('=') {
+                cursor.expect(':', WHAT)?;
+            }
+            row.push((name.text, cursor.run(",{}()|", "a value")?.text));
+            if !cursor.eat(',') {
+                cursor.expect('}', WHAT)?;
+                break;
+            }
+        }
+        rows.push(row);
+        if !cursor.eat(',') {
+            cursor.expect(')', WHAT)?;
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+impl fmt::Display for JoinedWith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = match self {
+            JoinedWith::Query(query) => return write!(f, "({query})"),
+            JoinedWith::Rows(rows) => rows,
+        };
+        let member = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
+        let row = |row: &Vec<(String, String)>| {
+            format!("{{{}}}", row.iter().map(member).collect::<Vec<_>>().join(", "))
+        };
+        write!(f, "rows({})", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl fmt::Display for Join {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "join by ({}) ({})", write_names(&self.by), self.query)?;
+        write!(f, "join by ({}) {}", write_names(&self.by), self.with)?;
         f.write_str(if self.inner { " inner" } else { "" })?;
         if self.prefix.is_empty() { Ok(()) } else { write!(f, " prefix {}", quote(&self.prefix)) }
     }
@@ -77,30 +136,48 @@ impl JoinRows {
         JoinRows { join: join.clone(), others: None, scratch: Scratch::default() }
     }
 
-    fn run_query(&mut self, next: &mut Next<'_, '_>) -> Result<Others, RunError> {
-        let Join { by, query, prefix, .. } = &self.join;
+    /// The rows to join with.
+    fn collect(&mut self, next: &mut Next<'_, '_>) -> Result<Others, RunError> {
+        let Join { by, with, prefix, .. } = &self.join;
         let mut others = Others::default();
         let (mut key, mut name) = (Vec::new(), prefix.clone());
         let scratch = &mut self.scratch;
-        next.run_query(query, &mut |block, next| {
-            let columns: Vec<Column<'_>> = by.iter().map(|name| block.column(name)).collect();
-            for row in 0..block.len() {
-                write_key(&block, row, &columns, scratch, &mut key);
-                let mut other = MadeRow::default();
-                block.visit(row, &[], scratch, &mut |field, value, _| {
-                    if prefix.is_empty() && !by.iter().any(|by| **by == **field) {
-                        other.push(field.clone(), value);
-                    } else if !prefix.is_empty() && !by.iter().any(|by| **by == **field) {
-                        name.truncate(prefix.len());
-                        name.push_str(field);
-                        other.push(name.as_str().into(), value);
+        let mut add =
+            |block: Block, next: &mut Next<'_, '_>| -> Result<ControlFlow<()>, RunError> {
+                let columns: Vec<Column<'_>> = by.iter().map(|name| block.column(name)).collect();
+                for row in 0..block.len() {
+                    write_key(&block, row, &columns, scratch, &mut key);
+                    let mut other = MadeRow::default();
+                    block.visit(row, &[], scratch, &mut |field, value, _| {
+                        if by.iter().any(|by| **by == **field) {
+                            return;
+                        }
+                        if prefix.is_empty() {
+                            other.push(field.clone(), value);
+                        } else {
+                            name.truncate(prefix.len());
+                            name.push_str(field);
+                            other.push(name.as_str().into(), value);
+                        }
+                    });
+                    next.meter().take(key.len() + tuples::ENTRY_BYTES + other.memory_bytes())?;
+                    others.entry(key.as_slice().into()).or_default().push(other);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+        match with {
+            JoinedWith::Query(query) => next.run_query(query, &mut add)?,
+            JoinedWith::Rows(rows) => {
+                let made = |fields: &Vec<(String, String)>| {
+                    let mut row = MadeRow::default();
+                    for (name, value) in fields {
+                        row.push(name.as_str().into(), value.as_bytes());
                     }
-                });
-                next.meter().take(key.len() + tuples::ENTRY_BYTES + other.memory_bytes())?;
-                others.entry(key.as_slice().into()).or_default().push(other);
+                    row
+                };
+                let _ = add(Block::Made(rows.iter().map(made).collect()), next)?;
             }
-            Ok(ControlFlow::Continue(()))
-        })?;
+        }
         Ok(others)
     }
 }
@@ -152,7 +229,7 @@ fn hand_on(
 impl Processor for JoinRows {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         if self.others.is_none() {
-            self.others = Some(self.run_query(next)?);
+            self.others = Some(self.collect(next)?);
         }
         let others = self.others.as_ref().expect("just set");
         let scratch = &mut self.scratch;
@@ -195,6 +272,35 @@ mod tests {
             app("app2", "b"),
             app("app2", "c"),
         ]
+    }
+
+    #[test]
+    fn with_given_rows() {
+        let check = |pipes: &str, expected: &[&str]| check_pipe(&records(), pipes, expected);
+        check(
+            r#"fields user | join by (user) rows({"user":"a","role":"admin"}, {user=b, role=guest, "x y":"1"})"#,
+            &[
+                "user=a role=admin",
+                "user=b role=guest x y=1",
+                "user=a role=admin",
+                "user=b role=guest x y=1",
+                "user=c",
+            ],
+        );
+        check(
+            r#"fields user | join by (user) rows({"user":"a","role":"admin"}) inner prefix "x.""#,
+            &["user=a x.role=admin", "user=a x.role=admin"],
+        );
+        check("fields user | join by (user) rows() inner", &[]);
+        for (wrong, told) in [
+            ("rows({a=1, a=2})", "twice"),
+            ("rows({a})", "unexpected"),
+            ("rows({a=1}", "ends"),
+            ("rows(a=1)", "unexpected"),
+        ] {
+            let error = crate::Query::parse(&format!("* | join by (a) {wrong}"), 0).unwrap_err();
+            assert!(error.message.contains(told), "{wrong}: {error}");
+        }
     }
 
     #[test]

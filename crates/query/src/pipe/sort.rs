@@ -5,11 +5,13 @@
 //! such group; the groups come in the order of their values. `rank` is the place of a row in its group, from 1.
 //!
 //! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most twice that
-//! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order they
-//! came in.
+//! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order in which units
+//! and their rows come, whichever thread reads them.
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -154,12 +156,14 @@ impl fmt::Display for Sort {
     }
 }
 
+/// By the values of what makes groups.
+type Groups = HashMap<Box<[u8]>, Group, foldhash::fast::RandomState>;
+
 pub(super) struct Sorter {
     sort: Sort,
     carried: Vec<String>,
-    /// By the values of what makes groups.
-    groups: HashMap<Box<[u8]>, Group, foldhash::fast::RandomState>,
-    arrived: u64,
+    groups: Groups,
+    rows: u64,
     /// Entries of a group from which on only the first ones are kept.
     entries_max: usize,
     key: Vec<u8>,
@@ -176,7 +180,8 @@ struct Group {
 #[derive(Clone)]
 struct Entry {
     keys: Vec<(Kind, Box<[u8]>)>,
-    arrived: u64,
+    /// The place of its unit, and its own among the rows that came.
+    arrived: (usize, u64),
     row: MadeRow,
 }
 
@@ -200,7 +205,7 @@ impl Sorter {
             sort: sort.clone(),
             carried: carried.to_vec(),
             groups: HashMap::default(),
-            arrived: 0,
+            rows: 0,
             entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
             key: Vec::new(),
             scratch: Scratch::default(),
@@ -213,8 +218,10 @@ impl Sorter {
         row: usize,
         columns: &[Column<'_>],
         partition: &[Column<'_>],
-        meter: &mut Meter,
+        next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
+        let unit = next.unit();
+        let meter = next.meter();
         self.key.clear();
         for &column in partition {
             tuples::write_part(block.value(column, row, &mut self.scratch), &mut self.key);
@@ -227,7 +234,7 @@ impl Sorter {
         if let Some(threshold) = &group.threshold {
             let ordering =
                 compare_row(&self.sort.keys, columns, block, row, threshold, &mut self.scratch);
-            if ordering.is_ge() {
+            if ordering.then((unit, self.rows).cmp(&threshold.arrived)).is_ge() {
                 return Ok(());
             }
         }
@@ -237,8 +244,8 @@ impl Sorter {
             keys.push((Kind::of(value), value.into()));
         }
         let row = block.copy_row(row, &self.carried, &mut self.scratch);
-        let entry = Entry { keys, arrived: self.arrived, row };
-        self.arrived += 1;
+        let entry = Entry { keys, arrived: (unit, self.rows), row };
+        self.rows += 1;
         meter.take(entry.memory_bytes())?;
         group.entries.push(entry);
         if group.entries.len() >= self.entries_max {
@@ -267,7 +274,7 @@ impl Group {
     }
 }
 
-/// The order of a row of a block and a kept one; a new row comes behind equal ones.
+/// The order of a row of a block and a kept one, by their values.
 fn compare_row(
     keys: &[SortKey],
     columns: &[Column<'_>],
@@ -283,7 +290,7 @@ fn compare_row(
             return if key.descending { ordering.reverse() } else { ordering };
         }
     }
-    Ordering::Greater
+    Ordering::Equal
 }
 
 fn compare_entries(keys: &[SortKey], a: &Entry, b: &Entry) -> Ordering {
@@ -297,7 +304,7 @@ fn compare_entries(keys: &[SortKey], a: &Entry, b: &Entry) -> Ordering {
 }
 
 /// The order of the values of groups.
-fn compare_groups(a: &[u8], b: &[u8]) -> Ordering {
+pub(super) fn compare_groups(a: &[u8], b: &[u8]) -> Ordering {
     let pairs = tuples::parts(a).zip(tuples::parts(b));
     let compare = |(a, b)| compare_kinds((Kind::of(a), a), (Kind::of(b), b));
     pairs.map(compare).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
@@ -315,9 +322,35 @@ impl Processor for Sorter {
             if row % CHECK_ROWS == CHECK_ROWS - 1 {
                 next.check()?;
             }
-            self.add(&block, row, &columns, &partition, next.meter())?;
+            self.add(&block, row, &columns, &partition, next)?;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.groups)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let others = collected.downcast_mut::<Groups>().expect("of the same pipe");
+        for (key, group) in std::mem::take(others) {
+            next.check()?;
+            let key_bytes = key.len();
+            match self.groups.entry(key) {
+                MapEntry::Occupied(mut own) => {
+                    next.meter().give_back(key_bytes + tuples::ENTRY_BYTES + size_of::<Group>());
+                    let own = own.get_mut();
+                    own.entries.extend(group.entries);
+                    if own.entries.len() >= self.entries_max {
+                        own.trim(&self.sort, next.meter());
+                    }
+                }
+                MapEntry::Vacant(place) => {
+                    place.insert(group);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

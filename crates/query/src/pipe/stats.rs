@@ -17,6 +17,7 @@ mod quantile;
 mod rate;
 mod row_any;
 mod row_min_max;
+mod running;
 mod stddev;
 mod sum;
 mod sum_len;
@@ -38,6 +39,8 @@ pub use bucket::Bucket;
 pub(crate) use bucket::time_bucket;
 pub(super) use groups::Grouping;
 use row_min_max::Kept;
+pub use running::{RunningFunction, RunningKind, RunningStats};
+pub(super) use running::{RunningRows, parse as parse_running};
 
 /// The `stats` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,6 +132,15 @@ pub enum Function {
 }
 
 impl Function {
+    /// Whether it counts rows, whatever is in them: so also rows that stand for many lines.
+    pub(crate) fn counts_rows(&self) -> bool {
+        match self {
+            Function::Count(fields) => fields.is_empty(),
+            Function::Rate => true,
+            _ => false,
+        }
+    }
+
     /// Whether the result is the same in whatever order rows come. The others take what comes first where several would
     /// do. The order of values is total: of equal numbers that are written differently, one is the least.
     fn is_order_free(&self) -> bool {
@@ -531,14 +543,21 @@ fn parse_fields(cursor: &mut Cursor<'_>, function: &str) -> Result<Vec<NamePatte
     Ok(fields)
 }
 
+fn write_field(field: &NamePattern) -> String {
+    match (field.prefix, field.name.is_empty()) {
+        (true, true) => "*".to_owned(),
+        (true, false) => format!("{}*", quote(&field.name)),
+        (false, _) => quote_name(&field.name),
+    }
+}
+
+fn write_fields(fields: &[NamePattern]) -> String {
+    fields.iter().map(write_field).collect::<Vec<_>>().join(", ")
+}
+
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = |field: &NamePattern| match (field.prefix, field.name.is_empty()) {
-            (true, true) => "*".to_owned(),
-            (true, false) => format!("{}*", quote(&field.name)),
-            (false, _) => quote_name(&field.name),
-        };
-        let mut arguments: Vec<String> = self.fields().iter().map(field).collect();
+        let mut arguments: Vec<String> = self.fields().iter().map(write_field).collect();
         match self {
             Function::Count(fields) if fields.is_empty() => arguments.push("*".to_owned()),
             Function::Quantile(share, _) => arguments.insert(0, share.to_string()),

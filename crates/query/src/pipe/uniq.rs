@@ -2,6 +2,7 @@
 //!
 //! With a limit, so many different values are kept, which ones is not defined; they come with most hits first.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use super::{Processor, limit::parse_count, parse_by, tuples, tuples::Tuples, wri
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Next, RunError};
 
 /// The `uniq` pipe.
@@ -79,8 +81,13 @@ impl UniqRows {
     }
 }
 
-impl Processor for UniqRows {
-    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+impl UniqRows {
+    fn count(
+        &mut self,
+        block: &Block,
+        hits: impl Fn(usize) -> u64,
+        next: &mut Next<'_, '_>,
+    ) -> Result<ControlFlow<()>, RunError> {
         let columns: Vec<Column<'_>> = self.uniq.by.iter().map(|name| block.column(name)).collect();
         let limit = self.uniq.limit.unwrap_or(u64::MAX);
         for row in 0..block.len() {
@@ -91,9 +98,30 @@ impl Processor for UniqRows {
             if full && !self.uniq.hits {
                 return Ok(ControlFlow::Break(()));
             }
-            self.tuples.count(&block, row, &columns, 1, full, next.meter())?;
+            self.tuples.count(block, row, &columns, hits(row), full, next.meter())?;
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Processor for UniqRows {
+    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        self.count(&block, |_| 1, next)
+    }
+
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.count(&rows.block, |row| rows.lines[row], next).map(drop)
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        // With a limit, threads would keep different values and count only theirs.
+        let all = self.uniq.limit.is_none();
+        all.then_some(&mut self.tuples as &mut dyn Any)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
+        self.tuples.merge(std::mem::take(other), next)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
