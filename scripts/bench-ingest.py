@@ -13,9 +13,12 @@ Standard library only. The programs it drives are Loginson itself and the exampl
 part stands between two marks, what people wrote around them is kept.
 """
 
+import http.client
 import os
 import random
+import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -468,6 +471,160 @@ def part_steady(directory):
     return ["at 80% of the maximum", "made durable", "standard deviation of 100 ms", "longest stall", "asked"], [row]
 
 
+def tail_of(server, reads):
+    """A live tail of everything; reads all of it, or nothing. Its `close` gives the lines that were shown, and skipped."""
+    connection = http.client.HTTPConnection(*server.http)
+    connection.request("GET", "/select/logsql/tail?query=*%20%7C%20fields%20_msg&start_offset=1ms")
+    answer = connection.getresponse()
+    counts = {"shown": 0, "skipped": 0}
+
+    def read():
+        while line := answer.readline():
+            if line.startswith(b'{"_skipped":"'):
+                counts["skipped"] += int(line[13:-3])
+            elif line != b"\n" and not line.startswith(b'{"_error":'):
+                counts["shown"] += 1
+
+    thread = threading.Thread(target=read)
+    if reads:
+        thread.start()
+
+    def close(lines):
+        """Waits until the tail accounts for so many lines, if it is read."""
+        while reads and sum(counts.values()) < lines:
+            time.sleep(0.05)
+        server.client.request("DELETE", f"/api/v1/queries/{answer.headers['X-Loginson-Query-Id']}")
+        if reads:
+            thread.join()
+        connection.close()
+        return counts
+
+    return close
+
+
+def part_tail(directory):
+    """As fast as lines can be made durable, beside a tail of all of them: one that reads, and one that does not."""
+    inputs = Input(corpora(directory))
+    lines = inputs.lines * inputs.times
+    shares = []
+
+    def case(tail):
+        def measure():
+            with Server(directory) as server:
+                close = tail_of(server, tail == "read") if tail else lambda _: None
+                began = time.monotonic()
+                sender = subprocess.Popen(
+                    [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)],
+                    stdout=subprocess.DEVNULL,
+                )
+                server.wait_kept("syslog_tcp", lines)
+                rate = lines / (time.monotonic() - began)
+                sender.wait()
+                counts = close(lines)
+                if tail == "read":
+                    # The rows of the summary are shown, or skipped, too.
+                    if sum(counts.values()) > lines + server.kept("internal"):
+                        sys.exit(f"{lines} lines came; the tail tells of {counts}")
+                    shares.append(counts["shown"] / lines)
+                return rate
+
+        measure.name = f"tail: {tail}" if tail else "no tail"
+        return measure
+
+    alone, read, unread = pairs(case(None), case("read"), case("not read"))
+    head = ["lines made durable, as fast as they can", "without a tail", "with a tail of all lines", "ratio", "shown to it, the rest told as skipped", "asked"]
+    rows = []
+    for name, rate, shown in [
+        ("its client reads (Python, on the same cores)", read, f"{100 * statistics.median(shares):.0f} %"),
+        ("its client reads nothing", unread, "–"),
+    ]:
+        rows.append([name, f"{alone / 1e6:.2f} M lines/s", f"{rate / 1e6:.2f} M lines/s", f"{rate / alone:.2f}", shown, "never slows ingest"])
+    return head, rows
+
+
+def memory_mib(server):
+    """Memory that the server has now."""
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return int(next(line for line in status if line.startswith("VmRSS:")).split()[1]) / 1024
+
+
+def idle_share(server, seconds=10):
+    """The share of a processor that a server takes while nothing happens."""
+    before = server.cpu_s()
+    time.sleep(seconds)
+    return (server.cpu_s() - before) / seconds
+
+
+def part_many(directory):
+    """Many idle connections, and many followed files: what they take, and what they leave to others."""
+    count = int(os.environ.get("BENCH_MANY", "10000"))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < count + 1000:
+        sys.exit(f"{count} connections need more open files than {hard}: ulimit -n {count + 1000}, or BENCH_MANY={hard - 1000}")
+    # The server, which is started from here, has the same.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    inputs = Input(lines_of(291, directory))
+    rows = []
+
+    def durable_after(server, source, lines, begin):
+        began = time.monotonic()
+        begin()
+        server.wait_kept(source, lines)
+        return time.monotonic() - began
+
+    def row(what, server, before, each, one, rate, alone):
+        cells = [what, f"{memory_mib(server) - before:.0f} MiB", f"{100 * idle_share(server):.1f} %", f"{each:.2f} s", f"{one * 1000:.0f} ms"]
+        rows.append([*cells, f"{rate / alone:.2f}"])
+
+    alone = tcp_durable(inputs, directory)()
+
+    with Server(directory) as server:
+        host, port = server.address["syslog_tcp"].rsplit(":", 1)
+        before = memory_mib(server)
+        connections = [socket.create_connection((host, int(port))) for _ in range(count)]
+        while server.metrics()['loginson_connections_open{source="syslog_tcp"}'] < count:
+            time.sleep(0.05)
+        each = durable_after(server, "syslog_tcp", count, lambda: [c.sendall(b"<13>one of many\n") for c in connections])
+        one = durable_after(server, "syslog_tcp", count + 1, lambda: connections[count // 2].sendall(b"<13>one alone\n"))
+        lines = inputs.lines * inputs.times
+        send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+        senders = []
+        seconds = durable_after(
+            server, "syslog_tcp", count + 1 + lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
+        )
+        senders[0].wait()
+        row(f"{count} connections", server, before, each, one, lines / seconds, alone)
+        for connection in connections:
+            connection.close()
+
+    files = directory / "many"
+    files.mkdir()
+    paths = [files / f"{number}.log" for number in range(count)]
+
+    def append(paths):
+        for path in paths:
+            with open(path, "ab") as out:
+                out.write(b"a line of one of many files\n")
+
+    with Server(directory, "--follow", f"{files}/*.log") as server:
+        before = memory_mib(server)
+        append(paths)
+        server.wait_kept("file", count)
+        each = durable_after(server, "file", 2 * count, lambda: append(paths))
+        one = durable_after(server, "file", 2 * count + 1, lambda: append(paths[count // 2 :][:1]))
+        lines = inputs.lines * inputs.times
+        send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+        senders = []
+        seconds = durable_after(
+            server, "syslog_tcp", lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
+        )
+        senders[0].wait()
+        row(f"{count} followed files", server, before, each, one, lines / seconds, alone)
+    shutil.rmtree(files)
+    head = ["many at once", "memory", "of a processor, idle", "a line of each durable", "a line of one durable", "lines by another connection, of those without them"]
+    return head, rows
+
+
 PARTS = {
     "tcp": (part_tcp, "TCP, durable raw append"),
     "collector": (part_collector, "The collector alone"),
@@ -478,6 +635,8 @@ PARTS = {
     "query": (part_query, "Writing while a query reads"),
     "sustained": (part_sustained, "With parsing, summaries and sealing"),
     "steady": (part_steady, "Steadiness"),
+    "tail": (part_tail, "Beside a live tail"),
+    "many": (part_many, "Many connections and files"),
 }
 
 

@@ -12,6 +12,7 @@ never twice in the same words, since the server keeps answers; what it takes to 
 ripgrep's: a wrong answer ends the benchmark. Standard library only.
 """
 
+import http.client
 import itertools
 import json
 import os
@@ -394,12 +395,87 @@ def part_beside(directory):
     return ["lines taken at half of the maximum", "alone", "beside", "ratio", "fewest answers of a client", "slowest answer", "asked"], [row]
 
 
+def part_cancel(directory):
+    """From the wish to cancel a query to its end, whatever it is doing: reading, sorting, counting, answering, writing rows."""
+    file = corpora(directory)
+    data = filled(directory, "lines", file, LINES, FRESH)
+    rng = random.Random(3)
+    slow = "~`[a-z]+[0-9]+[a-z]+[0-9]+x`"
+    cases = [
+        ("reading with a regular expression", "query", f"{slow} | stats count() NAME"),
+        ("counting by a field of many values", "query", "* | stats by (_time, proc_id) count() NAME"),
+        ("sorting", "query", "* | sort by (_msg, proc_id) | limit 100000 | fields _msg, NAME"),
+        ("replacing and counting", "query", "* | replace_regexp ('[0-9]+', 'n') at _msg | stats by (_msg) count() NAME"),
+        ("answering a client that reads nothing", "export", "*"),
+        ("an export that is read", "export-read", "* | fields _time, _msg"),
+        ("writing rows in the background", "background", "* | fields _time, _msg"),
+        ("finding the columns of CSV", "csv", "*"),
+    ]
+    # None ends by itself while it is measured.
+    limits = '[query]\nmemory_bytes_max = "4GiB"\nrun_s_max = 600\nresult_bytes_max = "8GiB"\nresult_bytes_total_max = "16GiB"\n'
+    rows = []
+    with Server(directory, config=FRESH + limits, data=data) as server:
+
+        def queries():
+            return json.loads(server.get("/api/v1/queries"))["queries"]
+
+        def once(kind, query):
+            before = {entry["id"] for entry in queries()}
+            query = query.replace("NAME", next(NAMES))
+            path = {"query": "/select/logsql/query", "background": "/api/v1/queries"}.get(kind, "/api/v1/export")
+            form = {"query": query} | ({"format": "csv" if kind == "csv" else "jsonl"} if path.endswith("export") else {})
+
+            def ask():
+                connection = http.client.HTTPConnection(*server.http)
+                connection.request("POST", path, urllib.parse.urlencode(form), {"Content-Type": "application/x-www-form-urlencoded"})
+                try:
+                    answer = connection.getresponse()
+                    held.wait() if kind == "export" else answer.read()
+                except (http.client.HTTPException, OSError):
+                    # An answer that is not complete breaks off.
+                    pass
+                connection.close()
+
+            held = threading.Event()
+            thread = threading.Thread(target=ask)
+            thread.start()
+            while not (found := [entry for entry in queries() if entry["id"] not in before and entry["state"] == "running"]):
+                if not thread.is_alive() and kind != "background":
+                    return None
+            entry = f"/api/v1/queries/{found[0]['id']}"
+            time.sleep(rng.uniform(0.0, 0.3))
+            began = time.perf_counter()
+            server.client.request("DELETE", entry)
+            while True:
+                status, body = server.client.request("GET", entry)
+                state = json.loads(body)["state"] if status == 200 else "deleted"
+                if state not in ("running", "waiting"):
+                    break
+            took = time.perf_counter() - began
+            held.set()
+            thread.join()
+            if kind == "background":
+                server.client.request("DELETE", entry)
+            # One that was done before says nothing.
+            return took if state == "cancelled" else None
+
+        for name, kind, query in cases:
+            times = [took for _ in range(10 * PAIRS) if (took := once(kind, query)) is not None]
+            if times:
+                rows.append([name, str(len(times)), ms(statistics.median(times)), ms(max(times)), "100 ms"])
+            else:
+                rows.append([name, "0", "ended before", "", "100 ms"])
+            note(f"    {rows[-1]}")
+    return ["what it was doing", "times", "median", "longest", "asked"], rows
+
+
 PARTS = {
     "questions": (part_questions, "Questions"),
     "cold": (part_cold, "Cold"),
     "values": (part_values, "Many values"),
     "study": (part_study, "Historical and real-time questions"),
     "beside": (part_beside, "Questions beside ingest"),
+    "cancel": (part_cancel, "Time to cancel"),
 }
 
 if not shutil.which("rg"):
