@@ -118,6 +118,14 @@ class Mock {
         return send(response, this.#summary(params));
       case '/api/v1/summary/types':
         return send(response, this.#types(params));
+      case '/api/v1/files':
+        return send(response, {
+          followed: 2, unreadable: 1, lag_bytes: 0, bytes_lost: 0,
+          files: [
+            { path: '/var/log/secret.log', state: 'unreadable', size_bytes: 0, lag_bytes: 0, read: null, error: 'permission denied' },
+            { path: '/var/log/app.log', state: 'following', size_bytes: 81_920, lag_bytes: 0, read: new Date().toISOString(), error: null },
+          ],
+        });
       case '/api/v1/status':
         return send(response, this.#status());
       default:
@@ -329,7 +337,8 @@ class Mock {
         disk_free_bytes: total * 0.57, disk_total_bytes: total, retention: { age_s: null, bytes_max: 20 * 2 ** 30 }, state: 'ok',
       },
       parse_lag_lines: 0, recovery: 'Clean start: 1 hot segment of 4.2 MiB read, nothing to repair.',
-      listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, data_dir: './loginson-data',
+      listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, files: { followed: 2, unreadable: 1, lag_bytes: 0, bytes_lost: 0 },
+      journald: { reading: true, entries: 1234, error: null }, data_dir: './loginson-data',
     };
   }
 }

@@ -381,7 +381,35 @@ export interface Status {
   recovery: string;
   /** Null for those that are switched off. */
   listeners: Record<string, string | null>;
+  /** Null when no files are followed. */
+  files: FileTotals | null;
+  /** Null when the journal is not read. */
+  journald: { reading: boolean; entries: number; error: string | null } | null;
   data_dir: string;
+}
+
+export interface FileTotals {
+  followed: number;
+  unreadable: number;
+  /** Bytes that are there and not durable yet. */
+  lag_bytes: number;
+  bytes_lost: number;
+}
+
+export interface FollowedFile {
+  path: string;
+  state: string;
+  size_bytes: number;
+  lag_bytes: number;
+  /** When something was read last. */
+  read: string | null;
+  error: string | null;
+}
+
+/** The files that are followed: those that cannot be read first, then by path. */
+export async function followedFiles(limit: number, options: CallOptions): Promise<FollowedFile[]> {
+  const answer = await json<{ files: FollowedFile[] }>('/api/v1/files', { limit }, options);
+  return answer.files;
 }
 
 export interface StoreStatus {
