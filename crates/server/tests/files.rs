@@ -233,3 +233,43 @@ fn what_is_no_pattern_is_told_at_the_start() {
         "{error}"
     );
 }
+
+/// Behind the last checkpoint stand lines that were sealed meanwhile: in another order, by columns, among others. They are found
+/// there, so none comes twice.
+#[test]
+fn what_was_sealed_is_not_read_again_after_a_kill() {
+    let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (one, other) = (dir.path().join("one.log"), dir.path().join("other.log"));
+    // Lines are sealed as soon as they are parsed and counted.
+    let config = "[store]\nsegment_bytes_max = '1MiB'\n[summary]\nbucket = '1s'\nflush_interval = '1s'\n\
+                  flush_delay = '0s'\n";
+    let pattern = follow(dir.path(), "*.log");
+    let arguments = ["--follow", &pattern];
+    let mut server = Server::start_in(data.path(), &arguments, config);
+    let checkpoint = data.path().join("files.checkpoint");
+    let (mut first, mut second) = (append(&one), append(&other));
+    first.write_all(b"line 0 of a program that writes to a file\n").unwrap();
+    second.write_all(b"line 1 of a program that writes to a file\n").unwrap();
+    server.wait_for("both files", |server| {
+        server.get("/api/v1/files").json()["lag_bytes"] == 0 && server.count("program") == 2
+    });
+    // How far the files are read when this is written is what the killed server is taken back to.
+    server.wait_for("the checkpoint", |_| fs::metadata(&checkpoint).is_ok());
+    let before = fs::read(&checkpoint).unwrap();
+    let lines = 60_000;
+    for number in 2..lines {
+        let file = if number % 3 == 0 { &mut first } else { &mut second };
+        writeln!(file, "line {number} of a program that writes to a file").unwrap();
+    }
+    server.wait_for("lines to be sealed", |server| {
+        let store = &server.status()["store"];
+        server.count("program") == lines as u64
+            && store["sealing"]["lag_segments"] == 0
+            && store["sealed_bytes_raw"].as_u64() > Some(1 << 20)
+    });
+    server.kill();
+    fs::write(&checkpoint, before).unwrap();
+    let server = Server::start_in(data.path(), &arguments, config);
+    server.wait_for("the files", |server| server.get("/api/v1/files").json()["lag_bytes"] == 0);
+    check_lines(&server, lines);
+}

@@ -541,7 +541,10 @@ fn by_the_command_line() {
     wait_for_state(&server, &id, "done");
     let (success, listed, _) = run(&["queries"]);
     let listed = String::from_utf8(listed).unwrap();
-    assert!(success && listed.contains(&id) && listed.contains("line type:=syslog | fields _msg"), "{listed}");
+    assert!(
+        success && listed.contains(&id) && listed.contains("line type:=syslog | fields _msg"),
+        "{listed}"
+    );
     let (success, shown, _) = run(&["queries", "show", &id]);
     assert!(success && String::from_utf8(shown).unwrap().contains("done"));
     let (success, rows, _) = run(&["queries", "results", &id]);
@@ -627,4 +630,64 @@ fn a_tail_that_nobody_reads_slows_nobody_and_is_told_what_it_missed() {
     let counted =
         metrics.lines().find_map(|l| l.strip_prefix("loginson_tail_lines_skipped_total "));
     assert!(counted.unwrap().parse::<u64>().unwrap() >= skipped, "{skipped}");
+}
+
+/// Cancelled while its rows are written: to a client that reads nothing, to one that reads, and into a file.
+#[test]
+fn a_query_is_cancelled_while_its_rows_are_written() {
+    let server = Server::start();
+    let line = format!("held {}\n", "x".repeat(10_000));
+    for _ in 0..8 {
+        assert_eq!(server.post("/insert/lines", line.repeat(400).as_bytes()).status, 200);
+    }
+    for (path, reads) in [
+        ("/select/logsql/query?query=held", false),
+        ("/api/v1/export?format=jsonl&query=held", false),
+        ("/api/v1/export?format=raw&query=held", false),
+        ("/api/v1/export?format=csv&query=held", true),
+        ("/api/v1/export?format=jsonl&cursors=1&query=held", true),
+    ] {
+        let mut stream = server.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http).unwrap();
+        let mut reader = BufReader::new(stream);
+        let (status, headers) = read_head(&mut reader).unwrap();
+        assert_eq!(status, 200, "{path}");
+        let id = headers.iter().find(|(name, _)| name == "x-loginson-query-id").unwrap().1.clone();
+        let mut taken = Vec::new();
+        if reads {
+            taken = read_chunk(&mut reader).unwrap().unwrap();
+        }
+        assert_eq!(delete(&server, &id).json()["state"], "cancelled", "{path}");
+        // Its end does not wait for its client.
+        wait_for_state(&server, &id, "cancelled");
+        let broken = loop {
+            match read_chunk(&mut reader) {
+                Ok(Some(chunk)) => taken.extend(chunk),
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        // What is not complete does not look so: it says why, or the connection breaks.
+        let last = taken.strip_suffix(b"\n").unwrap_or(&taken);
+        let last = &last[last.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1)..];
+        let says = last.starts_with(b"{\"_error\":") || last.starts_with(b"! ");
+        assert!(broken != says, "{path}: {}", String::from_utf8_lossy(&last[..last.len().min(99)]));
+    }
+
+    // Into a file: what was written up to there can be fetched.
+    let id = submit(&server, &format!("query={}", encoded("held | fields _msg")));
+    server.wait_for("its first rows", |server| {
+        let entry = entry(server, &id);
+        entry["results"]["rows"] != 0 || entry["state"] == "done"
+    });
+    delete(&server, &id);
+    server.wait_for("its end", |server| !["running", "waiting"].contains(&&*state(server, &id)));
+    if state(&server, &id) != "gone" {
+        let shown = entry(&server, &id);
+        let rows = fetched(&server, &id, 1_000);
+        let count = rows.iter().filter(|&&b| b == b'\n').count();
+        assert_eq!(shown["results"]["rows"], count);
+        assert_eq!(delete(&server, &id).json()["state"], "deleted");
+    }
+    assert_eq!(std::fs::read_dir(server.data_dir().join("queries")).unwrap().count(), 1);
 }

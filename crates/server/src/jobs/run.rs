@@ -201,6 +201,10 @@ impl Jobs {
             failure: None,
         };
         let written = writer.write_all(&query, &source, &context);
+        if matches!(written, Err(Failure::Run(RunError::Cancelled))) {
+            // Its end does not wait for the disk. After a power cut there may be fewer rows.
+            return written;
+        }
         // Also what was found up to a failure can be fetched.
         let synced = results.sync();
         written?;
