@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use collector::file::{NoRecall, Pattern};
+use collector::file::Pattern;
 use collector::{Accounting, FileConfig, FileRule, FileSource};
 use platform::{RealClock, RealDisk};
 
@@ -50,7 +50,7 @@ fn follow(file: &Path, lines: u64) -> Duration {
         Arc::new(Accounting::default()),
         Arc::new(RealClock::new()),
         Arc::new(RealDisk),
-        Box::new(NoRecall),
+        None,
     );
     let source = source.expect("it starts");
     while deliver.lines() < lines {

@@ -35,7 +35,7 @@ pub use accounting::{
 pub use deliver::{Deliver, DeliverError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::Intake;
-pub use journald::{JournalConfig, JournalSource};
+pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::SourceError;
 pub use stream::TcpConfig;

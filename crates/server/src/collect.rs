@@ -1,23 +1,30 @@
-//! The life of a collector process: sources, delivery to stores elsewhere, and a small HTTP side.
+//! The life of a collector process: sources, delivery to stores elsewhere, and an HTTP side that takes lines.
 //!
-//! Left out: everything that needs a store here, which is queries, the page, lines by HTTP, files and the journal
-//! that are followed.
+//! How far files and the journal are read is written down in the directory of the spool. A line counts as read once a store
+//! or the spool has it, so none is lost; what became so after the last checkpoint, a second's lines or so, comes twice when
+//! this process is killed, since the lines in the stores are not there to be looked at.
+//!
+//! Left out: everything that needs a store here, which is queries and the page.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use collector::node::Forwarder;
 use collector::{Accounting, Deliver};
-use platform::{RealClock, RealDisk};
+use platform::{Clock, RealClock, RealDisk};
+use record::{Parser, ParserConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::http;
 use crate::http::collecting::Collecting;
+use crate::http::insert::Inserting;
+use crate::http_lines::HttpLines;
 use crate::server::{Signals, bind, end_at_second_signal, write_ready_file};
 use crate::sources::{Sources, Surroundings, addresses};
+use crate::stored::Parsers;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
@@ -28,13 +35,12 @@ pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     runtime.block_on(collect(config, ready_file))
 }
 
-async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    // How far a file was read is found out again from the lines in the store, which is not here.
-    ensure!(
-        config.files.is_empty() && config.journald.is_none(),
-        "`loginson collect` follows no files and no journal; take [[files]] and [journald] out of its configuration, and \
-         follow them where the store is"
-    );
+async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    // It is locked, so that no two collectors follow the same files with it.
+    config.data_dir.clone_from(&config.collect.spool_dir);
+    if let Some(journal) = &mut config.journald {
+        journal.data_dir.clone_from(&config.data_dir);
+    }
     let mut signals = Signals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind(&config).await?;
@@ -42,7 +48,18 @@ async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let accounting = Arc::new(Accounting::default());
     let forwarder = Arc::new(Forwarder::start(config.collect.clone(), Arc::new(RealDisk))?);
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
-    let clock = Arc::new(RealClock::new());
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let parser = Parser::new(&ParserConfig {
+        types: config.types.clone(),
+        syslog_zone_offset_s: config.syslog_zone_s,
+    });
+    let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
+    let lines = Arc::new(HttpLines::start(
+        Arc::clone(&deliver),
+        Arc::clone(&accounting),
+        Arc::clone(&clock),
+        parsers,
+    ));
     let with = Surroundings { deliver, accounting: Arc::clone(&accounting), clock, store: None };
     let sources = Sources::start(&config, &with)?;
     let addresses = addresses(address, &sources.listeners());
@@ -58,11 +75,19 @@ async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
             }
         }
     });
-    let sources = Mutex::new(sources);
+    let sources = Arc::new(Mutex::new(sources));
 
     let (stop, stopping) = watch::channel(false);
-    let seen = Arc::new(Collecting::new(Arc::clone(&forwarder), accounting, addresses.clone()));
-    let router = http::collecting::router(seen, address);
+    let to = Arc::clone(&lines);
+    let inserting =
+        Inserting::new(config.insert, Arc::clone(&accounting), move || Ok(Arc::clone(&to)));
+    let seen = Arc::new(Collecting::new(
+        Arc::clone(&forwarder),
+        accounting,
+        Arc::clone(&sources),
+        addresses.clone(),
+    ));
+    let router = http::collecting::router(seen, inserting, address);
     let serving = tokio::spawn(http::serve(listener, router, stopping));
     tracing::info!("health, metrics and state of the stores at http://{address}/api/v1/nodes");
     if let Some(file) = ready_file {
@@ -76,7 +101,8 @@ async fn collect(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     serving.await.context("serving HTTP failed")?;
     let stopped = tokio::task::spawn_blocking(move || {
         forwarder.begin_stop();
-        drop(sources);
+        *sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Sources::default();
+        lines.stop();
         forwarder.stop();
     });
     stopped.await.context("stopping failed")?;

@@ -11,6 +11,7 @@ mod config;
 mod delivery;
 mod export;
 mod http;
+mod http_lines;
 mod inspect;
 mod jobs;
 mod log;

@@ -34,19 +34,20 @@ use anyhow::{Context, Result};
 use collector::node::{CollectorStatus, NodeListener};
 use collector::{
     Accounting, Credentials, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, FileSource, Intake,
-    SourceKind, Ticket,
+    JournalSource, SourceKind,
 };
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
 use query::source::Answers;
 use query::{LineSet, Progress, RunError};
-use record::{Batch, FrameBuilder, Origin, Parser, ParserConfig};
+use record::{Batch, Parser, ParserConfig};
 use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::delivery::Delivery;
+use crate::http_lines::HttpLines;
 use crate::reruns::{self, KeptReruns, RerunError};
 use crate::sources::{Listener, Sources, Surroundings};
 use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
@@ -69,7 +70,7 @@ const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// A running Loginson, without its HTTP side.
 pub struct Pipeline {
     shared: Arc<Shared>,
-    http: Intake,
+    http: Arc<HttpLines>,
     recovery: String,
     sources: Mutex<Sources>,
     nodes: Mutex<Option<NodeListener>>,
@@ -80,7 +81,6 @@ pub struct Pipeline {
 /// What the stages work on.
 struct Shared {
     clock: Arc<dyn Clock>,
-    accounting: Arc<Accounting>,
     store: Arc<Store>,
     delivery: Arc<Delivery>,
     parsers: Arc<Parsers>,
@@ -139,20 +139,17 @@ impl Pipeline {
         let reruns = KeptReruns::open(&config.data_dir)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let deliver: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
-        let intake = |source| {
-            Intake::start(
-                source,
-                FRAME_AGE_AWAITED_MS,
-                Arc::clone(&deliver),
-                Arc::clone(&accounting),
-            )
-        };
+        let own = Intake::start(
+            SourceKind::Internal,
+            FRAME_AGE_AWAITED_MS,
+            Arc::clone(&deliver),
+            Arc::clone(&accounting),
+        );
         let shared = Arc::new(Shared {
             clock: Arc::clone(&clock),
-            accounting: Arc::clone(&accounting),
             parsers: Arc::new(Parsers::new(parser)),
             answers: Arc::new(Answers::new(ANSWERS_BYTES_MAX)),
-            own: intake(SourceKind::Internal),
+            own,
             summary: Mutex::new(None),
             reruns,
             tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
@@ -182,8 +179,14 @@ impl Pipeline {
 
         let upkeep = Upkeep::new(Arc::clone(&shared.parsers), asked);
         shared.store.start_background(Arc::new(upkeep))?;
+        let http = HttpLines::start(
+            Arc::clone(&deliver),
+            Arc::clone(&accounting),
+            Arc::clone(&clock),
+            Arc::clone(&shared.parsers),
+        );
         let pipeline = Arc::new(Pipeline {
-            http: intake(SourceKind::Http),
+            http: Arc::new(http),
             recovery: report.to_string(),
             sources: Mutex::default(),
             nodes: Mutex::default(),
@@ -228,40 +231,9 @@ impl Pipeline {
         }
     }
 
-    /// Takes lines of an HTTP request, as many as fit into one frame; the rest is to be pushed next. Blocks while the
-    /// disk is behind.
-    pub fn push_http<'a>(&self, origin: &Origin, lines: &'a [u8]) -> (Ticket, &'a [u8]) {
-        self.http.push(origin, self.shared.clock.now_ns(), lines)
-    }
-
-    /// Whether lines of a request would be taken without waiting for the disk, most likely.
-    pub fn has_room(&self) -> bool {
-        self.http.has_room()
-    }
-
-    /// Writes to our own log how lines are parsed, and keeps nothing of them.
-    pub fn show_parsed(&self, origin: &Origin, lines: &[u8]) {
-        for line in lines.split_inclusive(|&b| b == b'\n') {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let mut frame = FrameBuilder::new();
-            let cut = line.len() > record::frame::LINE_BYTES_MAX;
-            frame.push_line(
-                origin,
-                self.now_ns(),
-                &line[..line.len().min(record::frame::LINE_BYTES_MAX)],
-                cut,
-            );
-            let frame = frame.finish(0, 0).expect("it has a line");
-            let batch = self.shared.parsers.parse(Arc::new(frame));
-            let row = batch.row(0);
-            let fields: Vec<String> = row
-                .fields()
-                .map(|(id, value)| {
-                    format!("{}={:?}", batch.name(id), String::from_utf8_lossy(value))
-                })
-                .collect();
-            tracing::info!(time_ns = row.time_ns(), "debug=1, not kept: {}", fields.join(" "));
-        }
+    /// Takes lines of requests.
+    pub fn http_lines(&self) -> &Arc<HttpLines> {
+        &self.http
     }
 
     /// Why lines would be refused at present.
@@ -372,16 +344,6 @@ impl Pipeline {
         self.shared.stage_panics.load(Relaxed)
     }
 
-    /// The wall clock, nanoseconds since 1970 UTC.
-    pub fn now_ns(&self) -> i64 {
-        self.shared.clock.now_ns()
-    }
-
-    /// What came and what was not kept.
-    pub fn accounting(&self) -> &Accounting {
-        &self.shared.accounting
-    }
-
     /// The store.
     pub fn store(&self) -> &Store {
         &self.shared.store
@@ -395,6 +357,11 @@ impl Pipeline {
     /// What is told of files that are followed; none when none are.
     pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
         lock(&self.sources).files(look)
+    }
+
+    /// What is told of the journal; none when it is not read.
+    pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
+        lock(&self.sources).journal(look)
     }
 
     /// Where lines are listened for.

@@ -2,7 +2,7 @@
 //! again after a fault of ours.
 //!
 //! A further source is a field of [`Running`], a function that starts it, and a line in [`Running::look`]. HTTP is not
-//! among them: its requests come through the API, by `Pipeline::push_http`.
+//! among them: its requests come through the API ([`crate::http_lines`]).
 //!
 //! Invariant: dropping [`Sources`] stops each of them, and returns when what had arrived is delivered.
 
@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use collector::file::Recall;
 use collector::{
     Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
     TlsSource, UdpConfig, UdpSource,
@@ -39,8 +40,8 @@ pub struct Surroundings {
     pub accounting: Arc<Accounting>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where its frames are kept, for those that look what became of their lines; none in a collector, which then follows
-    /// no files and no journal.
+    /// Where its frames are kept, for those that look what became of their lines; none in a collector, whose frames leave
+    /// this machine.
     pub store: Option<Arc<Store>>,
 }
 
@@ -84,6 +85,11 @@ impl Sources {
     /// Looks at the files that are followed; none when none are asked for.
     pub fn files<R>(&self, look: impl FnOnce(&FileSource) -> R) -> Option<R> {
         lock(&self.running).files.source().map(look)
+    }
+
+    /// Looks at the journal; none when it is not asked for.
+    pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
+        lock(&self.running).journal.source().map(look)
     }
 
     /// Where they listen, with the ports the kernel chose if port 0 was asked for.
@@ -164,6 +170,11 @@ impl Surroundings {
     fn cloned(&self) -> (Arc<dyn Deliver>, Arc<Accounting>, Arc<dyn Clock>) {
         (Arc::clone(&self.deliver), Arc::clone(&self.accounting), Arc::clone(&self.clock))
     }
+
+    fn recall(&self) -> Option<Box<dyn Recall>> {
+        let store = self.store.as_ref()?;
+        Some(Box::new(StoreRecall::new(Arc::clone(store))))
+    }
 }
 
 fn udp(config: &Config, with: &Surroundings) -> Result<Option<UdpSource>> {
@@ -195,23 +206,20 @@ fn tls(
 }
 
 fn files(config: &Config, with: &Surroundings) -> Result<Option<FileSource>> {
-    let Some(store) = with.store.as_ref().filter(|_| !config.files.is_empty()) else {
+    if config.files.is_empty() {
         return Ok(None);
-    };
+    }
     let (deliver, accounting, clock) = with.cloned();
-    let (disk, recall) = (Arc::new(RealDisk), Box::new(StoreRecall::new(Arc::clone(store))));
+    let disk = Arc::new(RealDisk);
     let files = FileConfig::new(config.files.clone(), config.data_dir.clone());
-    Ok(Some(FileSource::start(files, deliver, accounting, clock, disk, recall)?))
+    Ok(Some(FileSource::start(files, deliver, accounting, clock, disk, with.recall())?))
 }
 
 fn journal(config: &Config, with: &Surroundings) -> Result<Option<JournalSource>> {
-    let Some((journal, store)) = config.journald.as_ref().zip(with.store.as_ref()) else {
-        return Ok(None);
-    };
+    let Some(journal) = config.journald.clone() else { return Ok(None) };
     let (deliver, accounting, clock) = with.cloned();
-    let (disk, recall) = (Arc::new(RealDisk), Box::new(StoreRecall::new(Arc::clone(store))));
-    let journal = journal.clone();
-    Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, recall)?))
+    let disk = Arc::new(RealDisk);
+    Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
 }
 
 /// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.

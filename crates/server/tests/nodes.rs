@@ -439,3 +439,123 @@ fn a_copied_spool_directory_and_a_store_named_twice_are_refused() {
         error(0).contains("name it once") || error(1).contains("name it once")
     });
 }
+
+/// Numbers of the lines `line N` of the store's followed files, and how often each is there.
+fn lines_of_files(server: &Server) -> BTreeMap<u64, u64> {
+    let mut found = BTreeMap::new();
+    for line in server.raw("type:app") {
+        let text = String::from_utf8(line).unwrap();
+        let number = text.strip_prefix("line ").expect("a whole line").parse().unwrap();
+        *found.entry(number).or_default() += 1;
+    }
+    found
+}
+
+fn append_lines(path: &Path, numbers: std::ops::Range<u64>) {
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    numbers.for_each(|number| writeln!(file, "line {number}").unwrap());
+}
+
+#[test]
+fn files_are_followed_where_they_are_and_kept_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, spool, config) =
+        (dir.path().join("app.log"), dir.path().join("spool"), dir.path().join("collect.toml"));
+    let rule = format!("[[files]]\npaths = [\"{}\"]\ntype = \"app\"\n", log.display());
+    std::fs::write(&config, rule).unwrap();
+    let arguments = ["--config", config.to_str().unwrap()];
+    let store = Store::start(&dir.path().join("data"));
+    append_lines(&log, 0..100);
+    let mut collector = Collector::start(&spool, &[&store.address], &arguments);
+    store.server.wait_for("the file", |server| server.count("type:app") == 100);
+    let row = &store.server.query("type:app \"line 7\"", "")[0];
+    assert_eq!(row["file"], log.to_str().unwrap());
+    collector.wait_for("its place to be told", |nodes| {
+        nodes["files"]["followed"] == 1 && nodes["files"]["lag_bytes"] == 0
+    });
+    let files = request_to(&collector.http, "GET", "/api/v1/files", &[], b"").unwrap().json();
+    assert_eq!(files["files"][0]["path"], log.to_str().unwrap());
+
+    // After an orderly end nothing comes twice, and nothing that was written meanwhile is missed.
+    collector.terminate();
+    append_lines(&log, 100..200);
+    let mut collector = Collector::start(&spool, &[&store.address], &arguments);
+    store.server.wait_for("what was appended", |server| server.count("type:app") >= 200);
+    let once: BTreeMap<u64, u64> = (0..200).map(|number| (number, 1)).collect();
+    assert_eq!(lines_of_files(&store.server), once);
+
+    // Killed: nothing is missed; what stood behind the last checkpoint may come again.
+    append_lines(&log, 200..300);
+    collector.kill();
+    append_lines(&log, 300..400);
+    let _collector = Collector::start(&spool, &[&store.address], &arguments);
+    store.server.wait_for("every line", |server| lines_of_files(server).len() == 400);
+    assert!(lines_of_files(&store.server).keys().copied().eq(0..400));
+}
+
+#[test]
+fn requests_bring_lines_to_a_collector() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::start(&dir.path().join("data"));
+    let collector = Collector::start(&dir.path().join("spool"), &[&store.address], &[]);
+    let post = |path: &str, body: &[u8]| {
+        request_to(&collector.http, "POST", path, &[], body).expect("it answers")
+    };
+    let answer =
+        post("/insert/jsonline?_type=shop", b"{\"_msg\":\"one\",\"n\":1}\n{\"_msg\":\"two\"}\n");
+    assert_eq!((answer.status, &answer.json()["lines"]), (200, &2.into()), "{}", answer.text());
+    // It was answered when the store had them.
+    assert_eq!(store.server.count("type:shop"), 2);
+    let answer = post("/insert/elasticsearch/_bulk", b"{\"index\":{}}\n{\"message\":\"three\"}\n");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(store.server.count("three"), 1);
+    assert_eq!(post("/insert/lines", b"four\n").json()["bytes"], 4);
+
+    // With the store away they are safe in the spool, and the request is answered so.
+    store.server.kill();
+    collector.wait_for("the loss to be seen", |nodes| state(nodes, 0) == "away");
+    assert_eq!(post("/insert/lines?type=late", b"five\nsix\n").json()["lines"], 2);
+    assert_eq!(collector.nodes()["spool"]["lines"], 2);
+    store.start_again("");
+    store.server.wait_for("the spool", |server| server.count("type:late") == 2);
+    let nodes = collector.nodes();
+    let http = nodes["ingest"].as_array().unwrap().iter().find(|s| s["source"] == "http").unwrap();
+    assert_eq!((&http["lines_received"], &http["lines_kept"]), (&6.into(), &6.into()));
+    let elsewhere = request_to(&collector.http, "GET", "/select/logsql/query?query=*", &[], b"");
+    assert_eq!(elsewhere.unwrap().status, 404);
+}
+
+#[test]
+fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (spool, config) = (dir.path().join("spool"), dir.path().join("collect.toml"));
+    let (program, entries) = (dir.path().join("journalctl"), dir.path().join("entries"));
+    let entry = |number: u64| {
+        format!(
+            "{{\"__CURSOR\":\"c{number}\",\"__REALTIME_TIMESTAMP\":\"1700000000000000\",\"MESSAGE\":\"entry {number}\"}}\n"
+        )
+    };
+    std::fs::write(&entries, [entry(1), entry(2)].concat()).unwrap();
+    // It gives what is there, or what is behind a cursor (nothing), and goes on.
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--after-cursor=c2*) ;; *) cat {} ;; esac\nexec sleep 600\n",
+        entries.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let journal = format!("[journald]\nenabled = true\nprogram = \"{}\"\n", program.display());
+    std::fs::write(&config, journal).unwrap();
+    let arguments = ["--config", config.to_str().unwrap()];
+    let store = Store::start(&dir.path().join("data"));
+    for _ in 0..2 {
+        let mut collector = Collector::start(&spool, &[&store.address], &arguments);
+        store.server.wait_for("the entries", |server| server.count("type:journald") == 2);
+        collector.wait_for("the journal to be read", |nodes| {
+            nodes["journald"]["reading"] == true && nodes["journald"]["error"].is_null()
+        });
+        collector.terminate();
+    }
+    // The second began behind the cursor of the first.
+    assert_eq!(store.server.count("type:journald"), 2);
+}

@@ -336,7 +336,7 @@ fn origin(id: u64, settings: &FileRule, path: &Path) -> Origin {
         log_type: settings.log_type.clone(),
         extra_fields: settings.fields.clone(),
         file: Some(path.to_string_lossy().into_owned()),
-        file_id: Some(id),
+        file_id: settings.numbered.then_some(id),
         ..Hints::default()
     };
     Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Auto, None) }

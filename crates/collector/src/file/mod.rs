@@ -9,7 +9,8 @@
 //!
 //! Invariants:
 //! - Every line comes once, whatever happens to this process and to the names of the files. It comes twice only where
-//!   frames leave this machine ([`NoRecall`]) and this process is killed.
+//!   frames leave this machine, so that nothing can be recalled, and this process is killed, or ends before a frame is
+//!   durable.
 //! - Bytes stay as they are: NULs, carriage returns, invalid UTF-8.
 //! - Memory does not grow with the files' lines: what is not a whole record yet stays in the file.
 //! - One thread reads all files in turn, so a flood in one does not hold up the others for more than their turns.
@@ -47,7 +48,8 @@ use record::frame::LINE_BYTES_MAX;
 
 pub use board::{FileInfo, FileState, FileTotals};
 pub use glob::{Exclude, Pattern};
-pub use recall::{NoRecall, Recall};
+pub(crate) use recall::NoRecall;
+pub use recall::Recall;
 pub use records::{Join, Shape};
 
 pub(crate) use board::Tracked;
@@ -130,6 +132,9 @@ pub struct FileRule {
     pub record_age_ms: u64,
     /// A last line without newline is taken when its file has not grown for this long.
     pub line_age_ms: u64,
+    /// Whether lines bear the number of their file, by which they are recalled. On another machine it would be that of
+    /// another file.
+    pub(crate) numbered: bool,
 }
 
 impl FileRule {
@@ -144,6 +149,7 @@ impl FileRule {
             shape: Shape { join: None, record_bytes_max: 1 << 20, record_lines_max: 1000 },
             record_age_ms: 2_000,
             line_age_ms: 60_000,
+            numbered: true,
         }
     }
 }
@@ -175,7 +181,8 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Starts to follow. Files are looked for by the thread, so this does not take longer when there are many.
+    /// Starts to follow. Files are looked for by the thread, so this does not take longer when there are many. `recall` gives
+    /// back what is durable behind the last checkpoint; none where frames leave this machine: then that comes again.
     ///
     /// # Errors
     /// When the checkpoint cannot be read, or there is no thread to be had.
@@ -185,8 +192,10 @@ impl FileSource {
         accounting: Arc<Accounting>,
         clock: Arc<dyn Clock>,
         disk: Arc<dyn Disk>,
-        recall: Box<dyn Recall>,
+        recall: Option<Box<dyn Recall>>,
     ) -> Result<FileSource, FileError> {
+        config.rules.iter_mut().for_each(|rule| rule.numbered = recall.is_some());
+        let recall = recall.unwrap_or(Box::new(NoRecall));
         if let Ok(path) = config.data_dir.canonicalize() {
             config.data_dir = path;
         }

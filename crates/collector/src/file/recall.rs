@@ -27,7 +27,7 @@ pub trait Recall: Send {
 
 /// Recalls nothing: for frames that leave this machine. Then what was delivered after the last checkpoint, a second's
 /// lines or so, comes twice after a crash.
-pub struct NoRecall;
+pub(crate) struct NoRecall;
 
 impl Recall for NoRecall {
     fn lines_since(&self, _: u64, _: &mut dyn FnMut(&Origin, &[u8])) -> Result<(), String> {

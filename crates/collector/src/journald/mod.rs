@@ -22,8 +22,8 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::Deliver;
-use crate::file::{FileError, Frames, Ledger, Piece, Recall, Slot, Tracked};
+use crate::file::{FileError, Frames, Ledger, NoRecall, Piece, Recall, Slot, Tracked};
 use crate::outlet::Destination;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
 use lines::{Line, Lines};
@@ -77,6 +77,22 @@ pub struct JournalConfig {
 /// Reads the journal until it is dropped.
 pub struct JournalSource {
     thread: SourceThread,
+    board: Arc<Mutex<JournalStatus>>,
+}
+
+/// How reading the journal goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalStatus {
+    /// A `journalctl` runs, and has given what it had.
+    pub reading: bool,
+    /// Entries that were handed on since the start.
+    pub entries: u64,
+    /// Why it does not run; it is tried again.
+    pub error: Option<String>,
+}
+
+fn board(board: &Mutex<JournalStatus>) -> MutexGuard<'_, JournalStatus> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is known after a restart.
@@ -90,7 +106,8 @@ struct Checkpoint {
 }
 
 impl JournalSource {
-    /// Starts to read: behind the checkpoint, or from the beginning of the journal.
+    /// Starts to read: behind the checkpoint, or from the beginning of the journal. `recall` gives back what is durable behind
+    /// the checkpoint; none where frames leave this machine: then that comes again.
     ///
     /// # Errors
     /// When the checkpoint cannot be read, or there is no thread to be had. A `journalctl` that is missing is no error
@@ -101,8 +118,10 @@ impl JournalSource {
         accounting: Arc<Accounting>,
         clock: Arc<dyn Clock>,
         disk: Arc<dyn Disk>,
-        recall: Box<dyn Recall>,
+        recall: Option<Box<dyn Recall>>,
     ) -> Result<JournalSource, FileError> {
+        let recall = recall.unwrap_or(Box::new(NoRecall));
+        let board = Arc::<Mutex<JournalStatus>>::default();
         let slot = Slot::new(&config.data_dir, "journald.checkpoint");
         let checkpoint: Option<Checkpoint> = slot.read(&*disk)?;
         let (sequence, cursor) = match checkpoint {
@@ -154,13 +173,19 @@ impl JournalSource {
             checkpoint_ns: 0,
             checkpoint_idle_ns: 0,
             limit: LogLimit::default(),
+            board: Arc::clone(&board),
             stop: Arc::clone(&stop),
         };
         let thread = SourceThread::start("journald", counted, stop, waker, move || {
             reader.recall();
             reader.run();
         })?;
-        Ok(JournalSource { thread })
+        Ok(JournalSource { thread, board })
+    }
+
+    /// How it goes.
+    pub fn status(&self) -> JournalStatus {
+        board(&self.board).clone()
     }
 
     /// Whether a thread of it ended by a fault of ours: then it is to be dropped, and started again.
@@ -206,6 +231,7 @@ struct Reader {
     checkpoint_ns: u64,
     checkpoint_idle_ns: u64,
     limit: LogLimit,
+    board: Arc<Mutex<JournalStatus>>,
     stop: Arc<StopSignal>,
 }
 
@@ -248,9 +274,11 @@ impl Reader {
                 Ok(()) => {}
                 Err(error) => {
                     let program = self.config.program.display();
-                    tracing::error!(
-                        "the journal cannot be read by {program}, will try again: {error}"
-                    );
+                    let error =
+                        format!("the journal cannot be read by {program}, will try again: {error}");
+                    tracing::error!("{error}");
+                    let mut board = board(&self.board);
+                    (board.reading, board.error) = (false, Some(error));
                 }
             }
             pause = if self.read > before { PAUSE_MIN } else { (2 * pause).min(PAUSE_MAX) };
@@ -330,6 +358,10 @@ impl Reader {
             // Only the last words say what is wrong. An error means that there are no more for now.
             let _ = stderr.by_ref().take(COMPLAINTS_BYTES_MAX as u64).read_to_end(&mut complaints);
             complaints.drain(..complaints.len().saturating_sub(COMPLAINTS_BYTES_MAX));
+            {
+                let mut board = board(&self.board);
+                (board.reading, board.error) = (true, None);
+            }
             let _ = self.poll.poll(&mut events, Some(self.idle()));
             let quiet_ns = self.clock.monotonic_ns() - self.read_ns;
             if self.read_ns > 0 && quiet_ns > RECALL_QUIET_MS * 1_000_000 {
@@ -362,6 +394,7 @@ impl Reader {
             taken
         });
         self.read_ns = self.clock.monotonic_ns().max(1);
+        board(&self.board).entries = self.read;
         self.marks.extend(mark.filter(|_| all));
         all
     }

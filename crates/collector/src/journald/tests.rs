@@ -59,7 +59,7 @@ impl Rig {
             self.accounting.clone(),
             Arc::new(RealClock::new()),
             Arc::new(RealDisk),
-            Box::new(self.keeper.clone()),
+            Some(Box::new(self.keeper.clone())),
         )
         .unwrap()
     }

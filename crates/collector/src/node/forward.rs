@@ -13,6 +13,7 @@
 //! Locks are taken in the order spool, directory; the queue's alone.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -99,6 +100,7 @@ pub(super) struct Shared {
     pub(super) claimed: Mutex<BTreeMap<u32, usize>>,
     pub(super) lines_damaged: AtomicU64,
     spool_full: AtomicBool,
+    threads_failed: AtomicU64,
 }
 
 impl Shared {
@@ -165,6 +167,7 @@ impl Forwarder {
             claimed: Mutex::default(),
             lines_damaged: AtomicU64::new(0),
             spool_full: AtomicBool::new(false),
+            threads_failed: AtomicU64::new(0),
             config,
         });
         let forwarder = Forwarder {
@@ -175,7 +178,16 @@ impl Forwarder {
             _lock: lock,
         };
         let spawn = |name: String, work: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name).spawn(work)?;
+            let told = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
+                if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                    told.threads_failed.fetch_add(1, Relaxed);
+                    tracing::error!(
+                        "thread {name} failed by a fault of Loginson; what it had waits until this process is started again; \
+                         please report what stands before this line"
+                    );
+                }
+            })?;
             lock_threads(&forwarder).push(thread);
             Ok::<_, std::io::Error>(())
         };
@@ -257,6 +269,7 @@ impl Forwarder {
             spool,
             stores,
             bound_elsewhere: unknown.collect(),
+            threads_failed: shared.threads_failed.load(Relaxed),
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct ForwardStatus {
     pub stores: Vec<StoreStatus>,
     /// Bytes bound to stores, by their node id, that none of the addresses led to since the start.
     pub bound_elsewhere: BTreeMap<u32, u64>,
+    /// Threads that ended by a fault of ours since the start: what they had waits for the next start.
+    pub threads_failed: u64,
 }
 
 /// What waits on a collector's disk.

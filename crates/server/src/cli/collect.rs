@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::config::{Config, RawConfig};
+use crate::config::{Config, RawConfig, RawFiles};
 use crate::{collect, log};
 
 #[derive(Args)]
@@ -14,6 +14,7 @@ use crate::{collect, log};
   loginson collect --store store1:9515 --store store2:9515      on another machine: in turn to both
   loginson collect --store store1:9515 --syslog-tcp-listen 0.0.0.0:5514 --spool-dir /var/spool/loginson
   loginson collect --store store1:9515 --spool always           lose nothing, even when this process is killed
+  loginson collect --store store1:9515 --follow '/var/log/*.log'
 
 What waits, and for whom, is told by http://127.0.0.1:9514/api/v1/nodes and /metrics. docs/guide.md, \"Several
 machines\", tells what happens when a store is away.")]
@@ -38,7 +39,7 @@ pub struct CollectArgs {
     /// A store, by the id in /api/v1/nodes, that will not come back: what was sent to it goes to the others
     #[arg(long, value_name = "ID", value_parser = node_id)]
     lost_store: Vec<u32>,
-    /// Address of health, metrics and the state of the stores [default: 127.0.0.1:9514]
+    /// Address of HTTP: lines, health, metrics and the state of the stores [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
@@ -47,6 +48,9 @@ pub struct CollectArgs {
     /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
     syslog_tcp_listen: Option<String>,
+    /// Follow these files, besides those of the configuration: paths and patterns, for example '/var/log/*.log'
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    follow: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
@@ -88,6 +92,9 @@ pub fn run(args: CollectArgs) -> Result<()> {
     raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
+    if !args.follow.is_empty() {
+        raw.files.push(RawFiles::new(args.follow));
+    }
     let mut config = Config::try_from(raw)?;
     config.collect.lost_stores = args.lost_store;
     ensure!(

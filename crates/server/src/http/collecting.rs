@@ -1,25 +1,29 @@
-//! The HTTP side of `loginson collect`: `/health`, `/ready`, `/metrics`, `/api/v1/nodes`.
+//! The HTTP side of `loginson collect`: lines that are brought, `/health`, `/ready`, `/metrics`, `/api/v1/nodes`,
+//! `/api/v1/files`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use collector::Accounting;
 use collector::node::{ForwardStatus, Forwarder, Link, StoreHealth, StoreStatus};
+use collector::{Accounting, FileSource};
 use serde_json::{Value, json};
 
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
+use super::insert::{self, Inserting};
 use super::metrics::{self, Text};
-use super::{guard, status, wrong_method};
+use super::{files, guard, status, wrong_method};
+use crate::sources::Sources;
 
 /// What a collector shows of itself.
 pub struct Collecting {
     forwarder: Arc<Forwarder>,
     accounting: Arc<Accounting>,
+    sources: Arc<Mutex<Sources>>,
     addresses: Value,
     started_ns: i64,
 }
@@ -29,29 +33,54 @@ impl Collecting {
     pub fn new(
         forwarder: Arc<Forwarder>,
         accounting: Arc<Accounting>,
+        sources: Arc<Mutex<Sources>>,
         addresses: Value,
     ) -> Collecting {
-        Collecting { forwarder, accounting, addresses, started_ns: super::now_ns() }
+        Collecting { forwarder, accounting, sources, addresses, started_ns: super::now_ns() }
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All routes of a collector.
-pub fn router(seen: Arc<Collecting>, address: SocketAddr) -> Router {
+pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>, address: SocketAddr) -> Router {
     let guard = guard::Guard { loopback: address.ip().is_loopback() };
     Router::new()
         .route("/health", get(|| async { "ok\n" }))
         .route("/ready", get(ready))
         .route("/metrics", get(text))
         .route("/api/v1/nodes", get(nodes))
-        .fallback(|| async { ApiError::not_found("a collector has /api/v1/nodes, /metrics, /health and /ready; lines are asked for at a store") })
+        .route("/api/v1/files", get(followed))
+        .merge(insert::routes(inserting))
+        .fallback(nothing_else)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(seen)
 }
 
+async fn nothing_else() -> ApiError {
+    ApiError::not_found(
+        "a collector has /insert/…, /api/v1/nodes, /api/v1/files, /metrics, /health and /ready; lines are asked for at a \
+         store",
+    )
+}
+
+async fn followed(State(seen): State<Arc<Collecting>>, RawQuery(query): RawQuery) -> ApiResult {
+    let page = files::Page::asked(query)?;
+    Ok(page.answer(|look| seen.sources().files(look)))
+}
+
 /// 200 while lines find room: at a store or in the spool.
 async fn ready(State(seen): State<Arc<Collecting>>) -> Response {
     let status = seen.forwarder.status();
+    if status.threads_failed > 0 {
+        return ApiError::unavailable(
+            "a thread that sends frames has failed; start the collector again, its log says more",
+        )
+        .into_response();
+    }
     let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
     match status.spool.full && !status.stores.iter().any(connected) {
         false => "ready\n".into_response(),
@@ -68,6 +97,8 @@ async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
         "started_ns": seen.started_ns,
         "listeners": seen.addresses,
         "ingest": status::ingest(&seen.accounting),
+        "files": seen.sources().files(status::files),
+        "journald": seen.sources().journal(status::journal),
         "waiting_bytes": status.waiting_bytes,
         "spool": {
             "bytes": status.spool.bytes,
@@ -122,6 +153,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     let mut out = Text::default();
     metrics::process(seen.started_ns, &mut out);
     metrics::ingest(&seen.accounting, &mut out);
+    metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
     forwarding(&seen.forwarder.status(), &mut out);
     ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
 }
@@ -151,6 +183,12 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
         "gauge",
         "Bytes in memory that wait for a store with room, or for the disk.",
         status.waiting_bytes,
+    );
+    one(
+        "loginson_forward_threads_failed_total",
+        "counter",
+        "Threads that send or spool frames and failed by a bug; what they had waits for the next start.",
+        status.threads_failed,
     );
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {
         out.head(name, kind, help);

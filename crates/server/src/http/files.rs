@@ -6,7 +6,8 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use collector::file::FileInfo;
+use collector::FileSource;
+use collector::file::{FileInfo, FileTotals};
 use query::time::format_time;
 use serde_json::{Value, json};
 
@@ -25,23 +26,46 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {
-    let params = Params::parse(query.unwrap_or_default().as_bytes());
-    let offset: usize = params.number("offset")?.unwrap_or(0);
-    let limit: usize = params.number("limit")?.unwrap_or(FILES_OF_A_PAGE);
-    let pipeline = app.pipeline_seen();
-    let look = |files: &collector::FileSource| {
-        (files.totals(), files.list(offset, limit.min(FILES_OF_A_PAGE_MAX)))
-    };
-    let (totals, files) = pipeline.and_then(|pipeline| pipeline.files(look)).unwrap_or_default();
-    let body = json!({
-        "followed": totals.followed,
-        "unreadable": totals.unreadable,
-        "lag_bytes": totals.lag_bytes,
-        "bytes_lost": totals.bytes_lost,
-        "files": files.iter().map(entry).collect::<Vec<Value>>(),
-    });
-    let response: Response = Json(body).into_response();
-    Ok(response)
+    let page = Page::asked(query)?;
+    Ok(page.answer(|look| app.pipeline_seen().and_then(|pipeline| pipeline.files(look))))
+}
+
+/// Which of the files are asked for.
+pub struct Page {
+    offset: usize,
+    limit: usize,
+}
+
+/// What is looked at of the files.
+type Looked = (FileTotals, Vec<FileInfo>);
+
+impl Page {
+    /// By the parameters of a request.
+    pub fn asked(query: Option<String>) -> ApiResult<Page> {
+        let params = Params::parse(query.unwrap_or_default().as_bytes());
+        let limit: usize = params.number("limit")?.unwrap_or(FILES_OF_A_PAGE);
+        Ok(Page {
+            offset: params.number("offset")?.unwrap_or(0),
+            limit: limit.min(FILES_OF_A_PAGE_MAX),
+        })
+    }
+
+    /// The answer; `files` looks at them, if any are followed.
+    pub fn answer(
+        &self,
+        files: impl FnOnce(&dyn Fn(&FileSource) -> Looked) -> Option<Looked>,
+    ) -> Response {
+        let look = |files: &FileSource| (files.totals(), files.list(self.offset, self.limit));
+        let (totals, files) = files(&look).unwrap_or_default();
+        Json(json!({
+            "followed": totals.followed,
+            "unreadable": totals.unreadable,
+            "lag_bytes": totals.lag_bytes,
+            "bytes_lost": totals.bytes_lost,
+            "files": files.iter().map(entry).collect::<Vec<Value>>(),
+        }))
+        .into_response()
+    }
 }
 
 fn entry(file: &FileInfo) -> Value {

@@ -65,7 +65,7 @@ fn text(app: &App) -> String {
             &[],
             pipeline.stage_panics(),
         );
-        files(&pipeline, &mut out);
+        files(pipeline.files(collector::FileSource::totals).unwrap_or_default(), &mut out);
         store(&pipeline, &mut out);
         if let Some(credentials) = pipeline.credentials() {
             tls(&credentials.status(), &mut out);
@@ -74,8 +74,8 @@ fn text(app: &App) -> String {
     out.0
 }
 
-fn files(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
-    let totals = pipeline.files(collector::FileSource::totals).unwrap_or_default();
+/// Files that are followed.
+pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
     for (name, kind, help, value) in [
         ("loginson_files_followed", "gauge", "Files that are followed.", totals.followed),
         ("loginson_files_open", "gauge", "Of those, the ones that are open.", totals.open),

@@ -13,7 +13,7 @@ mod error;
 mod export;
 mod files;
 mod guard;
-mod insert;
+pub mod insert;
 mod listen;
 mod loki;
 mod metrics;
@@ -45,6 +45,7 @@ use crate::config::Config;
 use crate::jobs::Jobs;
 use crate::pipeline::Pipeline;
 use error::{ApiError, ApiResult};
+use insert::Inserting;
 
 /// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -56,7 +57,6 @@ pub struct App {
     started_ns: i64,
     accounting: Arc<Accounting>,
     phase: RwLock<Phase>,
-    insert_places: Arc<Semaphore>,
     summary_places: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
     backup_place: Arc<Semaphore>,
@@ -88,7 +88,6 @@ impl App {
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
-            insert_places: Arc::new(Semaphore::new(config.insert.requests_max)),
             config,
             address,
             started_ns: now_ns(),
@@ -175,9 +174,12 @@ async fn wrong_method(method: Method) -> ApiError {
 /// All routes.
 pub fn router(app: Arc<App>) -> Router {
     let guard = guard::Guard { loopback: app.address.ip().is_loopback() };
+    let to = Arc::clone(&app);
+    let to = move || Ok(Arc::clone(to.pipeline()?.http_lines()));
+    let inserting = Inserting::new(app.config.insert, Arc::clone(&app.accounting), to);
     Router::new()
         .merge(status::routes())
-        .merge(insert::routes())
+        .merge(insert::routes(inserting))
         .merge(select::routes())
         .merge(export::routes())
         .merge(files::routes())

@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use collector::{Accounting, DropCounts, DropReason, SourceKind, TlsStatus};
+use collector::{
+    Accounting, DropCounts, DropReason, FileSource, JournalSource, SourceKind, TlsStatus,
+};
 use query::time::format_time;
 use serde_json::{Map, Value, json};
 use store::StoreState;
@@ -69,6 +71,8 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parse_lag_lines()),
         "recovery": pipeline.as_ref().map_or("", |pipeline| pipeline.recovery()),
         "listeners": addresses(app.address, &listeners),
+        "files": pipeline.as_ref().and_then(|pipeline| pipeline.files(files)),
+        "journald": pipeline.as_ref().and_then(|pipeline| pipeline.journal(journal)),
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.credentials()).map(|c| tls(&c.status())),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });
@@ -104,6 +108,24 @@ pub fn ingest(accounting: &Accounting) -> Vec<Value> {
         })
     });
     sources.collect()
+}
+
+/// The files that are followed, all together.
+pub fn files(files: &FileSource) -> Value {
+    let totals = files.totals();
+    json!({
+        "followed": totals.followed,
+        "unreadable": totals.unreadable,
+        "lag_bytes": totals.lag_bytes,
+        "bytes_lost": totals.bytes_lost,
+        "truncations": totals.truncations,
+    })
+}
+
+/// The journal.
+pub fn journal(journal: &JournalSource) -> Value {
+    let status = journal.status();
+    json!({ "reading": status.reading, "entries": status.entries, "error": status.error })
 }
 
 fn tls(status: &TlsStatus) -> Value {

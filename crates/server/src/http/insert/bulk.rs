@@ -17,8 +17,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use collector::body::Shape;
 
-use super::{Request, insert};
-use crate::http::App;
+use super::{Inserting, Request, insert};
 
 /// The version whose API this is a part of; shippers refuse to talk to one they do not know.
 const VERSION: &str = "8.17.0";
@@ -42,7 +41,7 @@ const PROBED: [&str; 9] = [
 const ITEMS_PIECE: u64 = 1000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
+pub fn routes() -> Router<Arc<Inserting>> {
     let mut router = Router::new()
         .route("/insert/elasticsearch/_bulk", post(bulk))
         .route("/insert/elasticsearch/{index}/_bulk", post(bulk))
@@ -76,8 +75,8 @@ async fn nothing() -> Response {
     ([PRODUCT], Json(serde_json::json!({}))).into_response()
 }
 
-async fn bulk(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
-    match insert(&app, &request, Shape::BULK, body).await {
+async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    match insert(&to, &request, Shape::BULK, body).await {
         Ok(kept) => {
             let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
             ([PRODUCT, content_type], Body::from_stream(items(kept.lines))).into_response()

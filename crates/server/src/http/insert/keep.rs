@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use collector::body::{Decoder, Encoding, Shape, WholeLines};
-use collector::{DeliverError, DropReason, SourceCounters, SourceKind, Ticket};
+use collector::{DeliverError, DropReason, SourceCounters, Ticket};
 use record::Origin;
 use tokio::task::block_in_place;
 
 use crate::http::error::{ApiError, ApiResult};
-use crate::pipeline::Pipeline;
+use crate::http_lines::HttpLines;
 
 /// Bytes of one request on their way to the disk. More of its body is not read until some are durable.
 pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
@@ -39,7 +39,7 @@ pub struct Keeper {
 
 /// Where whole lines go.
 struct Sink {
-    pipeline: Arc<Pipeline>,
+    to: Arc<HttpLines>,
     origin: Origin,
     shape: Shape,
     /// Lines are shown, not kept.
@@ -58,7 +58,7 @@ struct Sink {
 impl Keeper {
     /// At the start of a body.
     pub fn new(
-        pipeline: Arc<Pipeline>,
+        to: Arc<HttpLines>,
         origin: Origin,
         encoding: Encoding,
         shape: Shape,
@@ -66,7 +66,7 @@ impl Keeper {
         let decoder = Decoder::new(encoding)
             .map_err(|error| ApiError::internal(format!("cannot decompress: {error}")))?;
         let sink = Sink {
-            pipeline,
+            to,
             origin,
             shape,
             debug: false,
@@ -143,7 +143,7 @@ impl Keeper {
 
     /// Does what may wait for the disk.
     fn handing_on<R>(&mut self, work: impl FnOnce(&mut Keeper) -> R) -> R {
-        match self.is_plain && !self.sink.debug && self.sink.pipeline.has_room() {
+        match self.is_plain && !self.sink.debug && self.sink.to.has_room() {
             true => work(self),
             false => block_in_place(|| work(self)),
         }
@@ -194,7 +194,7 @@ impl Sink {
 
     fn push_records(&mut self, mut records: &[u8]) {
         if self.debug {
-            self.pipeline.show_parsed(&self.origin, records);
+            self.to.show_parsed(&self.origin, records);
             let newlines = memchr::memchr_iter(b'\n', records).count() as u64;
             let unterminated = records.last().is_some_and(|&last| last != b'\n');
             self.kept.lines += newlines + u64::from(unterminated);
@@ -202,7 +202,7 @@ impl Sink {
             return;
         }
         while !records.is_empty() {
-            let (ticket, rest) = self.pipeline.push_http(&self.origin, records);
+            let (ticket, rest) = self.to.push(&self.origin, records);
             records = rest;
             self.waiting_bytes += ticket.bytes();
             let in_another_frame = match self.waiting.back_mut() {
@@ -242,7 +242,7 @@ impl Sink {
     }
 
     fn counters(&self) -> &SourceCounters {
-        self.pipeline.accounting().source(SourceKind::Http)
+        self.to.counters()
     }
 }
 

@@ -28,14 +28,15 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use collector::SourceKind;
 use collector::body::Shape;
-use tokio::sync::OwnedSemaphorePermit;
+use collector::{Accounting, SourceKind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::App;
 use super::body::BodyReader;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
+use crate::config::InsertOptions;
+use crate::http_lines::HttpLines;
 use keep::{Counts, Keeper, refused};
 
 /// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it reads the answer
@@ -46,20 +47,42 @@ const PLACE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Seconds after which a request that found no place should come again.
 const RETRY_AFTER_S: u32 = 5;
 
+/// What requests that bring lines have in common: in a server, and in a collector.
+pub struct Inserting {
+    options: InsertOptions,
+    places: Arc<Semaphore>,
+    accounting: Arc<Accounting>,
+    /// Where the lines go, or why they are not taken now.
+    to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
+}
+
+impl Inserting {
+    /// Requests within these limits; `to` says for each where its lines go, or why they are not taken now.
+    pub fn new(
+        options: InsertOptions,
+        accounting: Arc<Accounting>,
+        to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
+    ) -> Arc<Inserting> {
+        let places = Arc::new(Semaphore::new(options.requests_max));
+        Arc::new(Inserting { options, places, accounting, to: Box::new(to) })
+    }
+}
+
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Router<S> {
     Router::new()
         .route("/insert/jsonline", post(jsonline))
         .route("/insert/lines", post(lines))
         .merge(bulk::routes())
+        .with_state(inserting)
 }
 
-async fn jsonline(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
-    answer(insert(&app, &request, Shape::JsonLines, body).await)
+async fn jsonline(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::JsonLines, body).await)
 }
 
-async fn lines(State(app): State<Arc<App>>, request: Request, body: Body) -> Response {
-    answer(insert(&app, &request, Shape::Lines, body).await)
+async fn lines(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::Lines, body).await)
 }
 
 fn answer(result: ApiResult<Counts>) -> Response {
@@ -78,23 +101,28 @@ struct Request {
     headers: HeaderMap,
 }
 
-impl FromRequestParts<Arc<App>> for Request {
+impl FromRequestParts<Arc<Inserting>> for Request {
     type Rejection = ExtensionRejection;
 
     async fn from_request_parts(
         parts: &mut Parts,
-        app: &Arc<App>,
+        state: &Arc<Inserting>,
     ) -> Result<Request, ExtensionRejection> {
-        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, app).await?;
+        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
         let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
         Ok(Request { peer, params, headers: std::mem::take(&mut parts.headers) })
     }
 }
 
 /// Takes the lines of a body. Every error says how much was kept.
-async fn insert(app: &App, request: &Request, shape: Shape, body: Body) -> ApiResult<Counts> {
-    let mut reader = BodyReader::new(body, app.config.insert.body);
-    let result = match prepare(app, request, shape).await {
+async fn insert(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+    body: Body,
+) -> ApiResult<Counts> {
+    let mut reader = BodyReader::new(body, inserting.options.body);
+    let result = match prepare(inserting, request, shape).await {
         Ok((mut keeper, _place)) => {
             let taken = take_all(&mut keeper, &mut reader).await;
             keeper.end(taken).await
@@ -112,31 +140,35 @@ async fn insert(app: &App, request: &Request, shape: Shape, body: Body) -> ApiRe
 }
 
 /// What makes a request refused before its body is read; and a place among those that bring lines.
-async fn prepare(app: &App, request: &Request, shape: Shape) -> ApiResult<(Keeper, Place)> {
-    let pipeline = app.pipeline()?;
-    if let Some(refusal) = pipeline.refusal() {
+async fn prepare(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+) -> ApiResult<(Keeper, Place)> {
+    let to = (inserting.to)()?;
+    if let Some(refusal) = to.refusal() {
         return Err(refused(&refusal));
     }
     let encoding = options::encoding(&request.headers)?;
     let origin = options::origin(request, shape)?;
-    let place = Place::take(app).await?;
-    let keeper = Keeper::new(pipeline, origin, encoding, shape)?;
+    let place = Place::take(inserting).await?;
+    let keeper = Keeper::new(to, origin, encoding, shape)?;
     Ok((keeper.debug(options::debug(request)), place))
 }
 
 /// A place among the requests that bring lines. They are counted as the connections of their source.
 struct Place {
-    app: Arc<collector::Accounting>,
+    accounting: Arc<Accounting>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Place {
-    async fn take(app: &App) -> ApiResult<Place> {
-        let counters = app.accounting.source(SourceKind::Http);
-        let waiting = Arc::clone(&app.insert_places).acquire_owned();
+    async fn take(inserting: &Inserting) -> ApiResult<Place> {
+        let counters = inserting.accounting.source(SourceKind::Http);
+        let waiting = Arc::clone(&inserting.places).acquire_owned();
         let Ok(permit) = tokio::time::timeout(PLACE_WAIT_MAX, waiting).await else {
             counters.connections_refused.fetch_add(1, Relaxed);
-            let most = app.config.insert.requests_max;
+            let most = inserting.options.requests_max;
             return Err(ApiError::unavailable(format!(
                 "{most} requests bring lines already; try again, or raise insert.requests_max"
             ))
@@ -145,13 +177,13 @@ impl Place {
         counters.connections_total.fetch_add(1, Relaxed);
         counters.connections_open.fetch_add(1, Relaxed);
         let _permit = permit.expect("never closed");
-        Ok(Place { app: Arc::clone(&app.accounting), _permit })
+        Ok(Place { accounting: Arc::clone(&inserting.accounting), _permit })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.app.source(SourceKind::Http).connections_open.fetch_sub(1, Relaxed);
+        self.accounting.source(SourceKind::Http).connections_open.fetch_sub(1, Relaxed);
     }
 }
 
