@@ -195,6 +195,8 @@ impl Server for Cassandra {
             // It runs for a moment only: compiling it well would take longer.
             let quick = ["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
             let mut nodetool: Vec<String> = quick.map(str::to_owned).to_vec();
+            // It keeps a history of its commands there.
+            nodetool.push(format!("-Duser.home={path}"));
             nodetool.extend(common("logback-off.xml"));
             nodetool.push("org.apache.cassandra.tools.NodeTool".to_owned());
             nodetool.extend(["-h", "127.0.0.1", "-p"].map(str::to_owned));
