@@ -154,6 +154,14 @@ impl Block {
         self.len() == 0
     }
 
+    /// Memory held, with that of the batch, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Block::Lines(lines) => lines.batch.memory_bytes() + lines.rows.len() * size_of::<u32>(),
+            Block::Made(rows) => rows.iter().map(MadeRow::memory_bytes).sum(),
+        }
+    }
+
     /// Where the values of `name` come from.
     pub fn column<'n>(&self, name: &'n str) -> Column<'n> {
         match self {

@@ -20,7 +20,7 @@ mod word;
 
 use std::fmt;
 
-pub(crate) use columns::{ColumnSelector, Fields};
+pub(crate) use columns::{ColumnSelector, Fields, Pulse};
 pub use day_range::DayRange;
 pub use fields::FieldComparison;
 pub(crate) use parse::parse_filter;

@@ -132,11 +132,7 @@ impl Weighted {
 
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let rows = match &self.block {
-            Block::Lines(lines) => lines.batch.memory_bytes() + lines.rows.len() * size_of::<u32>(),
-            Block::Made(rows) => rows.iter().map(MadeRow::memory_bytes).sum(),
-        };
-        rows + self.lines.len() * size_of::<u64>() + size_of::<Self>()
+        self.block.memory_bytes() + self.lines.len() * size_of::<u64>() + size_of::<Self>()
     }
 }
 

@@ -11,8 +11,9 @@
 //! Asked for the order of time, rows come oldest first, line by line, and can be gone on behind any of them
 //! ([`crate::ordered`]).
 //!
-//! Limits: time, memory of what the pipes collect, rows sent. They and the wish to cancel are looked at before
-//! each unit and at least every [`CHECK_ROWS`] rows that a pipe holds or sends.
+//! Limits: time, memory of what the pipes collect, rows sent. They and the wish to
+//! cancel are looked at before each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe
+//! holds or sends.
 
 mod context;
 mod meter;
@@ -33,7 +34,7 @@ use crate::scan::{Found, Scan, Worker};
 use crate::source::{ScanUnit, Source, TimeRange};
 
 pub use context::{Context, Limits, Progress, RunError};
-pub(crate) use meter::Meter;
+pub(crate) use meter::{Held, Meter};
 pub use rows::Rows;
 
 /// Rows between two looks at the clock and the wish to cancel.
@@ -208,7 +209,8 @@ impl Run<'_> {
             Sink::Newest(newest) if only_columns => Some(newest.limit()),
             _ => None,
         };
-        let scan = Scan::new(query, range, &self.context.include, newest, source.answers());
+        let (include, meter) = (&self.context.include, self.meter.clone());
+        let scan = Scan::new(query, range, include, newest, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
             let counted = rolled
                 .count_segments(&mut units, range, &mut |rows| self.push_weighted(&rows, stages))?;

@@ -10,7 +10,9 @@
 //! needed; of the rest, each of some threads takes every so manieth and sends what it finds through a channel of
 //! its own. So the pipes, which see all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
-//! Memory of a unit that is being looked at is not counted: it is that of a block, decompressed, for each thread.
+//! The memory of units that are being looked at, or wait to be handed on, is shown as the question's ([`Meter::hold`]): raw
+//! lines, and the records made of them. Whether the question may go on is looked at before each unit and, in the columns
+//! of one, after some bytes ([`Pulse`]).
 //! Left out: units that are looked at in vain when the question ends early, a few for each thread.
 
 use std::ops::ControlFlow;
@@ -24,11 +26,11 @@ use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines, Scratch};
 use crate::counting::{CountedBy, stored_fields};
 use crate::fields::FieldSet;
-use crate::filter::{ColumnSelector, Fields, Filter, Selector};
+use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::needs::Needs;
 use crate::query::Query;
 use crate::rolled::{Rolled, Weighted, without_time};
-use crate::run::RunError;
+use crate::run::{Held, Meter, RunError};
 use crate::source::{ScanUnit, SourceError, TimeRange};
 
 /// Units that the question's own thread looks at before it starts others.
@@ -69,6 +71,8 @@ pub(crate) struct Scan<'q> {
     /// Where what a unit gives is kept, and under which number.
     answers: Option<(&'q Answers, u32)>,
     pub rolled: Option<Rolled>,
+    /// Counts the memory of units.
+    meter: Meter,
     /// Lines older than that are not wanted any more; grows.
     oldest_wanted_ns: AtomicI64,
 }
@@ -81,6 +85,7 @@ impl<'q> Scan<'q> {
         include: &[String],
         newest: Option<usize>,
         answers: Option<&'q Answers>,
+        meter: Meter,
     ) -> Self {
         let counted = CountedBy::of(query.pipes().first());
         let question = |answers: &'q Answers| {
@@ -99,6 +104,7 @@ impl<'q> Scan<'q> {
             answers: answers.and_then(question),
             counted,
             rolled: Rolled::of(query),
+            meter,
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
         }
     }
@@ -109,23 +115,25 @@ impl<'q> Scan<'q> {
     }
 
     /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the place of each unit, in
-    /// order, and what it gives. `each` ends it by breaking; `check`, called now and then, by an error.
+    /// order, and what it gives. `each` ends it by breaking; `check`, called now and then on any of them, by an error.
     pub fn run(
         &self,
         units: &[Box<dyn ScanUnit>],
         threads: usize,
-        check: impl Fn() -> Result<(), RunError>,
+        check: impl Fn() -> Result<(), RunError> + Sync,
         mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, RunError>,
     ) -> Result<(), RunError> {
         let alone = if threads > 1 { UNITS_ALONE.min(units.len()) } else { units.len() };
         let mut scratch = Scratch::default();
         for (place, unit) in units[..alone].iter().enumerate() {
-            if each(place, self.look(&**unit, &mut scratch)?)?.is_break() {
+            let (found, _held) = self.look(&**unit, &mut scratch, &check)?;
+            if each(place, found)?.is_break() {
                 return Ok(());
             }
         }
         let rest = &units[alone..];
         let threads = threads.min(rest.len());
+        let check = &check;
         std::thread::scope(|scope| {
             let start = |first| {
                 let (found, finds) = mpsc::sync_channel(AHEAD_UNITS);
@@ -133,7 +141,7 @@ impl<'q> Scan<'q> {
                     let mut scratch = Scratch::default();
                     for unit in rest.iter().skip(first).step_by(threads) {
                         // An error means that nobody wants more.
-                        if found.send(self.look(&**unit, &mut scratch)).is_err() {
+                        if found.send(self.look(&**unit, &mut scratch, check)).is_err() {
                             return;
                         }
                     }
@@ -145,7 +153,7 @@ impl<'q> Scan<'q> {
             let finds: Result<Vec<_>, _> = (0..threads).map(start).collect();
             let finds = finds.map_err(|e| SourceError(format!("cannot start a thread: {e}")))?;
             for place in 0..rest.len() {
-                let found = loop {
+                let (found, _held) = loop {
                     check()?;
                     match finds[place % threads].recv_timeout(CANCEL_TICK) {
                         Ok(found) => break found?,
@@ -202,7 +210,8 @@ impl<'q> Scan<'q> {
         let mut scratch = Scratch::default();
         let mut look = |place: usize, unit: &dyn ScanUnit| {
             worker.check()?;
-            worker.take(place, unit, self.look(unit, &mut scratch)?)
+            let (found, _held) = self.look(unit, &mut scratch, &|| worker.check())?;
+            worker.take(place, unit, found)
         };
         while let Some((place, unit)) = places().and_then(|p| Some((p, units.get(p)?))) {
             look(place, &**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
@@ -210,8 +219,25 @@ impl<'q> Scan<'q> {
         Ok(())
     }
 
-    /// What a unit gives.
-    fn look(&self, unit: &dyn ScanUnit, scratch: &mut Scratch) -> Result<Found, SourceError> {
+    /// What a unit gives, and the memory that it takes meanwhile.
+    fn look(
+        &self,
+        unit: &dyn ScanUnit,
+        scratch: &mut Scratch,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<(Found, Held), RunError> {
+        let mut held = self.meter.hold(0);
+        let found = self.look_holding(unit, scratch, check, &mut held)?;
+        Ok((found, held))
+    }
+
+    fn look_holding(
+        &self,
+        unit: &dyn ScanUnit,
+        scratch: &mut Scratch,
+        check: &dyn Fn() -> Result<(), RunError>,
+        held: &mut Held,
+    ) -> Result<Found, RunError> {
         let range = self.range;
         let known = unit.time_range_ns();
         let wanted_ns = self.oldest_wanted_ns.load(Relaxed);
@@ -237,13 +263,18 @@ impl<'q> Scan<'q> {
             return Ok(Found::Counted(rows.into()));
         }
         let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
-        if let Some(found) = self.look_at_columns(unit, wanted)? {
+        held.add(unit.bytes() as usize);
+        if let Some(found) = self.look_at_columns(unit, wanted, check)? {
+            if let Found::Lines(Some(block), _) = &found {
+                held.add(block.memory_bytes());
+            }
             if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
                 answers.put(key, question, answer.clone());
             }
             return Ok(found);
         }
         let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
+        held.add(batch.memory_bytes());
         let lines = batch.len() as u64;
         let (oldest, newest) = batch.time_range_ns();
         let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
@@ -262,7 +293,8 @@ impl<'q> Scan<'q> {
         &self,
         unit: &dyn ScanUnit,
         wanted: TimeRange,
-    ) -> Result<Option<Found>, SourceError> {
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Option<Found>, RunError> {
         let Some(selector) = &self.columns else { return Ok(None) };
         // Nothing is gained where all of all lines is wanted.
         if self.takes_all
@@ -274,6 +306,7 @@ impl<'q> Scan<'q> {
         }
         let known = unit.time_range_ns();
         let mut found = None;
+        let pulse = Pulse::new(check);
         unit.with_columns(&mut |columns| {
             let mut bits = Bitmap::full(columns.rows());
             let inside = known
@@ -282,12 +315,13 @@ impl<'q> Scan<'q> {
                 let times = columns.times_ns()?;
                 bits.retain(|row| wanted.contains(times[row]));
             }
-            let fields = Fields::new(columns);
-            if selector.narrow(&fields, &mut bits)? {
+            let fields = Fields::new(columns, &pulse);
+            if selector.narrow(&fields, &mut bits)? && !pulse.is_over() {
                 found = self.read(&fields, bits)?;
             }
             Ok(())
         })?;
+        pulse.end()?;
         Ok(found)
     }
 

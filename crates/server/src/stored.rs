@@ -172,3 +172,6 @@ impl ScanUnit for StoredUnit {
         Ok(file.footer().visit_counts(field, bucket_ns, (from_ns, to_ns), each))
     }
 }
+
+#[cfg(test)]
+mod tests;

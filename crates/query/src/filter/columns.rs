@@ -2,11 +2,12 @@
 //!
 //! A value is looked at once, however many rows have it. Where most rows are still in question, a text is searched in
 //! all values at once ([`Probe`]) and only the values that hold it are looked at; where few are left, those rows are.
-//! Columns are read when their turn comes: after a part that leaves no row, the others are not read at all.
+//! Columns are read when their turn comes: after a part that leaves no row, the others are not read at all. Whether the
+//! question may go on is asked after some bytes ([`Pulse`]).
 //!
 //! Left out: filters on computed fields, and of kinds that look at several fields; those look at lines.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use memchr::memmem::Finder;
@@ -18,10 +19,14 @@ use super::value::{Matcher, Test};
 use super::word::PhraseFinder;
 use crate::bitmap::Bitmap;
 use crate::needs::is_stored;
+use crate::run::RunError;
 use crate::source::{SourceError, TimeRange};
 
 /// Where a column has more than so many values for each row in question, the rows are looked at one by one.
 const VALUES_PER_ROW_MAX: usize = 8;
+
+/// Bytes of values between two looks at whether the question may go on: some milliseconds of the slowest tests there are.
+const PULSE_BYTES: usize = 64 << 10;
 
 /// A filter made ready to run over columns.
 pub(crate) struct ColumnSelector {
@@ -62,15 +67,63 @@ enum Probe {
     Lines(regex::bytes::Regex),
 }
 
+/// Asks after some bytes of values whether the question may go on.
+pub(crate) struct Pulse<'p> {
+    check: &'p dyn Fn() -> Result<(), RunError>,
+    /// Bytes until it is asked again.
+    left: Cell<usize>,
+    ended: RefCell<Result<(), RunError>>,
+    is_over: Cell<bool>,
+}
+
+impl<'p> Pulse<'p> {
+    pub fn new(check: &'p dyn Fn() -> Result<(), RunError>) -> Self {
+        let (left, ended) = (Cell::new(PULSE_BYTES), RefCell::new(Ok(())));
+        Pulse { check, left, ended, is_over: Cell::new(false) }
+    }
+
+    /// Notes that a value of so many bytes is about to be looked at. False when it need not be: the question ended.
+    #[inline]
+    fn goes_on(&self, bytes: usize) -> bool {
+        match self.left.get().checked_sub(bytes + 1) {
+            Some(left) => self.left.set(left),
+            None => self.ask(),
+        }
+        !self.is_over.get()
+    }
+
+    #[cold]
+    fn ask(&self) {
+        self.left.set(PULSE_BYTES);
+        if !self.is_over.get()
+            && let Err(error) = (self.check)()
+        {
+            self.is_over.set(true);
+            *self.ended.borrow_mut() = Err(error);
+        }
+    }
+
+    /// Whether the question has ended, and what was found is not all.
+    pub fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Why it ended, if it did.
+    pub fn end(self) -> Result<(), RunError> {
+        self.ended.into_inner()
+    }
+}
+
 /// The columns of a block that were read.
 pub(crate) struct Fields<'c> {
     columns: &'c dyn Columns,
+    pulse: &'c Pulse<'c>,
     read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
 }
 
 impl<'c> Fields<'c> {
-    pub fn new(columns: &'c dyn Columns) -> Self {
-        Fields { columns, read: RefCell::default() }
+    pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>) -> Self {
+        Fields { columns, pulse, read: RefCell::default() }
     }
 
     pub fn columns(&self) -> &'c dyn Columns {
@@ -216,9 +269,12 @@ impl FieldTest {
             }
         }
         let Some(column) = fields.get(&self.name)? else { return Ok(false) };
-        let column = &*column;
+        let (column, pulse) = (&*column, fields.pulse);
         if column.values() / VALUES_PER_ROW_MAX > bits.count() {
-            self.matcher.retain(bits, |row, test| test(column.get(row)));
+            self.matcher.retain(bits, |row, test| {
+                let value = column.get(row);
+                pulse.goes_on(value.len()) && test(value)
+            });
             return Ok(true);
         }
         match column.places() {
@@ -227,9 +283,9 @@ impl FieldTest {
                     bits.clear();
                 }
             }
-            Places::Each => bits.intersect(&self.passing(column)),
+            Places::Each => bits.intersect(&self.passing(column, pulse)),
             Places::Listed(places) => {
-                let (passing, none) = (self.passing(column), self.matcher.matches(b""));
+                let (passing, none) = (self.passing(column, pulse), self.matcher.matches(b""));
                 let keeps = |place: u32| match place {
                     NO_VALUE => none,
                     place => passing.contains(place as usize),
@@ -237,7 +293,7 @@ impl FieldTest {
                 bits.retain(|row| keeps(places[row]));
             }
             Places::Classes(classes, places) => {
-                let passing = self.passing(column);
+                let passing = self.passing(column, pulse);
                 let keeps = |&place: &u32| match place {
                     NO_VALUE => self.matcher.matches(b""),
                     place => passing.contains(place as usize),
@@ -252,27 +308,56 @@ impl FieldTest {
     }
 
     /// The places of the values that pass.
-    fn passing(&self, column: &FieldColumn<'_>) -> Bitmap {
+    fn passing(&self, column: &FieldColumn<'_>, pulse: &Pulse<'_>) -> Bitmap {
         let mut passing = Bitmap::empty(column.values());
         match &self.probe {
             Some(Probe::Text(finder)) => column.search(
                 |text, at| finder.find(&text[at..]).map(|found| at + found),
-                |value, _| self.matcher.matches(value),
+                |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
                 |place| passing.set(place as usize),
             ),
             // A match has at least one byte, and none of it is a newline: its last one is in the value.
             Some(Probe::Lines(regex)) if column.gap() == 1 => column.search(
-                |text, at| regex.shortest_match_at(text, at).map(|end| end - 1),
+                |text, at| find_in_lines(regex, text, at, pulse),
                 |_, _| true,
                 |place| passing.set(place as usize),
             ),
             _ => {
                 passing = Bitmap::full(column.values());
-                self.matcher.retain(&mut passing, |place, test| test(column.value(place as u32)));
+                self.matcher.retain(&mut passing, |place, test| {
+                    let value = column.value(place as u32);
+                    pulse.goes_on(value.len()) && test(value)
+                });
             }
         }
         passing
     }
+}
+
+/// The last byte of the next match at or behind a place. No match goes over the end of a line, so some lines are searched at
+/// a time, with a look at the pulse between.
+fn find_in_lines(
+    regex: &regex::bytes::Regex,
+    text: &[u8],
+    mut at: usize,
+    pulse: &Pulse<'_>,
+) -> Option<usize> {
+    while at < text.len() {
+        let rest = text.get(at + PULSE_BYTES..).unwrap_or_default();
+        let end = match memchr::memchr(b'\n', rest) {
+            Some(more) => at + PULSE_BYTES + more + 1,
+            None => text.len(),
+        };
+        if let Some(end) = regex.shortest_match_at(&text[..end], at) {
+            // Many matches in a row are many searches, each of few bytes.
+            return pulse.goes_on(end - at).then(|| end - 1);
+        }
+        if !pulse.goes_on(end - at) {
+            return None;
+        }
+        at = end;
+    }
+    None
 }
 
 impl TextTest {
@@ -293,5 +378,40 @@ impl Probe {
         let longest = longest.filter(|_| !needed.any || needed.phrases.len() == 1)?;
         let finder = Finder::new(longest.text.as_bytes()).into_owned();
         Some(Probe::Text(Box::new(finder)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_of_a_column_ends_when_the_question_does() {
+        let text = "some words, no number\n".repeat(40_000);
+        let values = 40_000;
+        let column = || FieldColumn::of_lines(text.as_bytes().into(), values, Places::Each);
+        let parse = |text: &str| {
+            let query = crate::Query::parse(text, 0).unwrap();
+            let Filter::Field { name, test } = query.filter().clone() else { panic!("{text}") };
+            FieldTest::new(&name, &test)
+        };
+        for (filter, ended_in) in [
+            ("words", "each value that holds it"),
+            ("i(words)", "any value"),
+            ("~\"[0-9]{3}\"", "lines without a match"),
+            ("~\"[a-z]+ words\"", "lines with a match"),
+        ] {
+            let asked = Cell::new(0);
+            let check = || {
+                asked.set(asked.get() + 1);
+                if asked.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
+            };
+            let pulse = Pulse::new(&check);
+            let found = parse(filter).passing(&column(), &pulse);
+            assert!(pulse.is_over(), "{filter}: {ended_in}");
+            assert!(found.count() < values, "{filter}: {}", found.count());
+            assert_eq!(asked.get(), 3, "{filter}");
+            assert!(matches!(pulse.end(), Err(RunError::Cancelled)));
+        }
     }
 }

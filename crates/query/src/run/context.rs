@@ -47,7 +47,7 @@ pub struct Progress {
     pub lines_scanned: AtomicU64,
     /// Rows sent to the client.
     pub rows: AtomicU64,
-    /// Memory held by pipes now, in bytes.
+    /// Memory held now by pipes, and by the units that are looked at, in bytes.
     pub memory_bytes: AtomicU64,
 }
 

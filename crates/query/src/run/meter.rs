@@ -1,4 +1,5 @@
-//! The memory of a run.
+//! The memory of a run: what pipes collect, which is limited, and what units take while they are looked at, which is bounded
+//! by threads and size of a block, and is only shown: with a low limit no block could be read otherwise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,6 +10,8 @@ use super::context::{Context, Progress, RunError};
 #[derive(Clone)]
 pub(crate) struct Meter {
     held: Arc<AtomicU64>,
+    /// Of units that are being looked at.
+    in_units: Arc<AtomicU64>,
     max: u64,
     progress: Arc<Progress>,
 }
@@ -16,21 +19,55 @@ pub(crate) struct Meter {
 impl Meter {
     pub fn new(context: &Context) -> Meter {
         let max = context.limits.memory_bytes_max;
-        Meter { held: Arc::default(), max, progress: context.progress.clone() }
+        let (held, in_units) = (Arc::default(), Arc::default());
+        Meter { held, in_units, max, progress: context.progress.clone() }
     }
 
     /// Counts memory that was, or is about to be, taken.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
         let held = self.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
-        self.progress.memory_bytes.store(held, Relaxed);
+        self.show(held);
         if held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
+    }
+
+    fn show(&self, held: u64) {
+        self.progress.memory_bytes.store(held + self.in_units.load(Relaxed), Relaxed);
+    }
+
+    /// Counts memory of a unit as long as what is returned is there.
+    pub fn hold(&self, bytes: usize) -> Held {
+        let mut held = Held { meter: self.clone(), bytes: 0 };
+        held.add(bytes);
+        held
     }
 
     /// Counts memory that was given back.
     pub fn give_back(&mut self, bytes: usize) {
         let less = |held: u64| Some(held.saturating_sub(bytes as u64));
         let held = self.held.fetch_update(Relaxed, Relaxed, less).unwrap_or_default();
-        self.progress.memory_bytes.store(held.saturating_sub(bytes as u64), Relaxed);
+        self.show(held.saturating_sub(bytes as u64));
+    }
+}
+
+/// Memory of lines that are being looked at.
+pub(crate) struct Held {
+    meter: Meter,
+    bytes: usize,
+}
+
+impl Held {
+    /// Counts more of it.
+    pub fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.meter.in_units.fetch_add(bytes as u64, Relaxed);
+        self.meter.show(self.meter.held.load(Relaxed));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.meter.in_units.fetch_sub(self.bytes as u64, Relaxed);
+        self.meter.show(self.meter.held.load(Relaxed));
     }
 }
