@@ -69,8 +69,15 @@ impl Answers {
         question
     }
 
-    pub(crate) fn get(&self, unit: UnitKey, question: Question) -> Option<Arc<Weighted>> {
-        self.lock().answers.get(&(unit, question)).map(|(answer, _)| answer.clone())
+    /// What is kept of each of some units.
+    pub(crate) fn get_all(
+        &self,
+        units: impl Iterator<Item = Option<UnitKey>>,
+        question: Question,
+    ) -> Vec<Option<Arc<Weighted>>> {
+        let kept = self.lock();
+        let answer = |unit| kept.answers.get(&(unit, question)).map(|(answer, _)| answer.clone());
+        units.map(|unit| unit.and_then(&answer)).collect()
     }
 
     pub(crate) fn put(&self, unit: UnitKey, question: Question, answer: Arc<Weighted>) {
@@ -104,6 +111,12 @@ mod tests {
 
     fn lines(lines: u64) -> Arc<Weighted> {
         Arc::new(Weighted::of_lines(lines))
+    }
+
+    impl Answers {
+        fn get(&self, unit: UnitKey, question: Question) -> Option<Arc<Weighted>> {
+            self.get_all([Some(unit), None].into_iter(), question).swap_remove(0)
+        }
     }
 
     #[test]

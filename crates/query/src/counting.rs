@@ -7,6 +7,8 @@
 //!
 //! Left out: fields of which each row has its own value; for those nothing is gained over reading the rows.
 
+use std::collections::HashMap;
+
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
 use crate::bitmap::Bitmap;
@@ -200,22 +202,23 @@ impl Codes {
                 }
             }
             Some((times, (step_ns, offset_ns))) => {
-                let mut bases: Vec<(i64, usize)> = Vec::new();
+                let mut bases: HashMap<i64, usize, foldhash::fast::RandomState> =
+                    HashMap::default();
                 let (mut from, mut to, mut base) = (i64::MAX, i64::MIN, 0);
                 for row in bits.iter() {
                     let time_ns = times[row];
                     if !(from <= time_ns && time_ns < to) {
                         from = time_bucket(time_ns, step_ns, offset_ns);
                         to = from.saturating_add(step_ns);
-                        base = match bases.iter().rev().find(|(start, _)| *start == from) {
-                            Some((_, base)) => *base,
+                        base = match bases.get(&from) {
+                            Some(base) => *base,
                             None => {
                                 let base = counters.len();
                                 if base + self.end > COUNTERS_MAX {
                                     return None;
                                 }
                                 counters.resize(base + self.end, (0, 0));
-                                bases.push((from, base));
+                                bases.insert(from, base);
                                 base
                             }
                         };

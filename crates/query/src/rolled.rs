@@ -1,10 +1,12 @@
-//! Questions that count lines by time and one field: `level:error | stats by (_time:1m) count()`, `top 10 by (hostname)`.
+//! Questions that count lines by time and one or two fields: `level:error | stats by (_time:1m) count()`, `top 10 by
+//! (hostname)`, `app_name:=nginx | stats by (level) count()`.
 //!
 //! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines in the range of times from
 //! the others is not opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
 //! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
-//! Left out: questions that tell two fields apart, whose counts are not kept; they look at columns ([`crate::counting`]).
+//! Left out: questions that tell more fields apart, or such of which no counts are kept; they look at columns
+//! ([`crate::counting`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,9 +22,12 @@ use crate::run::RunError;
 use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::time::write_time;
 
+/// Fields of a question of the kind.
+const FIELDS_MAX: usize = 2;
+
 /// A question of the kind.
 pub(crate) struct Rolled {
-    field: Option<String>,
+    fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,
     /// Without tests of the time, which all rows pass.
     selector: Selector,
@@ -44,13 +49,13 @@ impl Rolled {
         let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         let filter = without_time(query.filter());
         fields_of(&filter, &mut fields)?;
+        fields.sort_unstable();
         fields.dedup();
-        let field = match fields[..] {
-            [] => None,
-            [name] if is_stored(name) => Some(name.to_owned()),
-            _ => return None,
-        };
-        Some(Rolled { field, bucket_ns, selector: Selector::new(&filter) })
+        if fields.len() > FIELDS_MAX || !fields.iter().all(|name| is_stored(name)) {
+            return None;
+        }
+        let fields = fields.into_iter().map(str::to_owned).collect();
+        Some(Rolled { fields, bucket_ns, selector: Selector::new(&filter) })
     }
 
     /// Calls `each` with the rows of every segment that is counted, those that the filter selects. Returns the units of these; the others stay.
@@ -85,9 +90,10 @@ impl Rolled {
         let mut rows = Rows::new(self);
         let mut scratch = Scratch::default();
         let mut result = Ok(());
-        let grouped = Grouped { field: self.field.as_deref(), bucket_ns: self.bucket_ns, range };
-        let known = unit.count_segment(grouped, &mut |time_ns, value, lines| {
-            rows.push(time_ns, value, lines);
+        let fields: Vec<&str> = self.fields.iter().map(String::as_str).collect();
+        let grouped = Grouped { fields: &fields, bucket_ns: self.bucket_ns, range };
+        let known = unit.count_segment(grouped, &mut |time_ns, values, lines| {
+            rows.push(time_ns, values, lines);
             if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
                 result = each(rows.take_selected(&mut scratch));
             }
@@ -108,12 +114,12 @@ impl Rolled {
         let one_bucket = self.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
             time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
         });
-        let alike = self.field.is_none() && one_bucket;
+        let alike = self.fields.is_empty() && one_bucket;
         if !alike || !is_inside(unit, range) || unit.lines() == 0 {
             return None;
         }
         let mut rows = Rows::new(self);
-        rows.push(oldest, b"", unit.lines());
+        rows.push(oldest, &[], unit.lines());
         Some(rows.take_selected(scratch))
     }
 }
@@ -140,7 +146,7 @@ impl Weighted {
 struct Rows<'r> {
     rolled: &'r Rolled,
     time: Option<Arc<str>>,
-    field: Option<Arc<str>>,
+    fields: Vec<Arc<str>>,
     text: Vec<u8>,
     rows: Vec<MadeRow>,
     lines: Vec<u64>,
@@ -151,21 +157,21 @@ impl<'r> Rows<'r> {
         Rows {
             rolled,
             time: rolled.bucket_ns.map(|_| TIME.into()),
-            field: rolled.field.as_deref().map(Into::into),
+            fields: rolled.fields.iter().map(|name| name.as_str().into()).collect(),
             text: Vec::new(),
             rows: Vec::new(),
             lines: Vec::new(),
         }
     }
 
-    fn push(&mut self, time_ns: i64, value: &[u8], lines: u64) {
+    fn push(&mut self, time_ns: i64, values: &[&[u8]], lines: u64) {
         let mut row = MadeRow::default();
         if let Some(name) = &self.time {
             self.text.clear();
             write_time(time_ns, &mut self.text);
             row.push(name.clone(), &self.text);
         }
-        if let Some(name) = &self.field {
+        for (name, value) in self.fields.iter().zip(values) {
             row.push(name.clone(), value);
         }
         self.rows.push(row);
@@ -227,23 +233,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_counts_by_time_and_one_field_are_of_the_kind() {
-        let check = |text: &str, expected: Option<(Option<&str>, Option<i64>)>| {
+    fn only_counts_by_time_and_few_fields_are_of_the_kind() {
+        let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
             let query = Query::parse(text, 0).unwrap();
             let found = Rolled::of(&query);
-            let found = found.as_ref().map(|r| (r.field.as_deref(), r.bucket_ns.map(|b| b.0)));
+            let found = found.as_ref().map(|r| (&r.fields[..], r.bucket_ns.map(|b| b.0)));
+            let expected = expected.map(|(fields, bucket)| {
+                (fields.iter().map(|field| field.to_string()).collect::<Vec<_>>(), bucket)
+            });
+            let expected = expected.as_ref().map(|(fields, bucket)| (&fields[..], *bucket));
             assert_eq!(found, expected, "{text}");
         };
-        check("* | stats count()", Some((None, None)));
-        check("* | stats by (_time:1s) count() | limit 3", Some((None, Some(1_000_000_000))));
-        check("_time:5m level:error | stats count()", Some((Some("level"), None)));
-        check("level:error or level:warn | stats by (level) count()", Some((Some("level"), None)));
-        check("!level:error | top 3 by (level)", Some((Some("level"), None)));
-        check("* | stats count() a, count() if (level:error) b", Some((Some("level"), None)));
-        check("* | stats by (_time:1s, a) count()", Some((Some("a"), Some(1_000_000_000))));
-        check("error | stats by (level) count()", None);
-        check("level:error | stats by (hostname) count()", None);
-        check("* | stats by (level, hostname) count()", None);
+        check("* | stats count()", Some((&[], None)));
+        check("* | stats by (_time:1s) count() | limit 3", Some((&[], Some(1_000_000_000))));
+        check("_time:5m level:error | stats count()", Some((&["level"], None)));
+        check("level:error or level:warn | stats by (level) count()", Some((&["level"], None)));
+        check("!level:error | top 3 by (level)", Some((&["level"], None)));
+        check("* | stats count() a, count() if (level:error) b", Some((&["level"], None)));
+        check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
+        // Of which no counts are kept: the source says so.
+        check("error | stats by (level) count()", Some((&["_msg", "level"], None)));
+        check("level:error | stats by (hostname) count()", Some((&["hostname", "level"], None)));
+        check("* | stats by (level, hostname) count()", Some((&["hostname", "level"], None)));
+        check("level:error b:x | stats by (hostname) count()", None);
         check("* | stats by (_stream) count()", None);
         check("* | stats by (_time) count()", None);
         check("* | stats by (size:10) count()", None);

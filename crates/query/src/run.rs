@@ -217,6 +217,9 @@ impl Run<'_> {
             progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.pass(&**unit, unit.lines()));
         }
+        for (unit, answer) in scan.take_known(&mut units) {
+            self.take(0, &*unit, Found::Counted(answer), stages)?;
+        }
         let collects = query.pipes().iter().position(|pipe| !pipe.is_row_wise());
         if let Some(place) = collects
             && stages[place].collected().is_some()

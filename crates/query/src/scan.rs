@@ -10,7 +10,7 @@
 //! needed; of the rest, each of some threads takes every so manieth and sends what it finds through a channel of
 //! its own. So the pipes, which see all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
-//! The memory of units that are being looked at, or wait to be handed on, is shown as the question's ([`Meter::hold`]): raw
+//! The memory of units that are being looked at, or wait to be handed on, is shown as the question's ([`Held`]): raw
 //! lines, and the records made of them. Whether the question may go on is looked at before each unit and, in the columns
 //! of one, after some bytes ([`Pulse`]).
 //! Left out: units that are looked at in vain when the question ends early, a few for each thread.
@@ -31,7 +31,7 @@ use crate::needs::Needs;
 use crate::query::Query;
 use crate::rolled::{Rolled, Weighted, without_time};
 use crate::run::{Held, Meter, RunError};
-use crate::source::{ScanUnit, SourceError, TimeRange};
+use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
 
 /// Units that the question's own thread looks at before it starts others.
 const UNITS_ALONE: usize = 2;
@@ -112,6 +112,36 @@ impl<'q> Scan<'q> {
     /// Leaves out lines that are older.
     pub fn want_from(&self, oldest_wanted_ns: i64) {
         self.oldest_wanted_ns.store(oldest_wanted_ns, Relaxed);
+    }
+
+    /// Takes those out of `units` whose answers are kept from before. All are asked for at once: a lock for each would cost
+    /// more than what is behind it.
+    pub fn take_known(
+        &self,
+        units: &mut Vec<Box<dyn ScanUnit>>,
+    ) -> Vec<(Box<dyn ScanUnit>, Arc<Weighted>)> {
+        let Some((answers, question)) = self.answers else { return Vec::new() };
+        let keys = units.iter().map(|unit| self.key_inside(&**unit));
+        let mut kept = answers.get_all(keys, question).into_iter();
+        if kept.as_slice().iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let mut known = Vec::new();
+        let all = std::mem::take(units);
+        for unit in all {
+            match kept.next().expect("one for each unit") {
+                Some(answer) => known.push((unit, answer)),
+                None => units.push(unit),
+            }
+        }
+        known
+    }
+
+    /// What an answer about a unit is kept by: only where all its lines are in the range.
+    fn key_inside(&self, unit: &dyn ScanUnit) -> Option<UnitKey> {
+        let (oldest, newest) = unit.time_range_ns()?;
+        let inside = self.range.contains(oldest) && self.range.contains(newest);
+        unit.key().filter(|_| inside)
     }
 
     /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the place of each unit, in
@@ -226,7 +256,7 @@ impl<'q> Scan<'q> {
         scratch: &mut Scratch,
         check: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<(Found, Held), RunError> {
-        let mut held = self.meter.hold(0);
+        let mut held = Held::default();
         let found = self.look_holding(unit, scratch, check, &mut held)?;
         Ok((found, held))
     }
@@ -246,14 +276,7 @@ impl<'q> Scan<'q> {
         {
             return Ok(Found::Outside);
         }
-        let inside =
-            known.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest));
-        let kept = self.answers.filter(|_| inside).zip(unit.key());
-        if let Some(((answers, question), key)) = kept
-            && let Some(answer) = answers.get(key, question)
-        {
-            return Ok(Found::Counted(answer));
-        }
+        let kept = self.answers.zip(self.key_inside(unit));
         if !self.needs.may_be_in(unit)? {
             return Ok(Found::Skipped);
         }
@@ -263,10 +286,10 @@ impl<'q> Scan<'q> {
             return Ok(Found::Counted(rows.into()));
         }
         let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
-        held.add(unit.bytes() as usize);
+        held.add(&self.meter, unit.bytes() as usize);
         if let Some(found) = self.look_at_columns(unit, wanted, check)? {
             if let Found::Lines(Some(block), _) = &found {
-                held.add(block.memory_bytes());
+                held.add(&self.meter, block.memory_bytes());
             }
             if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
                 answers.put(key, question, answer.clone());
@@ -274,7 +297,7 @@ impl<'q> Scan<'q> {
             return Ok(found);
         }
         let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
-        held.add(batch.memory_bytes());
+        held.add(&self.meter, batch.memory_bytes());
         let lines = batch.len() as u64;
         let (oldest, newest) = batch.time_range_ns();
         let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {

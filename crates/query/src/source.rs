@@ -77,17 +77,17 @@ pub trait Source: Send + Sync {
 /// What lines are put together by, where counts are kept of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouped<'a> {
-    /// The field whose values are told apart, a stored one; none: all lines are alike.
-    pub field: Option<&'a str>,
+    /// The fields whose values are told apart, stored ones; none: all lines are alike.
+    pub fields: &'a [&'a str],
     /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all times are alike.
     pub bucket_ns: Option<(i64, i64)>,
     /// Event times of the lines that are counted.
     pub range: TimeRange,
 }
 
-/// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value, and how many lines have both. The same
-/// ones may come several times.
-pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[u8], u64);
+/// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value of each field, and how many lines have all of
+/// that. The same ones may come several times.
+pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
 /// Called with the columns of a unit.
 pub type WithColumns<'a> = &'a mut dyn FnMut(&dyn Columns) -> Result<(), SourceError>;

@@ -146,10 +146,11 @@ impl ScanUnit for Unit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         let (_, batches) = self.segment.as_ref().expect("it is in one");
-        let rows = batches.iter().flat_map(|b| b.rows().map(move |row| (b, row)));
-        for (batch, row) in rows.filter(|(_, row)| grouped.range.contains(row.time_ns())) {
-            let field = grouped.field.and_then(|field| batch.field_id(field));
-            each(row.time_ns(), field.and_then(|field| row.get(field)).unwrap_or_default(), 1);
+        let rows = batches.iter().flat_map(|batch| batch.rows());
+        for row in rows.filter(|row| grouped.range.contains(row.time_ns())) {
+            let value = |name: &&str| row.get_by_name(name).unwrap_or_default();
+            let values: Vec<&[u8]> = grouped.fields.iter().map(value).collect();
+            each(row.time_ns(), &values, 1);
         }
         Ok(true)
     }

@@ -6,14 +6,19 @@
 //! that stands in a value at word boundaries has each of its tokens standing in that value as a token, and a
 //! filter never hides a match. The price: what only other characters make up cannot be looked up.
 //!
+//! Numbers of up to three digits stand in nearly every block. They are in no filter; instead four of them with points
+//! between, an address, are a token of their own beside their parts, wherever they stand: `1.10.0.0.7` has two of them.
+//! So an address is looked up whatever stands around it.
+//!
 //! The tokens of a block are hashed ([`crate::hash`]) into a binary fuse filter of 8 bits ([`fuse`]): about 9 to
 //! 10 bits a distinct token, and one of 256 absent tokens is taken for present.
 //!
 //! ```text
-//! version u8 = 1 | segment length, log2 u8 | seed u16 | segments u32 | fingerprints u8 …
+//! version u8 = 2 | segment length, log2 u8 | seed u16 | segments u32 | fingerprints u8 …
 //! ```
 //!
-//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything.
+//! All integers are little-endian. No fingerprints (0 segments): the block may hold anything. Filters of version 1 are
+//! read too: they have short numbers, and no addresses.
 //!
 //! Left out: case. A filter of folded tokens answers both kinds of questions, but worse, and those that care
 //! about case are by far the more frequent.
@@ -41,39 +46,97 @@ pub struct FilterError {
 
 /// The hash of a token, which is what filters keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TokenHash(u64);
+pub struct TokenHash {
+    hash: u64,
+    kind: Kind,
+}
+
+/// Which filters have a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    /// All.
+    Word,
+    /// A number of up to three digits: those of version 1.
+    Short,
+    /// Four of those with points between: those from version 2 on.
+    Address,
+}
+
+/// Digits of the longest part of an address.
+const SHORT_DIGITS_MAX: usize = 3;
+/// Parts of an address.
+const ADDRESS_PARTS: usize = 4;
 
 /// Calls `found` with each token of a value.
 #[inline]
 pub fn for_each_token<'a>(value: &'a [u8], mut found: impl FnMut(&'a [u8])) {
+    each_token(value, |from, to| found(&value[from..to]));
+}
+
+/// Whether a byte ends tokens and addresses, whatever stands around it.
+#[inline]
+pub(crate) fn separates(byte: u8) -> bool {
+    byte != b'.' && is_other(byte)
+}
+
+/// Calls `found` with the place and kind of each token and address of a value.
+#[inline]
+fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
+    // Short numbers up to here that points join, where the last ones begin, and where the last one ends.
+    let (mut joined, mut starts, mut last) = (0, [0; ADDRESS_PARTS], 0);
+    each_token(value, |from, to| {
+        if to - from > SHORT_DIGITS_MAX || !value[from..to].iter().all(u8::is_ascii_digit) {
+            joined = 0;
+            return found(from, to, Kind::Word);
+        }
+        found(from, to, Kind::Short);
+        let goes_on = joined > 0 && from == last + 1 && value[last] == b'.';
+        joined = if goes_on { joined + 1 } else { 1 };
+        starts[joined % ADDRESS_PARTS] = from;
+        last = to;
+        if joined >= ADDRESS_PARTS {
+            found(starts[(joined + 1) % ADDRESS_PARTS], to, Kind::Address);
+        }
+    });
+}
+
+/// Calls `found` with the place of each token of a value.
+#[inline]
+fn each_token(value: &[u8], mut found: impl FnMut(usize, usize)) {
     let mut at = 0;
-    while at < value.len() {
-        let length = firm_length(value, at);
-        if length == 0 {
+    loop {
+        while value.get(at).is_some_and(|&byte| is_other(byte)) {
             at += 1;
-            continue;
         }
         let start = at;
-        at += length;
-        while at < value.len() {
-            let length = firm_length(value, at);
-            if length == 0 {
-                break;
+        while let Some(&byte) = value.get(at) {
+            if byte < 0x80 {
+                if !ASCII[usize::from(byte)] {
+                    break;
+                }
+                at += 1;
+                continue;
             }
-            at += length;
+            match firm_length_beyond_ascii(&value[at..]) {
+                0 => break,
+                length => at += length,
+            }
         }
-        found(&value[start..at]);
+        if at > start {
+            found(start, at);
+        } else if at < value.len() {
+            // The first byte of another character.
+            at += 1;
+        } else {
+            return;
+        }
     }
 }
 
-/// The bytes of the firm character at `at`, 0 if there is none.
+/// Whether a byte is an ASCII character that is not firm.
 #[inline]
-fn firm_length(value: &[u8], at: usize) -> usize {
-    let byte = value[at];
-    if byte < 0x80 {
-        return usize::from(ASCII[usize::from(byte)]);
-    }
-    firm_length_beyond_ascii(&value[at..])
+fn is_other(byte: u8) -> bool {
+    byte < 0x80 && !ASCII[usize::from(byte)]
 }
 
 static ASCII: [bool; 128] = {
@@ -86,6 +149,7 @@ static ASCII: [bool; 128] = {
     table
 };
 
+/// The bytes of the firm character beyond ASCII that stands first, 0 if there is none.
 fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
     let continuation =
         |at: usize| rest.get(at).filter(|&&b| b & 0xc0 == 0x80).map(|b| u32::from(b & 0x3f));
@@ -125,12 +189,10 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
 /// end may be longer in the value, and is left out.
 pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<TokenHash> {
     let mut hashes = Vec::new();
-    let start = text.as_ptr() as usize;
-    for_each_token(text, |token| {
-        let from = token.as_ptr() as usize - start;
-        let open = from == 0 && !whole_start || from + token.len() == text.len() && !whole_end;
+    each_kind(text, |from, to, kind| {
+        let open = from == 0 && !whole_start || to == text.len() && !whole_end;
         if !open {
-            hashes.push(TokenHash(hash64(token)));
+            hashes.push(TokenHash { hash: hash64(&text[from..to]), kind });
         }
     });
     hashes.sort_unstable();
@@ -152,9 +214,19 @@ impl Default for TokenSet {
 }
 
 impl TokenSet {
+    /// Forgets all tokens; keeps its memory.
+    pub fn clear(&mut self) {
+        self.slots.fill(0);
+        self.count = 0;
+    }
+
     /// Adds the tokens of a value. Those beyond [`TOKENS_MAX`] are only noted.
     pub fn add(&mut self, value: &[u8]) {
-        for_each_token(value, |token| self.insert(hash64(token)));
+        each_kind(value, |from, to, kind| {
+            if kind != Kind::Short {
+                self.insert(hash64(&value[from..to]));
+            }
+        });
     }
 
     #[inline]
@@ -203,6 +275,14 @@ impl TokenSet {
         self.count == 0
     }
 
+    /// The hashes of the tokens, ascending: the same for the same tokens, in whatever order they came.
+    #[cfg(test)]
+    pub(crate) fn hashes(&self) -> Vec<u64> {
+        let mut hashes: Vec<u64> = self.slots.iter().copied().filter(|&hash| hash != 0).collect();
+        hashes.sort_unstable();
+        hashes
+    }
+
     /// The filter's bytes.
     pub fn build(&self) -> Vec<u8> {
         let fuse = if self.count > TOKENS_MAX {
@@ -228,7 +308,12 @@ impl<'a> TokenFilter<'a> {
     /// Whether the block may hold the token. No means that it does not.
     #[inline]
     pub fn may_contain(&self, token: TokenHash) -> bool {
-        self.0.may_contain(token.0.max(1))
+        let is_kept = match token.kind {
+            Kind::Word => true,
+            Kind::Short => self.0.version() == 1,
+            Kind::Address => self.0.version() > 1,
+        };
+        !is_kept || self.0.may_contain(token.hash.max(1))
     }
 
     /// Whether the block may hold a value with all of these tokens, as [`required_tokens`] gives them.
@@ -270,12 +355,53 @@ mod tests {
         for character in (0x80..0x11_0000).filter_map(char::from_u32) {
             let mut bytes = [0; 4];
             let bytes = character.encode_utf8(&mut bytes).as_bytes();
-            let length = firm_length(bytes, 0);
+            let mut length = 0;
+            each_token(bytes, |from, to| {
+                assert_eq!(from, 0);
+                length = to;
+            });
             assert!(
                 length == 0 || length == bytes.len() && character.is_alphanumeric(),
                 "{character:?}"
             );
         }
+    }
+
+    fn hash(text: &str, kind: Kind) -> TokenHash {
+        TokenHash { hash: hash64(text.as_bytes()), kind }
+    }
+
+    fn words(text: &str) -> Vec<TokenHash> {
+        required_tokens(text.as_bytes(), true, true)
+    }
+
+    #[test]
+    fn addresses_are_tokens_wherever_they_stand() {
+        let check = |value: &str, expected: &[&str]| {
+            let mut found = Vec::new();
+            each_kind(value.as_bytes(), |from, to, kind| {
+                if kind == Kind::Address {
+                    found.push(&value[from..to]);
+                }
+            });
+            assert_eq!(found, expected, "{value}");
+        };
+        check("from 10.0.0.7:514 to 10.0.0.8.", &["10.0.0.7", "10.0.0.8"]);
+        check("1.10.0.0.7.2", &["1.10.0.0", "10.0.0.7", "0.0.7.2"]);
+        check("10.0.0 10..0.0.7 10.0.0.1234 a.1.2.3 1.2.3,4 1.2.3.b", &[]);
+        check("v1.2.3.4 1.2.3.4b 1.2.3.4", &["1.2.3.4"]);
+        check("\u{e9}1.2.3.4 1\u{d7}2.3.4.5", &["2.3.4.5"]);
+        let filter = filter_of(&["port 7 of 203.0.113.77:22", "10.203.0.113 and 0.113.78"]);
+        let filter = TokenFilter::open(&filter).unwrap();
+        for there in ["203.0.113.77", "7", "10.203.0.113", "port", "113.78"] {
+            assert!(filter.may_contain_all(&words(there)), "{there}");
+        }
+        for absent in ["203.0.113.78", "113.203.0.113", "10.203.0.77", "ports"] {
+            assert!(!filter.may_contain_all(&words(absent)), "{absent}");
+        }
+        // What may go on is not required.
+        assert!(filter.may_contain_all(&required_tokens(b"203.0.113.7", true, false)));
+        assert!(!filter.may_contain_all(&required_tokens(b".203.0.114.77.", false, false)));
     }
 
     #[test]
@@ -284,17 +410,39 @@ mod tests {
             1, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 111, 0, 0, 0, 143, 0, 0, 0, 0, 0, 14, 117,
             0, 0, 0, 0, 0,
         ];
-        assert_eq!(filter_of(&["Failed password for root"]), bytes);
         let filter = TokenFilter::open(&bytes).unwrap();
-        assert!(filter.may_contain_all(&required_tokens(b"Failed password for root", true, true)));
-        assert!(!filter.may_contain_all(&required_tokens(b"Accepted", true, true)));
+        assert!(filter.may_contain_all(&words("Failed password for root")));
+        assert!(!filter.may_contain_all(&words("Accepted")));
+        // It has short numbers, and no addresses.
+        assert!(!filter.may_contain(hash("22", Kind::Short)));
+        assert!(filter.may_contain(hash("10.0.0.7", Kind::Address)));
+        // The next version has the same words in the same places.
+        let mut next = bytes;
+        next[0] = 2;
+        assert_eq!(filter_of(&["Failed password for root"]), next);
+        let filter = TokenFilter::open(&next).unwrap();
+        assert!(filter.may_contain(hash("22", Kind::Short)));
+        assert!(!filter.may_contain(hash("10.0.0.7", Kind::Address)));
+    }
+
+    #[test]
+    fn a_set_is_used_again() {
+        let mut set = TokenSet::default();
+        (0..5_000).for_each(|i| set.add(format!("word{i}").as_bytes()));
+        set.clear();
+        assert!(set.is_empty());
+        set.add(b"Failed password for root");
+        assert_eq!(set.hashes(), {
+            let mut other = TokenSet::default();
+            other.add(b"Failed password for root");
+            other.hashes()
+        });
     }
 
     #[test]
     fn open_ends_are_left_out() {
         let hashes = |tokens: &[&str]| {
-            let mut hashes: Vec<_> =
-                tokens.iter().map(|t| TokenHash(hash64(t.as_bytes()))).collect();
+            let mut hashes: Vec<_> = tokens.iter().map(|token| hash(token, Kind::Word)).collect();
             hashes.sort_unstable();
             hashes
         };
@@ -343,14 +491,14 @@ mod tests {
                 damaged[length] ^= 1 << bit;
                 if let Ok(filter) = TokenFilter::open(&damaged) {
                     for i in 0..1000u16 {
-                        let _ = filter.may_contain(TokenHash(hash64(&i.to_le_bytes())));
+                        let _ = filter.may_contain(hash(&i.to_string(), Kind::Word));
                     }
                 }
             }
         }
         let longer = [&bytes[..], &[0]].concat();
         assert!(TokenFilter::open(&longer).is_err());
-        assert!(TokenFilter::open(&[2, 2, 0, 0, 0, 0, 0, 0]).is_err());
+        assert!(TokenFilter::open(&[3, 2, 0, 0, 0, 0, 0, 0]).is_err());
     }
 
     #[test]
@@ -363,9 +511,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_phrase_is_hidden(
-            value in prop::collection::vec(prop::sample::select("ab_1é€ .т“".chars().collect::<Vec<_>>()), 0..12),
-            from in 0usize..12,
-            length in 1usize..6,
+            value in prop::collection::vec(prop::sample::select("ab_1é€ .т“2345.....".chars().collect::<Vec<_>>()), 0..16),
+            from in 0usize..16,
+            length in 1usize..12,
         ) {
             let phrase: String = value.iter().skip(from).take(length).collect();
             let word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric() || *c == '_');

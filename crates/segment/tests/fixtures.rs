@@ -12,6 +12,7 @@ use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, T
 use segment::sealed::{
     BlockColumns, Effort, Encoding, SealOptions, SealedFile, SealedHeader, SealedWriter,
 };
+use segment::tokens::required_tokens;
 use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
 
 const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
@@ -76,9 +77,13 @@ fn write_long() {
 }
 
 fn long_batch() -> Batch {
+    batch_of(&long_lines())
+}
+
+fn batch_of(lines: &[String]) -> Batch {
     let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
     let mut builder = FrameBuilder::new();
-    for line in long_lines() {
+    for line in lines {
         builder.push_line(&origin, ARRIVAL_NS, line.as_bytes(), false);
     }
     let frame = Arc::new(builder.finish(7, 40).unwrap());
@@ -172,7 +177,7 @@ fn fixtures_of_every_version_are_read() {
         let rows = rows_of(&blocks);
         assert_eq!(raw(&rows), raw(&rows_of(&parsed())));
         assert!(rows[1].2.contains("(\"_msg\", \"slow\\nquery\")"), "{:?}", rows[1]);
-        assert!(footer.rollups.iter().any(|rollup| rollup.field == "level"));
+        assert!(footer.rollups.iter().any(|rollup| rollup.fields == ["level"]));
     }
 }
 
@@ -200,10 +205,74 @@ fn repeats_of_version_2_are_read() {
     file.with_columns(0, &read, compare).unwrap();
 }
 
+/// Lines of which the message is all, so that addresses and what stands between fields are among its words.
+fn asked_lines() -> Vec<String> {
+    let line = |i: u32| {
+        let id = i.wrapping_mul(0x9e37_79b9);
+        match i % 2 {
+            0 => format!(
+                "<{}>Sep 21 14:13:{:02} web1 app{}[7]: session {id:08x} of 10.0.{}.{} is open",
+                8 + i / 2 % 8,
+                i / 40 % 60,
+                i / 2 % 3,
+                i % 7,
+                i % 250
+            ),
+            _ => format!(
+                "192.168.{}.{} - - [21/Sep/2026:14:13:{:02} +0200] \"GET /{id:08x} HTTP/1.1\" 200 {i} \"-\" \"curl\"",
+                i % 5,
+                i % 240,
+                i / 40 % 60
+            ),
+        }
+    };
+    (0..2_400).map(line).collect()
+}
+
+fn write_asked() {
+    let path = dir().join("5.sealed");
+    let header = SealedHeader { node: 7, segment: 5, created_ns: 6, sequence_next: 43 };
+    let options = SealOptions { filter_parts: 1, ..SealOptions::new(Effort::Fast) };
+    let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[1], options).unwrap();
+    writer.push(Arc::new(batch_of(&asked_lines())), None).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn filters_and_counts_of_version_3_are_read() {
+    if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
+        write_asked();
+    }
+    let file = SealedFile::open(&RealDisk, &dir().join("5.sealed")).unwrap();
+    let blocks = 0..file.footer().blocks.len();
+    let held = |text: &str| {
+        let words = [required_tokens(text.as_bytes(), true, true)];
+        let held = |block| file.may_contain(block, &words).unwrap().expect("it has a filter")[0];
+        blocks.clone().any(held)
+    };
+    let batch = batch_of(&asked_lines());
+    for row in batch.rows() {
+        for (_, value) in row.fields() {
+            let value = std::str::from_utf8(value).unwrap();
+            assert!(held(value), "{value}");
+        }
+    }
+    assert!(held("10.0.2.44") && held("192.168.3.3"), "they stand in lines");
+    assert!(!held("10.0.0.255") && !held("44.10.0.2"), "their parts do");
+    let mut counts = std::collections::BTreeMap::new();
+    let fields = ["severity", "app_name"];
+    let counted = file.footer().visit_counts(&fields, None, (None, None), &mut |_, values, n| {
+        let values: Vec<_> = values.iter().map(|v| String::from_utf8_lossy(v)).collect();
+        *counts.entry(values.join(" ")).or_insert(0) += n;
+    });
+    assert!(counted);
+    assert_eq!((counts.len(), counts[" "], counts["3 app0"]), (25, 1_200, 50));
+}
+
 #[test]
 fn an_older_or_newer_version_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    for version in [0u16, 3, 99] {
+    for version in [0u16, 4, 99] {
         let mut bytes = std::fs::read(dir().join("2.sealed")).unwrap();
         bytes[8..10].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);

@@ -132,14 +132,12 @@ impl ScanUnit for StoredUnit {
 
     fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(None) };
-        let Some(file) = block.file().map_err(told)? else { return Ok(None) };
         let words = |phrase: &Phrase| {
             let Phrase { text, whole_start, whole_end } = phrase;
             required_tokens(text.as_bytes(), *whole_start, *whole_end)
         };
         let sets: Vec<_> = phrases.iter().map(words).collect();
-        let held = file.may_contain(block.position().frame as usize, &sets);
-        held.map_err(|error| SourceError(error.to_string()))
+        block.may_contain(&sets).map_err(told)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
@@ -166,10 +164,10 @@ impl ScanUnit for StoredUnit {
     ) -> Result<bool, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
         let Some(file) = block.file().map_err(told)? else { return Ok(false) };
-        let Grouped { field, bucket_ns, range } = grouped;
+        let Grouped { fields, bucket_ns, range } = grouped;
         let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
         let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
-        Ok(file.footer().visit_counts(field, bucket_ns, (from_ns, to_ns), each))
+        Ok(file.footer().visit_counts(fields, bucket_ns, (from_ns, to_ns), each))
     }
 }
 

@@ -251,7 +251,8 @@ impl Check<'_> {
         let footer = Arc::clone(file.footer());
         self.same(16, "the file header", "segment", self.segment.id, footer.header.segment);
         let (mut lines, mut bytes_raw) = (0, 0);
-        let mut recount = Recount::new(&footer.rollups);
+        let rollups: Vec<&Rollup> = footer.rollups.iter().chain(&footer.pairs).collect();
+        let mut recount = Recount::new(&rollups);
         for (place, block) in footer.blocks.iter().enumerate() {
             match file.verify_block(place) {
                 Ok(batch) => {
@@ -266,17 +267,19 @@ impl Check<'_> {
         }
         // Without all blocks counts differ for a reason that was told.
         if self.faults == 0 {
-            self.counts(&footer.rollups, &recount);
+            self.counts(&rollups, &recount);
         }
         Ok((lines, bytes_raw))
     }
 
     /// Compares the footer's counts of lines by value with those of the lines.
-    fn counts(&mut self, rollups: &[Rollup], recount: &Recount<'_>) {
+    fn counts(&mut self, rollups: &[&Rollup], recount: &Recount<'_>) {
         for (rollup, (_, found)) in rollups.iter().zip(&recount.fields) {
-            let expected = rollup.totals();
+            let totals = rollup.totals().into_iter();
+            let expected: Vec<(Vec<u8>, u64)> =
+                totals.map(|(values, lines)| (values.join(SEPARATOR), lines)).collect();
             let values: BTreeSet<&[u8]> =
-                expected.iter().map(|(v, _)| *v).chain(found.keys().map(|v| &v[..])).collect();
+                expected.iter().map(|(v, _)| v).chain(found.keys()).map(|v| &v[..]).collect();
             let count = |value: &[u8]| {
                 expected.iter().filter(|(v, _)| *v == value).map(|(_, lines)| lines).sum::<u64>()
             };
@@ -285,7 +288,7 @@ impl Check<'_> {
                 if expected != found {
                     let part = format!(
                         "the footer's count of {}={:?}",
-                        rollup.field,
+                        rollup.fields.join(", "),
                         String::from_utf8_lossy(value)
                     );
                     self.wrong(None, &part, format!("{expected} lines"), format!("{found}"));
@@ -324,28 +327,36 @@ impl Check<'_> {
     }
 }
 
-/// Lines by value.
+/// Stands between the values of two fields that are counted together.
+const SEPARATOR: &[u8] = b", ";
+
+/// Lines by value, or by two with [`SEPARATOR`] between.
 type Counts = HashMap<Vec<u8>, u64, foldhash::fast::RandomState>;
 
 /// Lines by value, for the fields that a footer counts.
 struct Recount<'a> {
-    fields: Vec<(&'a str, Counts)>,
+    fields: Vec<(&'a [String], Counts)>,
 }
 
 impl<'a> Recount<'a> {
-    fn new(rollups: &'a [Rollup]) -> Self {
-        let fields = rollups.iter().map(|rollup| (rollup.field.as_str(), Counts::default()));
+    fn new(rollups: &[&'a Rollup]) -> Self {
+        let fields = rollups.iter().map(|rollup| (&rollup.fields[..], Counts::default()));
         Recount { fields: fields.collect() }
     }
 
     fn add(&mut self, batch: &Batch) {
-        for (field, counts) in &mut self.fields {
-            let id = batch.field_id(field);
+        let mut values = Vec::new();
+        for (fields, counts) in &mut self.fields {
+            let ids: Vec<_> = fields.iter().map(|field| batch.field_id(field)).collect();
             for row in batch.rows() {
-                let value = id.and_then(|id| row.get(id)).unwrap_or_default();
-                match counts.get_mut(value) {
+                values.clear();
+                for (place, id) in ids.iter().enumerate() {
+                    values.extend_from_slice(if place > 0 { SEPARATOR } else { b"" });
+                    values.extend_from_slice(id.and_then(|id| row.get(id)).unwrap_or_default());
+                }
+                match counts.get_mut(&values) {
                     Some(lines) => *lines += 1,
-                    None => drop(counts.insert(value.to_vec(), 1)),
+                    None => drop(counts.insert(values.clone(), 1)),
                 }
             }
         }

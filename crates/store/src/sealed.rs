@@ -22,9 +22,9 @@ use crate::shared::lock;
 
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
-/// Blocks that the footers in memory describe together: at some hundred bytes each, this bounds them to some tens of
-/// MiB. Beyond either, what was used longest ago is closed, and read again when it is needed.
-const BLOCKS_KNOWN_MAX: usize = 100_000;
+/// Bytes of the footers in memory: some hundred for each block, and 24 for each count, of which a segment of millions of
+/// lines may have a million. Beyond either, what was used longest ago is closed, and read again when it is needed.
+const FOOTER_BYTES_MAX: usize = 128 << 20;
 
 /// One sealed segment of the store.
 pub(crate) struct SealedSegment {
@@ -143,7 +143,7 @@ pub(crate) struct SealedFiles {
 #[derive(Default)]
 struct OpenFiles {
     files: VecDeque<(u64, Arc<SealedFile>)>,
-    blocks: usize,
+    footer_bytes: usize,
 }
 
 impl SealedFiles {
@@ -180,13 +180,13 @@ impl SealedFiles {
         if open.files.iter().any(|(other, _)| *other == id) {
             return;
         }
-        open.blocks += file.footer().blocks.len();
+        open.footer_bytes += file.footer().memory_bytes();
         open.files.push_back((id, file));
         while open.files.len() > FILES_OPEN_MAX
-            || (open.blocks > BLOCKS_KNOWN_MAX && open.files.len() > 1)
+            || (open.footer_bytes > FOOTER_BYTES_MAX && open.files.len() > 1)
         {
             let (_, oldest) = open.files.pop_front().expect("more than one");
-            open.blocks -= oldest.footer().blocks.len();
+            open.footer_bytes -= oldest.footer().memory_bytes();
         }
     }
 
@@ -195,7 +195,7 @@ impl SealedFiles {
         let mut open = lock(&self.open);
         if let Some(place) = open.files.iter().position(|(other, _)| *other == id) {
             let (_, file) = open.files.remove(place).expect("it was found");
-            open.blocks -= file.footer().blocks.len();
+            open.footer_bytes -= file.footer().memory_bytes();
         }
     }
 }

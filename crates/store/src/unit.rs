@@ -6,12 +6,16 @@ use record::Batch;
 use record::columns::{ColumnError, Columns};
 use segment::SegmentError;
 use segment::sealed::{BlockColumns, SealedFile};
+use segment::tokens::TokenHash;
 
 use crate::error::StoreError;
 use crate::handle::FrameHandle;
 use crate::sealed::SealedSegment;
 use crate::segments::Position;
 use crate::shared::Shared;
+
+/// Stands for the filter of a block among the numbers of its chunks.
+const FILTER: u32 = u32::MAX;
 
 /// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever is sealed, merged
 /// or rewritten while it is in use: a unit reads what was there when the snapshot was taken, unless that was deleted.
@@ -139,14 +143,38 @@ impl BlockHandle {
         Ok(Some(file.with_columns(self.block as usize, &read, with)?))
     }
 
+    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
+    /// without reading the lines, or it was deleted meanwhile.
+    ///
+    /// Errors: the file cannot be read or is damaged; the text names file and byte.
+    pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
+        let Some(file) = self.file()? else { return Ok(None) };
+        let place = self.block as usize;
+        if !file.has_filter(place) {
+            return Ok(None);
+        }
+        let read = || Ok(file.filter(place)?.expect("it has one"));
+        let filter = self.kept(FILTER, read)?;
+        Ok(Some(file.may_contain_by(place, &filter, sets)?))
+    }
+
     fn chunk(&self, file: &SealedFile, number: usize) -> Result<Arc<Vec<u8>>, SegmentError> {
+        self.kept(number as u32, || file.chunk(self.block as usize, number))
+    }
+
+    /// A part of it, from memory, or read now and kept as long as there is room.
+    fn kept(
+        &self,
+        number: u32,
+        read: impl FnOnce() -> Result<Vec<u8>, SegmentError>,
+    ) -> Result<Arc<Vec<u8>>, SegmentError> {
         let (position, cache) = (self.position(), &self.shared.cache);
-        if let Some(chunk) = cache.chunk(position, number as u32) {
+        if let Some(chunk) = cache.chunk(position, number) {
             return Ok(chunk);
         }
-        let chunk = Arc::new(file.chunk(self.block as usize, number)?);
+        let chunk = Arc::new(read()?);
         if self.segment.fate.is_listed() {
-            cache.put_chunk(position, number as u32, chunk.clone());
+            cache.put_chunk(position, number, chunk.clone());
             // It may have been deleted or replaced just now, and the cache cleared before.
             if !self.segment.fate.is_listed() {
                 cache.remove_segment(self.segment.id);

@@ -63,6 +63,8 @@ struct TextTest {
 enum Probe {
     /// They hold this text.
     Text(Box<Finder<'static>>),
+    /// They hold a match of this, within a value.
+    AnyCase(regex::bytes::Regex),
     /// They match this, and then pass; for values that are lines.
     Lines(regex::bytes::Regex),
 }
@@ -316,9 +318,25 @@ impl FieldTest {
                 |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
                 |place| passing.set(place as usize),
             ),
+            Some(Probe::AnyCase(regex)) => column.search(
+                |text, at| {
+                    let find = |text: &[u8], at| regex.find_at(text, at).map(|found| found.start());
+                    if column.gap() == 1 {
+                        find_in_lines(find, text, at, pulse)
+                    } else {
+                        find(text, at)
+                    }
+                },
+                |value, _| pulse.goes_on(value.len()) && self.matcher.matches(value),
+                |place| passing.set(place as usize),
+            ),
             // A match has at least one byte, and none of it is a newline: its last one is in the value.
             Some(Probe::Lines(regex)) if column.gap() == 1 => column.search(
-                |text, at| find_in_lines(regex, text, at, pulse),
+                |text, at| {
+                    let find =
+                        |text: &[u8], at| regex.shortest_match_at(text, at).map(|end| end - 1);
+                    find_in_lines(find, text, at, pulse)
+                },
                 |_, _| true,
                 |place| passing.set(place as usize),
             ),
@@ -334,10 +352,10 @@ impl FieldTest {
     }
 }
 
-/// The last byte of the next match at or behind a place. No match goes over the end of a line, so some lines are searched at
-/// a time, with a look at the pulse between.
+/// What `find` finds at or behind a place, where it finds nothing that goes over the end of a line: some lines are searched
+/// at a time, with a look at the pulse between.
 fn find_in_lines(
-    regex: &regex::bytes::Regex,
+    find: impl Fn(&[u8], usize) -> Option<usize>,
     text: &[u8],
     mut at: usize,
     pulse: &Pulse<'_>,
@@ -348,9 +366,9 @@ fn find_in_lines(
             Some(more) => at + PULSE_BYTES + more + 1,
             None => text.len(),
         };
-        if let Some(end) = regex.shortest_match_at(&text[..end], at) {
+        if let Some(found) = find(&text[..end], at) {
             // Many matches in a row are many searches, each of few bytes.
-            return pulse.goes_on(end - at).then(|| end - 1);
+            return pulse.goes_on(found - at).then_some(found);
         }
         if !pulse.goes_on(end - at) {
             return None;
@@ -370,8 +388,15 @@ impl TextTest {
 
 impl Probe {
     fn of(test: &Test) -> Option<Probe> {
-        if let Test::Regex(pattern) = test {
-            return line_regex(pattern.text()).map(Probe::Lines);
+        match test {
+            Test::Regex(pattern) => return line_regex(pattern.text()).map(Probe::Lines),
+            Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text)
+                if !text.is_empty() && !text.contains('\n') =>
+            {
+                let mut builder = regex::bytes::RegexBuilder::new(&regex::escape(text));
+                return builder.case_insensitive(true).build().ok().map(Probe::AnyCase);
+            }
+            _ => {}
         }
         let needed = test.needed();
         let longest = needed.phrases.iter().max_by_key(|phrase| phrase.text.len());

@@ -35,13 +35,6 @@ impl Meter {
         self.progress.memory_bytes.store(held + self.in_units.load(Relaxed), Relaxed);
     }
 
-    /// Counts memory of a unit as long as what is returned is there.
-    pub fn hold(&self, bytes: usize) -> Held {
-        let mut held = Held { meter: self.clone(), bytes: 0 };
-        held.add(bytes);
-        held
-    }
-
     /// Counts memory that was given back.
     pub fn give_back(&mut self, bytes: usize) {
         let less = |held: u64| Some(held.saturating_sub(bytes as u64));
@@ -50,24 +43,28 @@ impl Meter {
     }
 }
 
-/// Memory of lines that are being looked at.
+/// Memory of a unit that is being looked at; counted as long as this is there.
+#[derive(Default)]
 pub(crate) struct Held {
-    meter: Meter,
+    meter: Option<Meter>,
     bytes: usize,
 }
 
 impl Held {
     /// Counts more of it.
-    pub fn add(&mut self, bytes: usize) {
+    pub fn add(&mut self, meter: &Meter, bytes: usize) {
         self.bytes += bytes;
-        self.meter.in_units.fetch_add(bytes as u64, Relaxed);
-        self.meter.show(self.meter.held.load(Relaxed));
+        meter.in_units.fetch_add(bytes as u64, Relaxed);
+        meter.show(meter.held.load(Relaxed));
+        self.meter.get_or_insert_with(|| meter.clone());
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.meter.in_units.fetch_sub(self.bytes as u64, Relaxed);
-        self.meter.show(self.meter.held.load(Relaxed));
+        if let Some(meter) = &self.meter {
+            meter.in_units.fetch_sub(self.bytes as u64, Relaxed);
+            meter.show(meter.held.load(Relaxed));
+        }
     }
 }

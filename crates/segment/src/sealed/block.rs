@@ -18,6 +18,7 @@ use super::footer::{BlockEntry, Chunk, Effort};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
 use super::repeats::Repeats;
+use super::words::Words;
 use crate::tokens::TokenSet;
 
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
@@ -36,6 +37,7 @@ pub(crate) struct BlockWriter {
     columns: Columns,
     rows: Fixed,
     repeats: Repeats,
+    words: Words,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
@@ -153,12 +155,32 @@ impl BlockWriter {
         entry.received_ns = range(self.rows.received_ns.iter().copied());
         entry.sequence = range(self.rows.sequences.iter().map(|&sequence| sequence as u64));
         let (pack, own) = self.pack(layouts, options, compressor);
+        let rows = &rows[..taken];
         let mut bytes = Vec::new();
         for chunk in std::iter::once(&pack).chain(&own) {
             entry.chunks.push(put_chunk(chunk, options, compressor, &mut bytes));
         }
-        entry.filter = filter(batches, &rows[..taken], options, &mut bytes);
+        match options.effort {
+            Effort::Fast => self.add_words_by_line(batches, rows),
+            Effort::Best => {
+                self.words.clear();
+                rows.iter().for_each(|at| add_words(batches, at, &mut self.words.set));
+            }
+        }
+        entry.filter = put_filter(&self.words.set, options, &mut bytes);
         (EncodedBlock { bytes, entry }, taken)
+    }
+
+    /// Adds the words of lines whose columns do not tell them all.
+    fn add_words_by_line(&mut self, batches: &[Arc<Batch>], rows: &[RowRef]) {
+        if !self.words.any_by_line() {
+            return;
+        }
+        for (at, &layout) in rows.iter().zip(&self.rows.layouts) {
+            if self.words.is_by_line(layout as usize) {
+                add_words(batches, at, &mut self.words.set);
+            }
+        }
     }
 
     fn lines_internal(&self) -> u32 {
@@ -182,6 +204,7 @@ impl BlockWriter {
         for column in [times_ns, received_ns, sequences, lines, origins, layouts] {
             column.clear();
         }
+        self.words.clear();
         self.origin_table.clear();
         self.origin_places.clear();
         self.last_origin = None;
@@ -234,6 +257,9 @@ impl BlockWriter {
         let mut layout_bytes = Vec::new();
         for layout in local.layouts.all.clone() {
             let layout = layouts.layouts.get(layout);
+            if options.effort == Effort::Fast {
+                self.words.add_layout(layout, layouts, &self.columns.builders);
+            }
             put_varint(&mut layout_bytes, layout.elements.len() as u64);
             for element in &layout.elements {
                 local.put_element(element, &mut layout_bytes);
@@ -258,7 +284,10 @@ impl BlockWriter {
             let values = builder.len();
             let own_bytes = options.effort.own_chunk_bytes();
             let encoded = match options.effort {
-                Effort::Fast => builder.encode(times, false, Some((&mut self.repeats, own_bytes))),
+                Effort::Fast => {
+                    let words = self.words.of_column(column, key);
+                    builder.encode(times, false, Some((&mut self.repeats, own_bytes)), words)
+                }
                 Effort::Best => smallest(builder, times, options, compressor),
             };
             let Encoded { encoding, sections } = encoded;
@@ -306,28 +335,16 @@ impl BlockWriter {
     }
 }
 
-/// Appends the filter of the words in all values, where it is small beside the block. Of the rows, not of the columns:
-/// a value that holds others has words that stand between them, or across.
-fn filter(
-    batches: &[Arc<Batch>],
-    rows: &[RowRef],
-    options: &SealOptions,
-    bytes: &mut Vec<u8>,
-) -> Option<Chunk> {
-    let bytes_max = match options.effort {
-        Effort::Fast => 0,
-        Effort::Best => bytes.len() / options.filter_parts,
-    };
-    if bytes_max == 0 {
-        return None;
-    }
-    let mut words = TokenSet::default();
-    for at in rows {
-        let row = batches[at.batch as usize].row(at.row as usize);
-        row.fields().for_each(|(_, value)| words.add(value));
-    }
+/// Adds the words of all values of a row: where one holds others, words stand between those, or across.
+fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
+    let row = batches[at.batch as usize].row(at.row as usize);
+    row.fields().for_each(|(_, value)| words.add(value));
+}
+
+/// Appends the filter of the words, where it is small beside the block.
+fn put_filter(words: &TokenSet, options: &SealOptions, bytes: &mut Vec<u8>) -> Option<Chunk> {
     let filter = words.build();
-    if filter.len() > bytes_max {
+    if filter.len() > bytes.len() / options.filter_parts {
         return None;
     }
     bytes.extend_from_slice(&filter);
@@ -342,7 +359,7 @@ fn smallest(
     options: &SealOptions,
     compressor: &mut Compressor,
 ) -> Encoded {
-    let plain = builder.encode(times, true, None);
+    let plain = builder.encode(times, true, None, None);
     if matches!(plain.encoding, Encoding::Time | Encoding::Numbers) {
         return plain;
     }

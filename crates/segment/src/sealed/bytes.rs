@@ -38,6 +38,12 @@ impl<'a> Cursor<'a> {
         self.bytes.len()
     }
 
+    /// All bytes not read yet, which are not taken.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The next bytes, which are not taken; none when there are fewer.
     #[inline]
     pub(crate) fn peek<const N: usize>(&self) -> Option<[u8; N]> {

@@ -23,6 +23,7 @@ use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
 use crate::short::{same, starts_with};
 use crate::template;
+use crate::tokens::{TokenSet, separates};
 
 /// Different values of a dictionary. A column with more is stored as text.
 pub(crate) const DICTIONARY_MAX: usize = 4_096;
@@ -240,20 +241,24 @@ impl ColumnBuilder {
     /// The encoded column. `times` are the event times of the block's rows, for the text between fields. Text is handed
     /// over, and lost to the builder, unless it is to `keep` it.
     ///
-    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder.
+    /// With `repeats`, text of at least so many bytes is taken apart, and stays with the builder. `words` gets the words of
+    /// all values.
     pub(crate) fn encode(
         &mut self,
         times: Option<&[i64]>,
         keep: bool,
         repeats: Option<(&mut Repeats, usize)>,
+        mut words: Option<&mut TokenSet>,
     ) -> Encoded {
         let mut out = Vec::new();
         if let Some(times) = times
             && self.encode_time(times, &mut out)
         {
+            self.add_words(words);
             return Encoded::one(Encoding::Time, out);
         }
         if let Some(codes) = &self.codes {
+            self.add_words(words);
             let worth = codes.len() >= 2 * self.values.len() || codes.len() < 64;
             if worth || self.values.len() == 1 {
                 encode_dictionary(&self.values, codes, &mut out);
@@ -267,17 +272,39 @@ impl ColumnBuilder {
             && self.values.text.len() >= bytes_min
             && decimals(&self.values).is_none()
             && are_lines(&self.values)
-            && let Some(sections) = repeats.encode(&self.values.text)
+            && let Some(sections) = repeats.encode(&self.values.text, words.take())
         {
             self.text_bytes = 0;
             return Encoded { encoding: Encoding::Repeats, sections: sections.into() };
         }
+        // None any more where repeats were looked for.
+        self.add_words(words);
         self.text_bytes = self.values.text.len();
         if keep {
             return encode_text(self.values.clone());
         }
         let (text, ends) = (std::mem::take(&mut self.values.text), self.values.ends.clone());
         encode_text(Values { text, ends, gap: self.values.gap })
+    }
+
+    /// Whether all values begin, and whether all end, with what separates words.
+    pub(crate) fn are_separated(&self) -> (bool, bool) {
+        let separated = |byte: Option<&u8>| byte.is_some_and(|byte| separates(*byte));
+        self.values.iter().fold((true, true), |(starts, ends), value| {
+            (starts && separated(value.first()), ends && separated(value.last()))
+        })
+    }
+
+    /// Adds the words of the different values, and of those that follow another one.
+    fn add_words(&self, words: Option<&mut TokenSet>) {
+        let Some(words) = words else { return };
+        let mut last: &[u8] = b"";
+        for value in self.values.iter() {
+            if !same(value, last) {
+                words.add(value);
+                last = value;
+            }
+        }
     }
 
     /// The column as templates, if its text is long enough for them to pay.

@@ -225,6 +225,11 @@ impl<'p> BlockColumns<'p> {
                 let (text, ends) = decimal_text(&numbers);
                 Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
             }
+            // As lines where no value has a newline: those are searched best.
+            Column::Text { text, ends, gap: 0 } if memchr(b'\n', &text).is_none() => {
+                let text = as_lines(&text, &ends);
+                Some(FieldColumn::of_lines(text.into(), ends.len(), Places::Each))
+            }
             Column::Text { text, ends, gap } => {
                 Some(FieldColumn::with_ends(text, ends, gap as usize, Places::Each))
             }
@@ -411,11 +416,11 @@ impl<'p> BlockColumns<'p> {
             for &column in &passed[class] {
                 readers[column].as_mut().expect("it is wanted").skip();
             }
+            if text.len() >= TEXT_BYTES_MAX {
+                return Err(Corrupt("the length of the lines").into());
+            }
             ends.push(text.len() as u32);
             text.push(b'\n');
-        }
-        if text.len() >= u32::MAX as usize {
-            return Err(Corrupt("the length of the lines").into());
         }
         Ok(Some(match memchr::memchr_iter(b'\n', &text).count() == ends.len() {
             true => FieldColumn::with_ends(text.into(), ends, 1, Places::Each),
@@ -445,7 +450,7 @@ impl<'p> BlockColumns<'p> {
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         let is_template =
             |column: usize| self.listing.columns[column].encoding == Encoding::Template as u8;
-        let mut found: Vec<Option<Vec<u32>>> = vec![None; self.listing.columns.len()];
+        let mut found: Vec<Option<Vec<bool>>> = vec![None; self.listing.columns.len()];
         for source in &sources {
             match *source {
                 Source::Between(..) => return Ok(None),
@@ -464,16 +469,14 @@ impl<'p> BlockColumns<'p> {
             .iter()
             .map(|source| matches!(source, Source::Constant(value) if needle.is_in(value)))
             .collect();
-        let mut next = vec![0u32; found.len()];
+        let mut next = vec![0; found.len()];
         let mut rows = Vec::new();
         for (row, &class) in (0u32..).zip(&self.classes()?.of_row) {
             let holds = match sources[class as usize] {
                 Source::Column(column) => {
                     let place = next[column];
                     next[column] += 1;
-                    // Those found ascend, so what is passed is never asked for again.
-                    let found = found[column].as_mut().expect("it was searched");
-                    found.binary_search(&place).is_ok()
+                    found[column].as_ref().expect("it was searched")[place]
                 }
                 _ => held[class as usize],
             };
@@ -484,12 +487,13 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(rows))
     }
 
+    /// For each value of a column of templates whether it holds the text.
     fn search_column(
         &self,
         place: usize,
         text: &[u8],
         accept: Option<Accept<'_>>,
-    ) -> Result<Vec<u32>, Fault> {
+    ) -> Result<Vec<bool>, Fault> {
         const WRONG: Corrupt = Corrupt("the templates of a column");
         let sections = self.sections(place)?;
         let [tables, numbers, texts] = sections[..] else { return Err(WRONG.into()) };
@@ -499,7 +503,7 @@ impl<'p> BlockColumns<'p> {
         let values = self.listing.columns[place].values;
         let column = TemplateColumn::open([tables, numbers, texts], values, text_bytes)
             .map_err(|_| WRONG)?;
-        Ok(column.matching_rows(text, accept).map_err(|_| WRONG)?)
+        Ok(column.matching(text, accept).map_err(|_| WRONG)?)
     }
 
     fn all_origins(&self) -> Read<Vec<Origin>> {
@@ -644,6 +648,18 @@ impl Values {
         self.places.insert(value.into(), place);
         place
     }
+}
+
+/// The values that end there, with a newline behind each.
+fn as_lines(text: &[u8], ends: &[u32]) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(text.len() + ends.len());
+    let mut from = 0;
+    for &end in ends {
+        lines.extend_from_slice(&text[from..end as usize]);
+        lines.push(b'\n');
+        from = end as usize;
+    }
+    lines
 }
 
 impl Layout<'_> {

@@ -20,8 +20,9 @@ pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
 /// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
-pub const SEALED_VERSION: u16 = 2;
-/// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats).
+pub const SEALED_VERSION: u16 = 3;
+/// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2
+/// there are no counts of two fields, and filters have no addresses ([`crate::tokens`]).
 pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
@@ -166,8 +167,10 @@ pub struct Footer {
     pub summarised_through: Option<u64>,
     /// Blocks, in their order in the file.
     pub blocks: Vec<BlockEntry>,
-    /// Counts per stretch of time.
+    /// Counts per stretch of time, by one field.
     pub rollups: Vec<Rollup>,
+    /// The same by two.
+    pub pairs: Vec<Rollup>,
     /// Length of the file.
     pub bytes_disk: u64,
 }
@@ -200,33 +203,47 @@ impl Footer {
 
     /// Values of a field with their lines, if it is counted; the empty value stands for lines without it.
     pub fn values(&self, field: &str) -> ValueSet {
-        let rollup = self.rollups.iter().find(|rollup| rollup.field == field)?;
-        Some(rollup.totals().into_iter().map(|(value, lines)| (value.to_vec(), lines)).collect())
+        let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
+        let totals = rollup.totals().into_iter();
+        Some(totals.map(|(values, lines)| (values[0].clone(), lines)).collect())
+    }
+
+    /// Memory held, about, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let block = |block: &BlockEntry| size_of::<BlockEntry>() + size_of_val(&block.chunks[..]);
+        let rollups = self.rollups.iter().chain(&self.pairs);
+        self.blocks.iter().map(block).sum::<usize>()
+            + rollups.map(Rollup::memory_bytes).sum::<usize>()
     }
 
     /// Calls `each` with the counts of the lines from one instant to before another one (nanoseconds since 1970 UTC; none:
-    /// open): some instant, a value, lines. Told apart are the values of `field` and the buckets of time, given by length
-    /// and shift in nanoseconds. False, without a call, when no counts are kept that tell these apart.
+    /// open): some instant, a value of each field, lines. Told apart are the values of `fields` and the buckets of time,
+    /// given by length and shift in nanoseconds. False, without a call, when no counts are kept that tell these apart.
     pub fn visit_counts(
         &self,
-        field: Option<&str>,
+        fields: &[&str],
         bucket_ns: Option<(i64, i64)>,
         (from_ns, to_ns): (Option<i64>, Option<i64>),
-        each: &mut dyn FnMut(i64, &[u8], u64),
+        each: &mut dyn FnMut(i64, &[&[u8]], u64),
     ) -> bool {
         // An end beyond all lines need not be that of a stretch.
         let (oldest, newest) = self.time_ns().unwrap_or((i64::MAX, i64::MIN));
         let (from_ns, to_ns) =
             (from_ns.filter(|&ns| ns > oldest), to_ns.filter(|&ns| ns <= newest));
+        if fields.is_empty() && bucket_ns.is_none() && from_ns.is_none() && to_ns.is_none() {
+            each(oldest, &[], self.lines());
+            return true;
+        }
         let fits = |rollup: &&Rollup| {
-            field.is_none_or(|field| rollup.field == field)
+            rollup.places_of(fields).is_some()
                 && rollup.tells_apart(bucket_ns)
                 && rollup.stretches(from_ns, to_ns).is_some()
         };
-        let fitting = self.rollups.iter().filter(fits).min_by_key(|rollup| rollup.counts.len());
-        let Some(rollup) = fitting else { return false };
+        let fitting = self.rollups.iter().chain(&self.pairs).filter(fits);
+        let Some(rollup) = fitting.min_by_key(|rollup| rollup.counts.len()) else { return false };
         let stretches = rollup.stretches(from_ns, to_ns).expect("it fits");
-        rollup.visit(field.is_some(), bucket_ns, stretches, each);
+        let places = rollup.places_of(fields).expect("it fits");
+        rollup.visit(&places, bucket_ns, stretches, each);
         true
     }
 
@@ -265,6 +282,8 @@ impl Footer {
         }
         put_varint(&mut body, self.rollups.len() as u64);
         self.rollups.iter().for_each(|rollup| rollup.encode(&mut body));
+        put_varint(&mut body, self.pairs.len() as u64);
+        self.pairs.iter().for_each(|rollup| rollup.encode(&mut body));
         let mut out = Vec::new();
         Compressor::default().compress(&body, FOOTER_LEVEL, &mut out);
         if out.len() >= body.len() {
@@ -303,12 +322,28 @@ impl Footer {
             blocks.push(block);
         }
         let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
-        let rollups = (0..cursor.count(body.len())?)
-            .map(|_| Rollup::decode(&mut cursor, lines))
-            .collect::<Read<Vec<_>>>()?;
+        let rollups = read_rollups(&mut cursor, 1, lines)?;
+        // Up to version 2 that was all.
+        let pairs = match cursor.left() {
+            0 => Vec::new(),
+            _ => read_rollups(&mut cursor, 2, lines)?,
+        };
         cursor.end()?;
-        Ok(Footer { header, replaces, effort, summarised_through, blocks, rollups, bytes_disk })
+        Ok(Footer {
+            header,
+            replaces,
+            effort,
+            summarised_through,
+            blocks,
+            rollups,
+            pairs,
+            bytes_disk,
+        })
     }
+}
+
+fn read_rollups(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Vec<Rollup>> {
+    (0..cursor.count(cursor.left())?).map(|_| Rollup::decode(cursor, fields, lines)).collect()
 }
 
 fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {

@@ -12,7 +12,7 @@ use super::Clustering;
 use super::block::RowRef;
 use super::column::ByHash;
 use super::layout::BatchShapes;
-use super::rollup::{Counter, ROLLUP_FIELDS, SECOND_NS, ValueNumbers};
+use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
 
 /// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
 /// was imported.
@@ -130,8 +130,8 @@ impl Pending {
     }
 }
 
-/// Values of [`ROLLUP_FIELDS`], where there are.
-type Values<'a> = [Option<&'a [u8]>; ROLLUP_FIELDS.len()];
+/// Values of [`COUNTED_FIELDS`], where there are.
+type Values<'a> = [Option<&'a [u8]>; COUNTED_FIELDS.len()];
 
 /// What rows are counted and grouped by.
 struct Key<'a> {
@@ -151,7 +151,7 @@ const UNKNOWN: u32 = u32::MAX;
 struct Keys<'a> {
     batch: &'a Batch,
     clustering: Clustering,
-    /// By number of a name, its place among [`ROLLUP_FIELDS`].
+    /// By number of a name, its place among [`COUNTED_FIELDS`].
     fields: Vec<Option<u8>>,
     keys: Vec<Key<'a>>,
     places: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
@@ -162,7 +162,7 @@ struct Keys<'a> {
 impl<'a> Keys<'a> {
     fn new(batch: &'a Batch, clustering: Clustering) -> Self {
         let mut fields = vec![None; batch.names().len()];
-        for (place, name) in ROLLUP_FIELDS.iter().enumerate() {
+        for (place, name) in COUNTED_FIELDS.iter().enumerate() {
             if let Some(id) = batch.field_id(name) {
                 fields[usize::from(id.0)] = Some(place as u8);
             }
@@ -173,7 +173,7 @@ impl<'a> Keys<'a> {
 
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
-        let mut own: Values<'a> = [None; ROLLUP_FIELDS.len()];
+        let mut own: Values<'a> = [None; COUNTED_FIELDS.len()];
         let mut has_own = false;
         for (place, (id, ..)) in row.own_places().enumerate() {
             if let Some(field) = self.fields[usize::from(id.0)] {
@@ -204,13 +204,13 @@ impl<'a> Keys<'a> {
     }
 
     fn make(&self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> Key<'a> {
-        let mut values: [&[u8]; ROLLUP_FIELDS.len()] = [b""; ROLLUP_FIELDS.len()];
+        let mut values: [&[u8]; COUNTED_FIELDS.len()] = [b""; COUNTED_FIELDS.len()];
         for (id, value) in row.fields() {
             if let Some(field) = self.fields[usize::from(id.0)] {
                 values[usize::from(field)] = value;
             }
         }
-        let [_, hostname, app_name, type_name] = values;
+        let [_, hostname, app_name, type_name, _] = values;
         let number = match self.clustering {
             _ if is_internal(self.batch, row) => INTERNAL,
             Clustering::Arrival => 1,

@@ -32,6 +32,7 @@ mod restore;
 mod rollup;
 mod time_text;
 mod verify;
+mod words;
 mod writer;
 
 pub use column::Encoding;
@@ -41,7 +42,7 @@ pub use footer::{
     SEALED_VERSION_MIN, SealedHeader, ValueSet,
 };
 pub use reader::{ColumnInfo, SealedFile};
-pub use rollup::{LINES_PER_STRETCH, ROLLUP_FIELDS, Rollup, VALUES_MAX};
+pub use rollup::{LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
 pub use writer::SealedWriter;
 
 /// How lines are grouped within a stretch of a segment.
@@ -77,7 +78,10 @@ impl SealOptions {
         SealOptions {
             effort,
             clustering: Clustering::default(),
-            filter_parts: 2,
+            filter_parts: match effort {
+                Effort::Fast => 3,
+                Effort::Best => 2,
+            },
             block_bytes: match effort {
                 Effort::Fast => 2 << 20,
                 // A sixth smaller than blocks of half that size; they are read a little less often.

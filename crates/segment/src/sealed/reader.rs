@@ -135,6 +135,36 @@ impl SealedFile {
         place: usize,
         sets: &[Vec<TokenHash>],
     ) -> Result<Option<Vec<bool>>, SegmentError> {
+        let Some(bytes) = self.filter(place)? else { return Ok(None) };
+        self.may_contain_by(place, &bytes, sets).map(Some)
+    }
+
+    /// The same by the filter of the block, as [`Self::filter`] gave it.
+    ///
+    /// Errors: it is none.
+    pub fn may_contain_by(
+        &self,
+        place: usize,
+        filter: &[u8],
+        sets: &[Vec<TokenHash>],
+    ) -> Result<Vec<bool>, SegmentError> {
+        let filter = TokenFilter::open(filter).map_err(|_| {
+            let entry = &self.footer.blocks[place];
+            let offset = entry.offset + entry.chunk_bytes_disk() as u64;
+            malformed(&self.path, offset, Corrupt("the filter of a block"))
+        })?;
+        Ok(sets.iter().map(|words| filter.may_contain_all(words)).collect())
+    }
+
+    /// Whether block `place` has a filter of its words.
+    pub fn has_filter(&self, place: usize) -> bool {
+        self.footer.blocks[place].filter.is_some()
+    }
+
+    /// The filter of the words of block `place`, checked; none where it has none.
+    ///
+    /// Errors: it cannot be read or is damaged; the text names file and byte.
+    pub fn filter(&self, place: usize) -> Result<Option<Vec<u8>>, SegmentError> {
         let entry = &self.footer.blocks[place];
         let Some(filter) = entry.filter else { return Ok(None) };
         let offset = entry.offset + entry.chunk_bytes_disk() as u64;
@@ -145,9 +175,7 @@ impl SealedFile {
             let part = "the filter of a block";
             return Err(damage(&self.path, offset, part, expected, format!("{found:08x}")));
         }
-        let filter = TokenFilter::open(&bytes)
-            .map_err(|_| malformed(&self.path, offset, Corrupt("the filter of a block")))?;
-        Ok(Some(sets.iter().map(|words| filter.may_contain_all(words)).collect()))
+        Ok(Some(bytes))
     }
 
     /// Reads block `place` and compares its lines with the checksum over them.

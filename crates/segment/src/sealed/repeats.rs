@@ -16,8 +16,11 @@
 //! Four sections: *tokens*, *distances*, *literals*, *digits*; `docs/format/sealed-segment.md` draws them. Left out: distances
 //! beyond [`DISTANCE_MAX`], and any choice among several places to copy from: the last one met is taken.
 
+use std::ops::Range;
+
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::numerals::{self, Parted};
+use crate::tokens::{TokenSet, separates};
 
 /// Tokens, distances, literals, digits.
 pub(crate) const SECTIONS: usize = 4;
@@ -32,6 +35,8 @@ const PLACES_LOG: u32 = 14;
 const TAIL_BYTES: usize = 16;
 /// Bytes in front of the text that room is made for at once when it is put together; with more it grows.
 const RESERVED_BYTES_MAX: usize = 32 << 20;
+/// Bytes that are copied or compared at a time. What is copied too much is written over by what comes next.
+const WIDE: usize = 32;
 
 /// Takes texts apart; keeps its memory.
 pub(crate) struct Repeats {
@@ -71,8 +76,38 @@ impl Parts {
 }
 
 impl Repeats {
-    /// The sections of a text, none when it would hardly become smaller.
-    pub(crate) fn encode(&mut self, text: &[u8]) -> Option<[Vec<u8>; SECTIONS]> {
+    /// The sections of a text, none when it would hardly become smaller. `words` gets the words of the text in
+    /// either case.
+    pub(crate) fn encode(
+        &mut self,
+        text: &[u8],
+        words: Option<&mut TokenSet>,
+    ) -> Option<[Vec<u8>; SECTIONS]> {
+        let mut words = words.map(|set| Words { set, done: 0 });
+        let parts = self.take_apart(text, |stretch| {
+            if let Some(words) = &mut words {
+                words.pass(text, stretch);
+            }
+        });
+        if let Some(words) = words {
+            words.set.add(&text[words.done..]);
+        }
+        let Parts { tokens, distances, literals, .. } = parts?;
+        let bytes = tokens.len() + distances.len() + literals.len();
+        if bytes >= text.len() / 4 * 3 {
+            return None;
+        }
+        let Parted { runs, rest, digits } = numerals::part(&literals);
+        let mut head = Vec::with_capacity(runs.len() + tokens.len() + 16);
+        put_varint(&mut head, text.len() as u64);
+        put_piece(&mut head, &runs);
+        head.extend_from_slice(&tokens);
+        Some([head, distances, rest, digits])
+    }
+
+    /// Literals and stretches of a text, none when it is too short or too long. Calls `each` with every stretch.
+    #[inline]
+    fn take_apart(&mut self, text: &[u8], mut each: impl FnMut(Range<usize>)) -> Option<Parts> {
         let limit = text.len().checked_sub(TAIL_BYTES)?;
         u32::try_from(text.len()).ok()?;
         self.places.fill(0);
@@ -95,20 +130,11 @@ impl Repeats {
             let begin = from - back;
             at = behind + more;
             parts.put(&text[done..begin], distance, at - begin);
+            each(begin..at);
             done = at;
         }
         parts.literals.extend_from_slice(&text[done..]);
-        let Parts { tokens, distances, literals, .. } = parts;
-        let bytes = tokens.len() + distances.len() + literals.len();
-        if bytes >= text.len() / 4 * 3 {
-            return None;
-        }
-        let Parted { runs, rest, digits } = numerals::part(&literals);
-        let mut head = Vec::with_capacity(runs.len() + tokens.len() + 16);
-        put_varint(&mut head, text.len() as u64);
-        put_piece(&mut head, &runs);
-        head.extend_from_slice(&tokens);
-        Some([head, distances, rest, digits])
+        Some(parts)
     }
 
     /// The next eight bytes from `at` on, at the end of a word, that stood before, and where.
@@ -145,6 +171,25 @@ impl Repeats {
     }
 }
 
+/// Finds the words of a text while it is taken apart. What stands in a stretch between two separators stood before, with
+/// them: its words are known. So only words are looked at that touch literals or the ends of stretches.
+struct Words<'s> {
+    set: &'s mut TokenSet,
+    /// Words that end before here are known.
+    done: usize,
+}
+
+impl Words<'_> {
+    #[inline]
+    fn pass(&mut self, text: &[u8], stretch: Range<usize>) {
+        let copied = &text[stretch.clone()];
+        let Some(first) = copied.iter().position(|&byte| separates(byte)) else { return };
+        let last = copied.iter().rposition(|&byte| separates(byte)).expect("there is one");
+        self.set.add(&text[self.done..stretch.start + first]);
+        self.done = stretch.start + last;
+    }
+}
+
 /// The text of such sections, which has to be of at most `bytes_max`.
 pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<u8>> {
     const WRONG: Corrupt = Corrupt("the repeats of a column");
@@ -155,30 +200,82 @@ pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<
     let mut literals = Cursor::new(&literals);
     let (distances, rest) = distances.as_chunks::<3>();
     let mut distances = distances.iter();
-    let mut text = Vec::with_capacity(bytes.min(RESERVED_BYTES_MAX));
+    let mut text = Text { bytes: vec![0; bytes.min(RESERVED_BYTES_MAX) + WIDE], length: 0 };
     let mut distance = 0;
     while tokens.left() > 0 {
         let first = tokens.varint()?;
         let stretch = tokens.count(bytes)? + STRETCH_BYTES_MIN;
-        text.extend_from_slice(literals.take((first >> 1) as usize)?);
+        let count = usize::try_from(first >> 1).map_err(|_| WRONG)?;
+        if count > literals.left() || text.length + count + stretch > bytes {
+            return Err(WRONG);
+        }
+        text.make_room(count + stretch);
+        text.put(literals.rest(), count);
+        literals.take(count)?;
         if first & 1 == 1 {
             let &[a, b, c] = distances.next().ok_or(WRONG)?;
             distance = u32::from_le_bytes([a, b, c, 0]) as usize;
         }
-        let from = text.len().checked_sub(distance).ok_or(WRONG)?;
-        if distance == 0 || text.len() + stretch > bytes {
+        if distance == 0 || distance > text.length {
             return Err(WRONG);
         }
-        let end = text.len() + stretch;
-        while text.len() < end {
-            // Where it goes on in what it copies, that becomes longer each time.
-            let part = (end - text.len()).min(text.len() - from);
-            text.extend_from_within(from..from + part);
-        }
+        text.repeat(distance, stretch);
     }
-    text.extend_from_slice(literals.take(literals.left())?);
+    let Text { bytes: mut text, length } = text;
+    text.truncate(length);
+    text.extend_from_slice(literals.rest());
     let whole = text.len() == bytes && rest.is_empty() && distances.len() == 0;
     if whole { Ok(text) } else { Err(WRONG) }
+}
+
+/// A text that grows within bytes that are there already, with [`WIDE`] bytes behind it that may be written.
+struct Text {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Text {
+    #[inline]
+    fn make_room(&mut self, more: usize) {
+        let needed = self.length + more + WIDE;
+        if needed > self.bytes.len() {
+            self.bytes.resize(needed.max(self.bytes.len() * 2), 0);
+        }
+    }
+
+    /// Appends the first `count` bytes; there is room for them.
+    #[inline]
+    fn put(&mut self, from: &[u8], count: usize) {
+        let to = &mut self.bytes[self.length..];
+        if count <= WIDE
+            && let (Some(from), Some(to)) = (from.first_chunk::<WIDE>(), to.first_chunk_mut())
+        {
+            *to = *from;
+        } else {
+            to[..count].copy_from_slice(&from[..count]);
+        }
+        self.length += count;
+    }
+
+    /// Appends `count` bytes that stand `distance` before the end, and may go on in what is appended; there is room.
+    #[inline]
+    fn repeat(&mut self, distance: usize, count: usize) {
+        let end = self.length + count;
+        if distance >= WIDE {
+            let mut at = self.length;
+            while at < end {
+                let part: [u8; WIDE] =
+                    *self.bytes[at - distance..].first_chunk().expect("it is before the room");
+                *self.bytes[at..].first_chunk_mut().expect("there is room for it") = part;
+                at += WIDE;
+            }
+        } else {
+            for at in self.length..end {
+                self.bytes[at] = self.bytes[at - distance];
+            }
+        }
+        self.length = end;
+    }
 }
 
 #[inline]
@@ -205,7 +302,6 @@ fn word_bytes(eight: u64) -> usize {
 /// Bytes that both begin with; `b` is at least as long as `a`.
 #[inline]
 fn common(a: &[u8], b: &[u8]) -> usize {
-    const WIDE: usize = 32;
     let b = &b[..a.len()];
     let mut bytes = 0;
     for (x, y) in a.as_chunks::<WIDE>().0.iter().zip(b.as_chunks::<WIDE>().0) {
@@ -249,7 +345,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(text: &[u8]) -> Option<usize> {
-        let sections = Repeats::default().encode(text)?;
+        let sections = Repeats::default().encode(text, None)?;
         let parts = sections.each_ref().map(|section| &section[..]);
         assert_eq!(decode(parts, text.len()).unwrap(), text);
         assert!(text.is_empty() || decode(parts, text.len() - 1).is_err());
@@ -280,7 +376,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let text = b" one two 1234567890 three four five six seven".repeat(20);
-        let sections = Repeats::default().encode(&text).unwrap();
+        let sections = Repeats::default().encode(&text, None).unwrap();
         let refs = |s: &[Vec<u8>; SECTIONS]| decode([&s[0], &s[1], &s[2], &s[3]], text.len());
         for section in 0..SECTIONS {
             for length in 0..sections[section].len() {
@@ -299,6 +395,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// As a look at all of the text.
+    fn check_words(text: &[u8]) {
+        let (mut all, mut found) = (TokenSet::default(), TokenSet::default());
+        all.add(text);
+        let _ = Repeats::default().encode(text, Some(&mut found));
+        assert_eq!(found.hashes(), all.hashes(), "{}", text.escape_ascii());
+    }
+
+    #[test]
+    fn words_are_those_of_the_whole_text() {
+        let line = |i: u64| {
+            let id = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let (a, b) = (i % 7, id % 253);
+            format!(
+                "Received blk_{id}.{a}: from 10.{a}.0.{b} port {b}\u{e9} x{a}.{a}.{a}.{a}.{b}\n"
+            )
+        };
+        let text: String = (0..500).map(line).collect();
+        check_words(text.as_bytes());
+        check_words(b"");
     }
 
     #[test]
@@ -321,6 +439,17 @@ mod tests {
         ) {
             let text: Vec<u8> = order.iter().flat_map(|i| words[i % words.len()].clone()).collect();
             check(&text);
+            check_words(&text);
+        }
+
+        #[test]
+        fn words_of_any_text_are_found(
+            parts in prop::collection::vec("[a1.2 ]{4,14}", 1..5),
+            order in prop::collection::vec(0..5usize, 0..100),
+        ) {
+            let text: String = order.iter().map(|i| parts[i % parts.len()].as_str()).collect();
+            check(text.as_bytes());
+            check_words(text.as_bytes());
         }
     }
 }

@@ -1,21 +1,33 @@
 //! Counts that are kept with a segment, so that a question for them opens no block: lines by level, host, application
-//! and type, per stretch of event time.
+//! and type, and by application and severity or level, per stretch of event time.
 //!
-//! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of its lines. A field
-//! with more than [`VALUES_MAX`] values has no counts; one that lacks in some lines counts those under no name.
+//! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of its lines, and one
+//! count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`] values has no counts, nor two fields with
+//! more than [`PAIRS_MAX`] of both; lines without a field count under the empty value.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 
-/// The fields that are counted.
+/// The fields by which lines are counted.
 pub const ROLLUP_FIELDS: [&str; 4] = ["level", "hostname", "app_name", "type"];
+/// The pairs of fields by which they are counted.
+pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "level"]];
+/// All these fields.
+pub(crate) const COUNTED_FIELDS: [&str; 5] = ["level", "hostname", "app_name", "type", "severity"];
+/// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
+const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
+    [&[0], &[1], &[2], &[3], &[2, 4], &[2, 0]];
 /// Different values of a field that is counted. With more, questions read the blocks.
 pub const VALUES_MAX: usize = 256;
+/// The same of two fields.
+pub const PAIRS_MAX: usize = 1_024;
 /// Lines for each stretch of time, at least, so that counts stay small beside lines.
 pub const LINES_PER_STRETCH: u64 = 32;
+/// Lines for each count, at least.
+pub const LINES_PER_COUNT: u64 = 4;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
 /// Lengths of a stretch, seconds.
@@ -23,26 +35,49 @@ const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
-/// Counts of one field.
+/// Counts by one field, or by two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
-    /// The field.
-    pub field: String,
-    /// Its values; the empty one stands for lines without it.
-    pub values: Vec<Vec<u8>>,
+    /// The fields.
+    pub fields: Vec<String>,
+    /// Their values that lines have together; an empty one stands for lines without the field.
+    pub values: Vec<Vec<Vec<u8>>>,
     /// Length of a stretch, seconds. Stretches begin at whole multiples of it since 1970 UTC.
     pub stretch_s: i64,
-    /// Stretch (since 1970), place of the value, lines; in order.
+    /// Stretch (since 1970), place of the values, lines; in order.
     pub counts: Vec<(i64, u32, u64)>,
+    /// Lines with each of the values.
+    lines: Vec<u64>,
 }
 
 impl Rollup {
-    /// Lines with each value, in all stretches.
-    pub fn totals(&self) -> Vec<(&[u8], u64)> {
-        let mut totals: Vec<(&[u8], u64)> =
-            self.values.iter().map(|value| (&value[..], 0)).collect();
-        self.counts.iter().for_each(|&(_, value, lines)| totals[value as usize].1 += lines);
-        totals
+    fn new(
+        fields: Vec<String>,
+        values: Vec<Vec<Vec<u8>>>,
+        stretch_s: i64,
+        counts: Vec<(i64, u32, u64)>,
+    ) -> Rollup {
+        let mut lines = vec![0u64; values.len()];
+        for &(_, value, count) in &counts {
+            lines[value as usize] = lines[value as usize].saturating_add(count);
+        }
+        Rollup { fields, values, stretch_s, counts, lines }
+    }
+
+    /// Lines with each of the values, in all stretches.
+    pub fn totals(&self) -> Vec<(&[Vec<u8>], u64)> {
+        self.values.iter().map(Vec::as_slice).zip(self.lines.iter().copied()).collect()
+    }
+
+    /// Memory held, about, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let values = self.values.iter().flatten().map(|value| value.len() + size_of::<Vec<u8>>());
+        size_of_val(&self.counts[..]) + values.sum::<usize>()
+    }
+
+    /// Where those fields are among its own; none where one is not.
+    pub(crate) fn places_of(&self, fields: &[&str]) -> Option<Vec<usize>> {
+        fields.iter().map(|field| self.fields.iter().position(|own| own == field)).collect()
     }
 
     /// Whether each stretch lies in one of those buckets (length and shift, nanoseconds).
@@ -60,46 +95,73 @@ impl Rollup {
         Some(from..to_ns.map_or(Some(i64::MAX), edge)?)
     }
 
-    /// Calls `each` with the beginning of one of those stretches, a value (empty unless `by_value`), and the lines of
-    /// both; those of one bucket are added up.
+    /// Calls `each` with the beginning of one of those stretches, the values of the fields at these places, and the lines
+    /// of both; those of one bucket are added up.
     pub(crate) fn visit(
         &self,
-        by_value: bool,
+        places: &[usize],
         bucket_ns: Option<(i64, i64)>,
         stretches: Range<i64>,
-        each: &mut dyn FnMut(i64, &[u8], u64),
+        each: &mut dyn FnMut(i64, &[&[u8]], u64),
     ) {
         let stretch_ns = self.stretch_s * SECOND_NS;
-        let mut sums = vec![0; if by_value { self.values.len() } else { 1 }];
-        let mut flush = |at: i64, sums: &mut Vec<u64>| {
-            for (place, lines) in sums.iter_mut().enumerate().filter(|(_, lines)| **lines > 0) {
-                let value = if by_value { &self.values[place][..] } else { b"" };
-                each(at.saturating_mul(stretch_ns), value, std::mem::take(lines));
+        // The values that are told apart, and for each of all which of those they are.
+        let mut apart: Vec<Vec<&[u8]>> = Vec::new();
+        let mut numbers: HashMap<Vec<&[u8]>, usize> = HashMap::new();
+        let mut of = Vec::with_capacity(self.values.len());
+        for values in &self.values {
+            let values: Vec<&[u8]> = places.iter().map(|&place| &values[place][..]).collect();
+            let number = *numbers.entry(values).or_insert_with_key(|values| {
+                apart.push(values.clone());
+                apart.len() - 1
+            });
+            of.push(number);
+        }
+        let mut sums = vec![0; apart.len()];
+        let mut met: Vec<usize> = Vec::new();
+        let before = |at: i64| self.counts.partition_point(|count| count.0 < at);
+        let (from, to) = (before(stretches.start), before(stretches.end));
+        if bucket_ns.is_none() && (from, to) == (0, self.counts.len()) {
+            of.iter().zip(&self.lines).for_each(|(&values, lines)| {
+                sums[values] = u64::saturating_add(sums[values], *lines)
+            });
+            let at = self.counts.first().map_or(0, |count| count.0);
+            for (values, lines) in apart.iter().zip(sums).filter(|(_, lines)| *lines > 0) {
+                each(at.saturating_mul(stretch_ns), values, lines);
+            }
+            return;
+        }
+        let mut flush = |at: i64, met: &mut Vec<usize>, sums: &mut Vec<u64>| {
+            for values in met.drain(..) {
+                let lines = std::mem::take(&mut sums[values]);
+                each(at.saturating_mul(stretch_ns), &apart[values], lines);
             }
         };
         // Stretches come in order, so those of a bucket come together.
         let mut bucket = None;
         let mut last_at = 0;
-        let before = |at: i64| self.counts.partition_point(|count| count.0 < at);
-        let (from, to) = (before(stretches.start), before(stretches.end));
-        for &(at, value, lines) in &self.counts[from..to.max(from)] {
-            let of = bucket_ns
+        for &(at, values, lines) in &self.counts[from..to.max(from)] {
+            let of_time = bucket_ns
                 .map(|(step, offset)| (at - offset / stretch_ns).div_euclid(step / stretch_ns));
-            if of != bucket {
-                flush(last_at, &mut sums);
-                bucket = of;
+            if of_time != bucket {
+                flush(last_at, &mut met, &mut sums);
+                bucket = of_time;
             }
             last_at = at;
-            sums[if by_value { value as usize } else { 0 }] += lines;
+            let values = of[values as usize];
+            if sums[values] == 0 && lines > 0 {
+                met.push(values);
+            }
+            sums[values] = sums[values].saturating_add(lines);
         }
-        flush(last_at, &mut sums);
+        flush(last_at, &mut met, &mut sums);
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put_piece(out, self.field.as_bytes());
+        self.fields.iter().for_each(|field| put_piece(out, field.as_bytes()));
         put_varint(out, self.stretch_s as u64);
         put_varint(out, self.values.len() as u64);
-        self.values.iter().for_each(|value| put_piece(out, value));
+        self.values.iter().flatten().for_each(|value| put_piece(out, value));
         put_varint(out, self.counts.len() as u64);
         let column = |get: &dyn Fn(&(i64, u32, u64)) -> i64| -> Vec<i64> {
             self.counts.iter().map(get).collect()
@@ -109,15 +171,17 @@ impl Rollup {
         ints::encode(&column(&|c| c.2 as i64), out);
     }
 
-    pub(crate) fn decode(cursor: &mut Cursor<'_>, lines: u64) -> Read<Rollup> {
-        let field = cursor.text()?.to_owned();
+    /// Reads counts by so many fields.
+    pub(crate) fn decode(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Rollup> {
+        let names =
+            (0..fields).map(|_| cursor.text().map(str::to_owned)).collect::<Read<Vec<_>>>()?;
         let stretch_s = cursor.varint()? as i64;
         if !STRETCHES_S.contains(&stretch_s) {
             return Err(Corrupt("the stretch of a rollup"));
         }
-        let values = (0..cursor.count(VALUES_MAX)?)
-            .map(|_| cursor.piece().map(<[u8]>::to_vec))
-            .collect::<Read<Vec<_>>>()?;
+        let values = (0..cursor.count(values_max(fields))?)
+            .map(|_| (0..fields).map(|_| cursor.piece().map(<[u8]>::to_vec)).collect())
+            .collect::<Read<Vec<Vec<Vec<u8>>>>>()?;
         let count = cursor.count(lines as usize)?;
         let stretches = ints::decode(cursor, count)?;
         let places = ints::decode(cursor, count)?;
@@ -127,22 +191,27 @@ impl Rollup {
             known.then_some((at, place as u32, number as u64)).ok_or(Corrupt("a rollup"))
         });
         let counts = counts.collect::<Read<Vec<_>>>()?;
-        Ok(Rollup { field, values, stretch_s, counts })
+        Ok(Rollup::new(names, values, stretch_s, counts))
     }
+}
+
+/// Different values of so many fields together.
+fn values_max(fields: usize) -> usize {
+    if fields == 1 { VALUES_MAX } else { PAIRS_MAX }
 }
 
 /// Counts lines as they come.
 #[derive(Default)]
 pub(crate) struct Counter {
-    fields: [FieldCounter; ROLLUP_FIELDS.len()],
+    counted: [FieldsCounter; COUNTED.len()],
 }
 
-/// A value for each of [`ROLLUP_FIELDS`], by its number in the [`Counter`] that gave it.
-pub(crate) type ValueNumbers = [u16; ROLLUP_FIELDS.len()];
+/// The values of the fields of each of [`COUNTED`], by their number in the [`Counter`] that gave it.
+pub(crate) type ValueNumbers = [u16; COUNTED.len()];
 
 #[derive(Default)]
-struct FieldCounter {
-    numbers: HashMap<Vec<u8>, u16, foldhash::fast::RandomState>,
+struct FieldsCounter {
+    numbers: HashMap<Vec<Vec<u8>>, u16, foldhash::fast::RandomState>,
     /// By number; none once there were too many.
     values: Vec<ValueCounter>,
     overflowed: bool,
@@ -158,11 +227,11 @@ struct ValueCounter {
 }
 
 impl Counter {
-    /// The numbers of values in the order of [`ROLLUP_FIELDS`], empty where a line has none.
-    pub(crate) fn numbers(&mut self, values: [&[u8]; ROLLUP_FIELDS.len()]) -> ValueNumbers {
-        let mut numbers = [0; ROLLUP_FIELDS.len()];
-        for ((field, value), number) in self.fields.iter_mut().zip(values).zip(&mut numbers) {
-            *number = field.number(value);
+    /// The numbers of values in the order of [`COUNTED_FIELDS`], empty where a line has none.
+    pub(crate) fn numbers(&mut self, values: [&[u8]; COUNTED_FIELDS.len()]) -> ValueNumbers {
+        let mut numbers = [0; COUNTED.len()];
+        for ((counter, fields), number) in self.counted.iter_mut().zip(COUNTED).zip(&mut numbers) {
+            *number = counter.number(fields.iter().map(|&field| values[field].to_vec()).collect());
         }
         numbers
     }
@@ -170,17 +239,21 @@ impl Counter {
     /// Counts so many lines with an event time in this second.
     #[inline]
     pub(crate) fn add(&mut self, second: i64, lines: u64, values: &ValueNumbers) {
-        for (field, &value) in self.fields.iter_mut().zip(values) {
-            // Without values the field has had too many.
-            if let Some(value) = field.values.get_mut(usize::from(value)) {
+        for (counter, &value) in self.counted.iter_mut().zip(values) {
+            // Without values there were too many.
+            if let Some(value) = counter.values.get_mut(usize::from(value)) {
                 value.add(second, lines);
             }
         }
     }
 
-    pub(crate) fn finish(self, lines: u64) -> Vec<Rollup> {
-        let counted = self.fields.into_iter().zip(ROLLUP_FIELDS);
-        counted.filter_map(|(field, name)| field.finish(name, lines)).collect()
+    /// The counts by one field, and by two.
+    pub(crate) fn finish(self, lines: u64) -> (Vec<Rollup>, Vec<Rollup>) {
+        let counted = self.counted.into_iter().zip(COUNTED);
+        let rollups = counted.filter_map(|(counter, fields)| {
+            counter.finish(fields.iter().map(|&field| COUNTED_FIELDS[field].to_owned()), lines)
+        });
+        rollups.partition(|rollup| rollup.fields.len() == 1)
     }
 }
 
@@ -202,58 +275,88 @@ impl ValueCounter {
     }
 }
 
-impl FieldCounter {
-    fn number(&mut self, value: &[u8]) -> u16 {
-        if let Some(&number) = self.numbers.get(value) {
+impl FieldsCounter {
+    fn number(&mut self, value: Vec<Vec<u8>>) -> u16 {
+        if let Some(&number) = self.numbers.get(&value) {
             return number;
         }
-        if self.overflowed || self.values.len() >= VALUES_MAX || value.len() > VALUE_BYTES_MAX {
-            *self = FieldCounter { overflowed: true, ..FieldCounter::default() };
+        let is_long = value.iter().any(|value| value.len() > VALUE_BYTES_MAX);
+        if self.overflowed || self.values.len() >= values_max(value.len()) || is_long {
+            *self = FieldsCounter { overflowed: true, ..FieldsCounter::default() };
             return u16::MAX;
         }
         let number = self.values.len() as u16;
         self.values.push(ValueCounter::default());
-        self.numbers.insert(value.to_vec(), number);
+        self.numbers.insert(value, number);
         number
     }
 
-    fn finish(mut self, name: &str, lines: u64) -> Option<Rollup> {
+    fn finish(mut self, fields: impl Iterator<Item = String>, lines: u64) -> Option<Rollup> {
         if self.overflowed {
             return None;
         }
         self.values.iter_mut().for_each(ValueCounter::settle);
-        let seconds = || self.values.iter().flat_map(|value| value.counts.keys().copied());
-        let stretch_s = STRETCHES_S.into_iter().find(|stretch_s| {
-            let stretches: std::collections::HashSet<i64, foldhash::fast::RandomState> =
-                seconds().map(|second| second.div_euclid(*stretch_s)).collect();
-            stretches.len() as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
-        });
-        let stretch_s = stretch_s.unwrap_or(STRETCHES_S[STRETCHES_S.len() - 1]);
-        let mut counts: BTreeMap<(i64, u32), u64> = BTreeMap::new();
-        for (number, value) in self.values.iter().enumerate() {
-            for (second, lines) in &value.counts {
-                let stretch = second.div_euclid(stretch_s);
-                *counts.entry((stretch, number as u32)).or_default() += lines;
+        let mut counts: Vec<(i64, u32, u64)> = Vec::new();
+        for (value, counter) in (0..).zip(&self.values) {
+            counts.extend(counter.counts.iter().map(|(&second, &lines)| (second, value, lines)));
+        }
+        // Longer stretches put together what shorter ones tell apart.
+        let mut stretch_s = 1;
+        for longer_s in STRETCHES_S {
+            put_together(&mut counts, longer_s / stretch_s);
+            stretch_s = longer_s;
+            let stretches = 1 + counts.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+            if stretches as u64 * LINES_PER_STRETCH <= lines.max(LINES_PER_STRETCH)
+                && counts.len() as u64 * LINES_PER_COUNT <= lines.max(LINES_PER_STRETCH)
+            {
+                break;
             }
         }
-        let counts = counts.into_iter().map(|((at, value), n)| (at, value, n)).collect();
         let mut values = vec![Vec::new(); self.values.len()];
         self.numbers.into_iter().for_each(|(value, number)| values[usize::from(number)] = value);
-        Some(Rollup { field: name.to_owned(), values, stretch_s, counts })
+        Some(Rollup::new(fields.collect(), values, stretch_s, counts))
     }
+}
+
+/// Puts counts together to those of stretches that are so many times as long.
+fn put_together(counts: &mut Vec<(i64, u32, u64)>, times: i64) {
+    counts.iter_mut().for_each(|count| count.0 = count.0.div_euclid(times));
+    counts.sort_unstable();
+    counts.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        kept.2 += if same { next.2 } else { 0 };
+        same
+    });
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn count(lines: &[(i64, &str)]) -> Vec<Rollup> {
         let mut counter = Counter::default();
         for (second, level) in lines {
-            let values = counter.numbers([level.as_bytes(), b"", b"", b"t"]);
+            let values = counter.numbers([level.as_bytes(), b"", b"app", b"t", b"6"]);
             counter.add(*second, 1, &values);
         }
-        counter.finish(lines.len() as u64)
+        let (rollups, pairs) = counter.finish(lines.len() as u64);
+        rollups.into_iter().chain(pairs).collect()
+    }
+
+    fn totals(rollup: &Rollup) -> Vec<(String, u64)> {
+        let shown = |values: &[Vec<u8>]| {
+            let values = values.iter().map(|value| String::from_utf8_lossy(value));
+            values.collect::<Vec<_>>().join(" ")
+        };
+        rollup.totals().into_iter().map(|(values, lines)| (shown(values), lines)).collect()
+    }
+
+    fn check_totals(rollup: &Rollup, expected: &[(&str, u64)]) {
+        let expected: Vec<(String, u64)> =
+            expected.iter().map(|(values, lines)| (values.to_string(), *lines)).collect();
+        assert_eq!(totals(rollup), expected);
     }
 
     #[test]
@@ -261,15 +364,18 @@ mod tests {
         let lines: Vec<(i64, &str)> =
             (0..10_000).map(|i| (i / 100, if i % 10 == 0 { "error" } else { "info" })).collect();
         let rollups = count(&lines);
-        assert_eq!(rollups.len(), ROLLUP_FIELDS.len());
+        assert_eq!(rollups.len(), ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len());
         assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 200));
-        assert_eq!(rollups[0].totals(), [(&b"error"[..], 1000), (&b"info"[..], 9000)]);
-        assert_eq!(rollups[1].totals(), [(&b""[..], 10_000)]);
+        check_totals(&rollups[0], &[("error", 1000), ("info", 9000)]);
+        check_totals(&rollups[1], &[("", 10_000)]);
+        check_totals(&rollups[4], &[("app 6", 10_000)]);
+        check_totals(&rollups[5], &[("app error", 1000), ("app info", 9000)]);
         for rollup in rollups {
             let mut out = Vec::new();
             rollup.encode(&mut out);
             let mut cursor = Cursor::new(&out);
-            assert_eq!(Rollup::decode(&mut cursor, 10_000).unwrap(), rollup);
+            let fields = rollup.fields.len();
+            assert_eq!(Rollup::decode(&mut cursor, fields, 10_000).unwrap(), rollup);
             cursor.end().unwrap();
         }
     }
@@ -278,8 +384,8 @@ mod tests {
     fn counts_are_added_up_by_bucket() {
         let lines: Vec<(i64, &str)> =
             (-300..9_700).map(|i| (i / 100, if i % 10 == 0 { "error" } else { "info" })).collect();
-        let rollup = &count(&lines)[0];
-        let check = |by_value: bool, bucket_s: Option<(i64, i64)>| {
+        let rollups = count(&lines);
+        let check = |rollup: &Rollup, by_value: bool, bucket_s: Option<(i64, i64)>| {
             let bucket = |second: i64| {
                 bucket_s.map(|(step, offset)| (second - offset).div_euclid(step) * step + offset)
             };
@@ -291,17 +397,23 @@ mod tests {
             let bucket_ns = bucket_s.map(|(step, offset)| (step * SECOND_NS, offset * SECOND_NS));
             assert!(rollup.tells_apart(bucket_ns));
             let mut found = BTreeMap::new();
-            rollup.visit(by_value, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, value, lines| {
-                let twice = found.insert((bucket(time_ns / SECOND_NS), value.to_vec()), lines);
-                assert_eq!(twice, None);
+            let fields: &[&str] = if by_value { &["level"] } else { &[] };
+            let places = rollup.places_of(fields).unwrap();
+            rollup.visit(&places, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
+                let key = (bucket(time_ns / SECOND_NS), values.concat());
+                assert_eq!(found.insert(key, lines), None);
             });
             assert_eq!(found, expected, "{by_value} {bucket_s:?}");
         };
         for by_value in [false, true] {
             for bucket_s in [None, Some((1, 0)), Some((7, 0)), Some((7, 3)), Some((20, -6))] {
-                check(by_value, bucket_s);
+                check(&rollups[0], by_value, bucket_s);
+                check(&rollups[5], by_value, bucket_s);
             }
         }
+        let rollup = &rollups[0];
+        assert_eq!(rollups[5].places_of(&["level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[5].places_of(&["level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
@@ -315,7 +427,7 @@ mod tests {
             let stretches = rollup.stretches(from_ns, to_ns);
             let counted = stretches.map(|stretches| {
                 let mut sum = 0;
-                rollup.visit(false, None, stretches, &mut |_, _, lines| sum += lines);
+                rollup.visit(&[], None, stretches, &mut |_, _, lines| sum += lines);
                 sum
             });
             assert_eq!(counted, expected, "{from_ns:?} to {to_ns:?}");
@@ -343,7 +455,19 @@ mod tests {
         let lines: Vec<(i64, &str)> = (0..100).map(|i| (i * 60, "info")).collect();
         let rollups = count(&lines);
         assert_eq!(rollups[0].stretch_s, 3_600);
-        assert_eq!(rollups[0].totals(), [(&b"info"[..], 100)]);
+        check_totals(&rollups[0], &[("info", 100)]);
+    }
+
+    #[test]
+    fn stretches_grow_where_values_are_many() {
+        let values: Vec<String> = (0..20).map(|i| i.to_string()).collect();
+        let lines: Vec<(i64, &str)> =
+            (0..4_000).map(|i| (i / 40, values[i as usize % 20].as_str())).collect();
+        let rollups = count(&lines);
+        // Two lines for each count by the second, twenty by ten of them.
+        assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (10, 200));
+        assert_eq!((rollups[1].stretch_s, rollups[1].counts.len()), (1, 100));
+        assert_eq!((rollups[5].stretch_s, rollups[5].counts.len()), (10, 200));
     }
 
     #[test]
@@ -351,7 +475,8 @@ mod tests {
         let values: Vec<String> = (0..=VALUES_MAX).map(|i| i.to_string()).collect();
         let lines: Vec<(i64, &str)> = values.iter().map(|v| (0, v.as_str())).collect();
         assert_eq!(count(&lines[1..])[0].values.len(), VALUES_MAX);
-        let fields: Vec<String> = count(&lines).into_iter().map(|r| r.field).collect();
-        assert_eq!(fields, ["hostname", "app_name", "type"]);
+        let fields: Vec<String> =
+            count(&lines).into_iter().map(|rollup| rollup.fields.join(" ")).collect();
+        assert_eq!(fields, ["hostname", "app_name", "type", "app_name severity", "app_name level"]);
     }
 }

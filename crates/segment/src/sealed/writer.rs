@@ -100,7 +100,7 @@ impl SealedWriter {
     pub fn finish(mut self) -> Result<Footer, SegmentError> {
         self.write_chunk()?;
         let lines = self.footer.lines();
-        self.footer.rollups = std::mem::take(&mut self.counter).finish(lines);
+        (self.footer.rollups, self.footer.pairs) = std::mem::take(&mut self.counter).finish(lines);
         let tail = self.footer.encode(self.end());
         self.stage(&tail)?;
         let end = self.end();

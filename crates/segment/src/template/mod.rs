@@ -223,7 +223,12 @@ impl<'a> TemplateColumn<'a> {
         Ok(self.matching(needle, accept)?.into_iter().filter(|&found| found).count())
     }
 
-    fn matching(&self, needle: &[u8], accept: Option<Accept<'_>>) -> Result<Vec<bool>, CodecError> {
+    /// For each value whether it contains `needle`; as [`Self::matching_rows`].
+    pub fn matching(
+        &self,
+        needle: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Vec<bool>, CodecError> {
         let mut found = vec![false; self.len()];
         let needle = Needle::new(needle, accept);
         search::matching(&self.view, &needle, &mut self.budget(), &mut found)?;

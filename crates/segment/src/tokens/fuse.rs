@@ -9,7 +9,8 @@ use super::FilterError;
 use crate::hash::fold;
 
 pub(super) const HEADER_BYTES: usize = 8;
-const VERSION: u8 = 1;
+/// What is written; version 1, which is read too, differs in what its keys are.
+const VERSION: u8 = 2;
 /// Seeds that are tried. Each fails for fewer than one set of keys in a hundred.
 const SEEDS_MAX: u16 = 64;
 const SEGMENT_LENGTH_LOG2_MAX: u8 = 18;
@@ -134,6 +135,7 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
 /// A filter as it was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FuseView<'a> {
+    version: u8,
     shape: Shape,
     fingerprints: &'a [u8],
 }
@@ -145,7 +147,7 @@ impl<'a> FuseView<'a> {
             return Err(damaged("shorter than its header"));
         };
         let &[version, segment_length_log2, s0, s1, n0, n1, n2, n3] = header;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(damaged("an unknown version"));
         }
         if segment_length_log2 > SEGMENT_LENGTH_LOG2_MAX {
@@ -157,7 +159,13 @@ impl<'a> FuseView<'a> {
         if size != fingerprints.len() as u64 {
             return Err(damaged("not as many fingerprints as it tells"));
         }
-        Ok(FuseView { shape: Shape { segment_length_log2, seed, segments }, fingerprints })
+        let shape = Shape { segment_length_log2, seed, segments };
+        Ok(FuseView { version, shape, fingerprints })
+    }
+
+    /// The version it was written in, which says what its keys are.
+    pub fn version(&self) -> u8 {
+        self.version
     }
 
     #[inline]
