@@ -22,12 +22,27 @@ need zstd zstd
 need gzip gzip
 need ip iproute2
 need sqlite3 sqlite3
+need setsid util-linux
+need redis-server redis-server
+[ -n "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || packages+=(postgresql)
+need java openjdk-17-jre-headless
+need mvn maven
 if [ -z "${CHROMIUM:-}" ]; then need chromium chromium; fi
 if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then packages+=(python3-venv); fi
 
 if [ ${#packages[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing for the tests: ${packages[*]}"
+    # No server is started here: the tests start their own.
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+      mkdir -p /etc/postgresql-common
+      echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+      trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+      chmod +x /usr/sbin/policy-rc.d
+    fi
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   else

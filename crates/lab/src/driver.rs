@@ -6,7 +6,11 @@
 mod cassandra;
 mod elasticsearch;
 mod http;
+mod loginson;
 pub mod null;
+mod postgres;
+mod redis;
+mod ring;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -235,7 +239,8 @@ pub trait Session: Send {
 }
 
 /// Names of all drivers.
-pub const NAMES: &[&str] = &["cassandra", "elasticsearch", null::NAME];
+pub const NAMES: &[&str] =
+    &["cassandra", "elasticsearch", "loginson", null::NAME, "postgres", "redis"];
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -249,6 +254,14 @@ pub enum OpenError {
     /// An option that the driver does not have, or with a value it does not take.
     #[error(transparent)]
     Option(#[from] OptionError),
+    /// An endpoint that is none.
+    #[error("{store}: {reason}")]
+    Endpoint {
+        /// Name of the store.
+        store: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No place to connect to.
     #[error(
         "{store} has no endpoint; give one as --endpoint {store}=HOST:PORT, or start it: loginson-lab stores start {store}"
@@ -264,10 +277,16 @@ pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     match spec.name.as_str() {
         "cassandra" => cassandra::open(spec),
         "elasticsearch" => elasticsearch::open(spec),
+        "loginson" => loginson::open(spec),
         null::NAME => Ok(Arc::new(null::Null)),
+        "postgres" => postgres::open(spec),
+        "redis" => redis::open(spec),
         _ => Err(OpenError::Unknown { name: spec.name.clone() }),
     }
 }
+
+/// Time limit of what makes, settles or empties tables.
+const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The option that every driver has.
 const TIMEOUT: Known =
@@ -284,4 +303,97 @@ fn options(spec: &StoreSpec, known: &'static [Known]) -> Result<Options, OpenErr
 /// The value of [`TIMEOUT`].
 fn timeout(options: &Options) -> Result<Duration, OpenError> {
     Ok(Duration::from_secs(options.number(TIMEOUT.name, 1, 86_400)?))
+}
+
+/// The endpoints as host and port; an IPv6 address is written `[::1]:5432`.
+fn hosts(spec: &StoreSpec) -> Result<Vec<(String, u16)>, OpenError> {
+    let host = |endpoint: &String| {
+        let (host, port) = endpoint.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
+    };
+    let wrong = |endpoint: &String| OpenError::Endpoint {
+        store: spec.name.clone(),
+        reason: format!("`{endpoint}` is not HOST:PORT"),
+    };
+    spec.endpoints.iter().map(|e| host(e).ok_or_else(|| wrong(e))).collect()
+}
+
+/// The answer of `work`, or the error that it did not come in time.
+async fn within<T>(
+    store: &str,
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::Timeout { store: store.to_owned(), seconds: limit.as_secs() }),
+    }
+}
+
+/// The error of a change to a row that is not there, where a store tells.
+fn no_row(store: &str, key: &Value) -> StoreError {
+    StoreError::Refused { store: store.to_owned(), reason: format!("no row under the key {key}") }
+}
+
+/// One scan out of those of several shards, each in the order of keys.
+fn merged(parts: Vec<Vec<Row>>, rows_max: usize) -> Vec<Row> {
+    let several = parts.iter().filter(|part| !part.is_empty()).count() > 1;
+    let mut rows: Vec<Row> = parts.into_iter().flatten().collect();
+    if several {
+        rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    }
+    rows.truncate(rows_max);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(endpoints: &[&str]) -> StoreSpec {
+        let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
+        let (name, label) = ("store".to_owned(), "store".to_owned());
+        StoreSpec { name, label, endpoints, options: BTreeMap::new() }
+    }
+
+    #[test]
+    fn endpoints_are_hosts_and_ports() {
+        for (endpoint, host) in [
+            ("127.0.0.1:5432", Some(("127.0.0.1", 5432))),
+            ("[::1]:5432", Some(("::1", 5432))),
+            ("db:1", Some(("db", 1))),
+            ("db", None),
+            (":1", None),
+            ("db:65536", None),
+            ("db:", None),
+        ] {
+            let found = hosts(&spec(&[endpoint])).ok().map(|all| all[0].clone());
+            assert_eq!(found, host.map(|(h, p)| (h.to_owned(), p)), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_driver_needs_a_name_an_endpoint_and_options_that_it_has() {
+        for name in NAMES.iter().filter(|name| **name != null::NAME) {
+            let spec = StoreSpec { name: (*name).to_owned(), ..spec(&["127.0.0.1:1"]) };
+            assert!(open(&spec).is_ok(), "{name}");
+            let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
+            assert!(matches!(open(&nowhere), Err(OpenError::NoEndpoint { .. })), "{name}");
+            let mut other = spec.clone();
+            other.options.insert("colour".to_owned(), "red".to_owned());
+            assert!(matches!(open(&other), Err(OpenError::Option(_))), "{name}");
+        }
+        assert!(matches!(open(&spec(&["127.0.0.1:1"])), Err(OpenError::Unknown { .. })));
+    }
+
+    #[test]
+    fn scans_of_shards_become_one() {
+        let rows = |keys: &[i64]| -> Vec<Row> {
+            keys.iter().map(|k| Row { key: Value::Integer(*k), values: vec![] }).collect()
+        };
+        let parts = || vec![rows(&[1, 4]), rows(&[]), rows(&[2, 3, 9])];
+        assert_eq!(merged(parts(), 3), rows(&[1, 2, 3]));
+        assert_eq!(merged(parts(), 99), rows(&[1, 2, 3, 4, 9]));
+    }
 }

@@ -12,9 +12,11 @@ pub mod cli;
 mod debian;
 mod elasticsearch;
 pub mod home;
+mod loginson;
 pub mod maven;
 mod postgres;
 pub mod process;
+mod redis;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -31,8 +33,13 @@ pub use home::{Home, Site};
 pub use process::{Launch, Process, Signal};
 
 /// All servers that can be started.
-static SERVERS: &[&dyn Server] =
-    &[&cassandra::Cassandra, &elasticsearch::Elasticsearch, &postgres::Postgres];
+static SERVERS: &[&dyn Server] = &[
+    &cassandra::Cassandra,
+    &elasticsearch::Elasticsearch,
+    &loginson::Loginson,
+    &postgres::Postgres,
+    &redis::Redis,
+];
 
 /// Nodes of one store. More would not fit on one machine; a start that asks for more is refused.
 pub const NODES_MAX: u32 = 16;
@@ -378,6 +385,18 @@ pub async fn wipe(home: &Home, name: &str, say: &Say) -> Result<(), ServerError>
         }
     }
     Ok(())
+}
+
+/// Asks a node for its version by way of its driver.
+async fn driver_answers(name: &str, node: &Node) -> Result<(), String> {
+    let spec = StoreSpec {
+        name: name.to_owned(),
+        label: name.to_owned(),
+        endpoints: vec![node.endpoint.clone()],
+        options: BTreeMap::new(),
+    };
+    let driver = crate::driver::open(&spec).map_err(|e| e.to_string())?;
+    driver.version().await.map(|_| ()).map_err(|e| e.to_string())
 }
 
 fn running_of(name: &str, planned: Vec<Node>, records: &[Record]) -> Running {

@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use tokio_postgres::NoTls;
 
 use super::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
 use crate::options::{Known, Options};
@@ -98,16 +97,7 @@ impl Server for Postgres {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        let config = format!(
-            "host=127.0.0.1 port={} user=postgres dbname=postgres connect_timeout=5",
-            node.listen[0].port()
-        );
-        let failed = |e: tokio_postgres::Error| e.to_string();
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.map_err(failed)?;
-        let connection = tokio::spawn(connection);
-        let answer = client.simple_query("select 1").await.map(|_| ()).map_err(failed);
-        connection.abort();
-        answer
+        super::driver_answers(self.name(), node).await
     }
 
     fn stop(&self) -> (Signal, u64) {

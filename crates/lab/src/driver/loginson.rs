@@ -1,0 +1,474 @@
+//! Loginson, over its HTTP interface like any other store: a row is a JSON line of the type that the table is called.
+//!
+//! The key is the field [`KEY`] and read back as an exact question; counts are questions in LogsQL. The message (a column
+//! `message`) and the time (option `time`) have the places that they have in any log store, so that the store may use what it
+//! knows of them. A column of the time holds whole seconds since 1970; a number that is no time between then and 2255 is kept
+//! as a field. An insert is acknowledged when its line is durable.
+//!
+//! A store of logs changes no line and has no order of keys: updates, scans and single deletes are not supported. Making a
+//! table deletes its lines of before. With several endpoints each is a shard ([`Ring`]). Left out: syslog, whose senders get
+//! no answer to measure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use reqwest::Method;
+use serde::Deserialize;
+
+use super::http::{Http, Reply, push_segment};
+use super::ring::Ring;
+use super::{
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
+};
+use crate::options::Known;
+use crate::row::{Kind, Row, Schema, Value};
+
+/// The field of the key. No column is called so: they have no capitals.
+const KEY: &str = "Key";
+
+/// The column that is the message of a line where the schema has it; Loginson knows it by itself.
+const MESSAGE: &str = "message";
+
+/// Seconds since 1970 that are times of lines: Loginson counts nanoseconds in 64 bits, and takes no time for the arrival.
+const TIMES: std::ops::Range<i64> = 1..9_000_000_000;
+
+/// The time of lines whose time column holds none: a second that is not in [`TIMES`], so that no count meets them.
+const NO_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// Time between two questions whether something in the background has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const LINES: &str = "application/x-ndjson";
+
+const OPTIONS: &[Known] = &[
+    TIMEOUT,
+    Known {
+        name: "time",
+        default: "timestamp",
+        help: "the integer column with the time of a line, s since 1970, if the table has it",
+    },
+];
+
+struct Loginson {
+    store: String,
+    endpoints: Vec<String>,
+    timeout: Duration,
+    time: String,
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+}
+
+pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = super::options(spec, OPTIONS)?;
+    let timeout = super::timeout(&options)?;
+    let store = spec.name.clone();
+    let endpoints = spec.endpoints.clone();
+    let nodes = clients(&store, &endpoints, timeout);
+    let ring = Arc::new(Ring::new(nodes.len()));
+    let time = options.text("time").to_owned();
+    Ok(Arc::new(Loginson { store, endpoints, timeout, time, ring, nodes }))
+}
+
+fn clients(store: &str, endpoints: &[String], timeout: Duration) -> Vec<Http> {
+    let client = |endpoint: &String| Http::new(store, std::slice::from_ref(endpoint), 0, timeout);
+    endpoints.iter().map(client).collect()
+}
+
+/// What is used of `/api/v1/status`.
+#[derive(Deserialize)]
+struct Status {
+    version: String,
+    store: StoreStatus,
+    parse_lag_lines: u64,
+}
+
+#[derive(Deserialize)]
+struct StoreStatus {
+    bytes_disk: u64,
+    sealing: Sealing,
+}
+
+#[derive(Deserialize)]
+struct Sealing {
+    lag_segments: u64,
+}
+
+/// What is used of an entry of `/api/v1/deletions`.
+#[derive(Deserialize)]
+struct Deletion {
+    id: String,
+    state: String,
+    note: Option<String>,
+}
+
+#[async_trait]
+impl Driver for Loginson {
+    fn abilities(&self) -> &'static [Ability] {
+        &[Ability::Insert, Ability::InsertMany, Ability::Read, Ability::Count]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        let all = try_join_all(self.nodes.iter().map(status)).await?;
+        let mut versions: Vec<String> = all.into_iter().map(|s| s.version).collect();
+        versions.dedup();
+        Ok(versions.join("; "))
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let delete = try_join_all(self.nodes.iter().map(|node| delete(node, schema)));
+        within(&self.store, MAINTENANCE_TIMEOUT, delete).await.map(|_| ())
+    }
+
+    async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
+        let all = async {
+            for node in &self.nodes {
+                settled(node, settle).await?;
+            }
+            Ok(())
+        };
+        within(&self.store, MAINTENANCE_TIMEOUT, all).await
+    }
+
+    /// Of all that the store has: it knows no tables.
+    async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
+        let all = try_join_all(self.nodes.iter().map(status)).await?;
+        Ok(Some(all.into_iter().map(|s| s.store.bytes_disk).sum()))
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let nodes = clients(&self.store, &self.endpoints, self.timeout);
+        let table = Table::new(&self.store, schema, &self.time);
+        Ok(Box::new(LoginsonSession { ring: self.ring.clone(), nodes, table }))
+    }
+}
+
+async fn status(node: &Http) -> Result<Status, StoreError> {
+    let reply = node.send(Method::GET, "/api/v1/status", FORM, "").await?;
+    parsed(node, reply)
+}
+
+/// Waits for what the store does in the background: what is acknowledged is on disk, and what is closed is sealed without
+/// being asked to.
+async fn settled(node: &Http, settle: Settle) -> Result<(), StoreError> {
+    loop {
+        let status = status(node).await?;
+        let sealed = settle != Settle::Compacted || status.store.sealing.lag_segments == 0;
+        if status.parse_lag_lines == 0 && sealed {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Deletes all lines of a table, and returns when they are gone.
+async fn delete(node: &Http, schema: &Schema) -> Result<(), StoreError> {
+    let filter = form("filter", &format!("type:={}", quoted(&schema.table)));
+    let reply = node.send(Method::POST, "/api/v1/deletions", FORM, filter).await?;
+    let mut deletion: Deletion = parsed(node, reply)?;
+    loop {
+        match deletion.state.as_str() {
+            "running" => {}
+            "done" => return Ok(()),
+            state => {
+                let note = deletion.note.unwrap_or_default();
+                return Err(node.refused(format!("the deletion of the table is {state}: {note}")));
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+        let mut path = "/api/v1/deletions/".to_owned();
+        push_segment(&mut path, &deletion.id);
+        deletion = parsed(node, node.send(Method::GET, &path, FORM, "").await?)?;
+    }
+}
+
+/// An answer as JSON, or the store's error in its own words.
+fn parsed<T>(node: &Http, reply: Reply) -> Result<T, StoreError>
+where
+    T: serde::de::DeserializeOwned,
+{
+    let reply = good(node, reply)?;
+    serde_json::from_slice(&reply.body).map_err(|e| node.answer(e.to_string()))
+}
+
+fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
+    #[derive(Deserialize)]
+    struct Failure {
+        error: String,
+    }
+    if (200..300).contains(&reply.status) {
+        return Ok(reply);
+    }
+    let reason = match serde_json::from_slice::<Failure>(&reply.body) {
+        Ok(failure) => failure.error,
+        Err(_) => String::from_utf8_lossy(&reply.body).into_owned(),
+    };
+    Err(node.refused(format!("status {}: {reason}", reply.status)))
+}
+
+fn form(name: &str, value: &str) -> String {
+    let mut form = format!("{name}=");
+    push_segment(&mut form, value);
+    form
+}
+
+/// A text of LogsQL, which has the escapes of JSON.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a text is JSON")
+}
+
+/// Names and places of a table's columns in lines.
+struct Table {
+    store: String,
+    schema: Schema,
+    /// The column of the time.
+    time: Option<usize>,
+    /// Path of inserts.
+    insert: String,
+}
+
+impl Table {
+    fn new(store: &str, schema: &Schema, time: &str) -> Table {
+        let time = schema.column(time).filter(|at| schema.columns[*at].kind == Kind::Integer);
+        // Names that Loginson would take for the time by itself are fields, apart from the one that is meant.
+        let insert = format!("/insert/jsonline?_type={}&_time_field=_time", schema.table);
+        Table { store: store.to_owned(), schema: schema.clone(), time, insert }
+    }
+
+    /// The field in which a column is found; a time is in `_time` instead.
+    fn field(&self, column: usize) -> &str {
+        match &self.schema.columns[column] {
+            column if column.name == MESSAGE => "_msg",
+            column => &column.name,
+        }
+    }
+
+    /// Appends a row as a line.
+    fn push_line(&self, out: &mut Vec<u8>, row: &Row) {
+        let push = |out: &mut Vec<u8>, name: &str, value: &str| {
+            serde_json::to_writer(&mut *out, name).expect("a text is JSON");
+            out.push(b':');
+            serde_json::to_writer(&mut *out, value).expect("a text is JSON");
+        };
+        out.push(b'{');
+        push(out, KEY, &row.key.to_string());
+        for (column, value) in row.values.iter().enumerate() {
+            out.push(b',');
+            match self.time_of(column, value) {
+                Some(time) => push(out, "_time", &time.to_string()),
+                None => push(out, self.field(column), &value.to_string()),
+            }
+            if self.time == Some(column) && self.time_of(column, value).is_none() {
+                out.push(b',');
+                push(out, "_time", NO_TIME);
+            }
+        }
+        out.extend(b"}\n");
+    }
+
+    /// The time of a line that has this value, if it is one.
+    fn time_of(&self, column: usize, value: &Value) -> Option<Timestamp> {
+        match value {
+            Value::Integer(seconds) if self.time == Some(column) && TIMES.contains(seconds) => {
+                Timestamp::from_second(*seconds).ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn read_query(&self, key: &Value) -> String {
+        format!("type:={} {KEY}:={}", quoted(&self.schema.table), quoted(&key.to_string()))
+    }
+
+    fn count_query(&self, conditions: &[(usize, Value)]) -> String {
+        let mut query = format!("type:={}", quoted(&self.schema.table));
+        for (column, value) in conditions {
+            match self.time_of(*column, value) {
+                Some(from) => {
+                    let to = from + jiff::SignedDuration::from_secs(1);
+                    query.push_str(&format!(" _time:[{from}, {to})"));
+                }
+                None => {
+                    let value = quoted(&value.to_string());
+                    query.push_str(&format!(" {}:={value}", self.field(*column)));
+                }
+            }
+        }
+        query.push_str(" | stats count() as n");
+        query
+    }
+
+    /// A row out of the fields of a line. A field that is not there is empty.
+    fn row(&self, fields: &BTreeMap<String, String>) -> Result<Row, String> {
+        let text = |name: &str| fields.get(name).map_or("", String::as_str);
+        let value = |text: &str, kind: Kind| match kind {
+            Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Integer => {
+                text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is no number"))
+            }
+        };
+        let key = value(text(KEY), self.schema.key)?;
+        let columns = self.schema.columns.iter().enumerate();
+        let values = columns.map(|(at, column)| {
+            let text = text(self.field(at));
+            match self.time == Some(at) {
+                true => {
+                    let time: Timestamp =
+                        text.parse().map_err(|_| format!("`{text}` is no time"))?;
+                    Ok(Value::Integer(time.as_second()))
+                }
+                false => value(text, column.kind),
+            }
+        });
+        let values = values.collect::<Result<_, String>>()?;
+        Ok(Row { key, values })
+    }
+}
+
+struct LoginsonSession {
+    ring: Arc<Ring>,
+    nodes: Vec<Http>,
+    table: Table,
+}
+
+#[async_trait]
+impl Session for LoginsonSession {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => {
+                let node = &self.nodes[self.ring.shard(&row.key)];
+                self.insert(node, &[row]).await?;
+                Ok(Answer::Done)
+            }
+            Operation::InsertMany(rows) => {
+                let split = self.ring.split(rows);
+                let nodes = self.nodes.iter().zip(&split);
+                try_join_all(nodes.map(|(node, rows)| self.insert(node, rows))).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let node = &self.nodes[self.ring.shard(key)];
+                let query = self.table.read_query(key);
+                let line = self.first_line(node, &query).await?;
+                let row = line.map(|line| self.table.row(&line)).transpose();
+                Ok(Answer::Row(row.map_err(|reason| node.answer(reason))?))
+            }
+            Operation::Count { conditions } => {
+                let query = self.table.count_query(conditions);
+                let counts = try_join_all(self.nodes.iter().map(|node| self.count(node, &query)));
+                let counts = counts.await?;
+                Ok(Answer::Count(counts.into_iter().sum()))
+            }
+            Operation::Update { .. } | Operation::Scan { .. } | Operation::Delete { .. } => {
+                let (store, ability) = (self.table.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
+        }
+    }
+}
+
+impl LoginsonSession {
+    async fn insert(&self, node: &Http, rows: &[&Row]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut body = Vec::new();
+        for row in rows {
+            self.table.push_line(&mut body, row);
+        }
+        let reply = node.send(Method::POST, &self.table.insert, LINES, body).await?;
+        good(node, reply).map(|_| ())
+    }
+
+    async fn count(&self, node: &Http, query: &str) -> Result<u64, StoreError> {
+        let line = self.first_line(node, query).await?.unwrap_or_default();
+        let count = line.get("n").and_then(|n| n.parse().ok());
+        count.ok_or_else(|| node.answer("a count is one number".to_owned()))
+    }
+
+    /// The first line of a query's answer.
+    async fn first_line(
+        &self,
+        node: &Http,
+        query: &str,
+    ) -> Result<Option<BTreeMap<String, String>>, StoreError> {
+        let body = form("limit=1&query", query);
+        let reply = good(node, node.send(Method::POST, "/select/logsql/query", FORM, body).await?)?;
+        let Some(line) = reply.body.split(|byte| *byte == b'\n').find(|line| !line.is_empty())
+        else {
+            return Ok(None);
+        };
+        let mut line: BTreeMap<String, String> =
+            serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))?;
+        match line.remove("_error") {
+            Some(error) => Err(node.refused(error)),
+            None => Ok(Some(line)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Column;
+
+    fn table() -> Table {
+        let column = |name: &str, kind| Column { name: name.to_owned(), kind, indexed: true };
+        let columns = vec![
+            column("timestamp", Kind::Integer),
+            column("machine", Kind::Text),
+            column("message", Kind::Text),
+        ];
+        let schema = Schema { table: "logs".to_owned(), key: Kind::Text, columns };
+        Table::new("loginson", &schema, "timestamp")
+    }
+
+    fn row(seconds: i64) -> Row {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let values = vec![Value::Integer(seconds), text("a \"b\""), text("x\ny")];
+        Row { key: text("k1"), values }
+    }
+
+    #[test]
+    fn rows_are_lines_and_lines_are_rows() {
+        for (seconds, time) in [
+            (1_427_000_000, "\"_time\":\"2015-03-22T04:53:20Z\""),
+            (-1, "\"timestamp\":\"-1\",\"_time\":\"1970-01-01T00:00:00Z\""),
+            (0, "\"timestamp\":\"0\",\"_time\":\"1970-01-01T00:00:00Z\""),
+            (i64::MAX, "\"timestamp\":\"9223372036854775807\",\"_time\":\"1970-01-01T00:00:00Z\""),
+        ] {
+            let mut line = Vec::new();
+            table().push_line(&mut line, &row(seconds));
+            let expected = format!(
+                "{{\"Key\":\"k1\",{time},\"machine\":\"a \\\"b\\\"\",\"_msg\":\"x\\ny\"}}\n"
+            );
+            assert_eq!(String::from_utf8(line.clone()).unwrap(), expected);
+            let fields = serde_json::from_slice(&line).unwrap();
+            assert_eq!(table().row(&fields), Ok(row(seconds)));
+        }
+    }
+
+    #[test]
+    fn questions_name_the_table_and_quote_values() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(table().read_query(&text("a\"|b")), "type:=\"logs\" Key:=\"a\\\"|b\"");
+        for (conditions, query) in [
+            (vec![], "type:=\"logs\" | stats count() as n"),
+            (
+                vec![(0, Value::Integer(1_427_000_000)), (2, text("m"))],
+                "type:=\"logs\" _time:[2015-03-22T04:53:20Z, 2015-03-22T04:53:21Z) _msg:=\"m\" | stats count() as n",
+            ),
+            (
+                vec![(0, Value::Integer(-5))],
+                "type:=\"logs\" timestamp:=\"-5\" | stats count() as n",
+            ),
+        ] {
+            assert_eq!(table().count_query(&conditions), query);
+        }
+    }
+}

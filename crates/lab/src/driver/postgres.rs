@@ -1,0 +1,561 @@
+//! PostgreSQL: a table with the key as primary key, and one index for each column that counts ask for, as in the 2015 study.
+//!
+//! Statements are prepared once for each connection: the common ones with the connection, those that depend on the columns
+//! named (updates, counts) when they are first used. With several endpoints each is a shard of its own, as the studies did it
+//! with MySQL: keys are spread by [`Ring`], scans and counts ask all. A connection that broke or timed out is made anew by the
+//! next operation.
+//!
+//! The password is that of `PGPASSWORD`, as for PostgreSQL's own programs: options stand in results, and it must not. Left
+//! out: TLS, connection poolers, partitions.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Statement};
+
+use super::ring::Ring;
+use super::{
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
+};
+use crate::options::Known;
+use crate::row::{Kind, Row, Schema, Value};
+
+/// The column of the key. No other is called so: they have no capitals.
+const KEY: &str = "\"Key\"";
+
+const OPTIONS: &[Known] = &[
+    TIMEOUT,
+    Known {
+        name: "synchronous_commit",
+        default: "on",
+        help: "off: a row is acknowledged before it is on disk",
+    },
+    Known { name: "user", default: "postgres", help: "role to log in as" },
+    Known { name: "database", default: "postgres", help: "database of the table" },
+];
+
+struct Postgres {
+    store: String,
+    timeout: Duration,
+    configs: Vec<Config>,
+    ring: Arc<Ring>,
+}
+
+pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = super::options(spec, OPTIONS)?;
+    let timeout = super::timeout(&options)?;
+    let commit = options.choice("synchronous_commit", &["on", "off"])?;
+    let mut configs = Vec::new();
+    for (host, port) in super::hosts(spec)? {
+        let mut config = Config::new();
+        config.host(&host).port(port).connect_timeout(timeout.min(Duration::from_secs(10)));
+        config.user(options.text("user")).dbname(options.text("database"));
+        config.application_name("loginson-lab");
+        config.options(format!("-c synchronous_commit={commit}"));
+        if let Ok(password) = std::env::var("PGPASSWORD") {
+            config.password(password);
+        }
+        configs.push(config);
+    }
+    let ring = Arc::new(Ring::new(configs.len()));
+    Ok(Arc::new(Postgres { store: spec.name.clone(), timeout, configs, ring }))
+}
+
+#[async_trait]
+impl Driver for Postgres {
+    fn abilities(&self) -> &'static [Ability] {
+        &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Update,
+            Ability::Scan,
+            Ability::Count,
+            Ability::Delete,
+        ]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        let ask = |open: Open| async move {
+            let row = open.client.query_one("select version()", &[]).await?;
+            row.try_get::<_, String>(0)
+        };
+        let mut versions = self.on_all(self.timeout, ask).await?;
+        versions.dedup();
+        Ok(versions.join("; "))
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let sql = &create_sql(schema);
+        let make = |open: Open| async move { open.client.batch_execute(sql).await };
+        self.on_all(MAINTENANCE_TIMEOUT, make).await.map(|_| ())
+    }
+
+    async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError> {
+        let vacuum = format!("vacuum (analyze) {}", quoted(&schema.table));
+        let statements = &match settle {
+            // What is committed is seen.
+            Settle::Visible => return Ok(()),
+            Settle::Flushed => vec!["checkpoint"],
+            Settle::Compacted => vec![vacuum.as_str(), "checkpoint"],
+        };
+        let settle = |open: Open| async move {
+            // One at a time: `vacuum` is taken in no transaction, and several in one text are one.
+            for statement in statements {
+                open.client.batch_execute(statement).await?;
+            }
+            Ok(())
+        };
+        self.on_all(MAINTENANCE_TIMEOUT, settle).await.map(|_| ())
+    }
+
+    async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
+        let table = &quoted(&schema.table);
+        let ask = |open: Open| async move {
+            let sql = "select pg_total_relation_size($1::text::regclass)";
+            open.client.query_one(sql, &[table]).await?.try_get::<_, i64>(0)
+        };
+        let bytes: Vec<i64> = self.on_all(self.timeout, ask).await?;
+        Ok(Some(bytes.into_iter().map(|n| n.max(0) as u64).sum()))
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let schema = Arc::new(schema.clone());
+        let shard = |config: &Config| Shard {
+            store: self.store.clone(),
+            config: config.clone(),
+            schema: schema.clone(),
+            open: None,
+        };
+        let mut shards: Vec<Shard> = self.configs.iter().map(shard).collect();
+        let prepare = try_join_all(shards.iter_mut().map(Shard::prepare_common));
+        within(&self.store, self.timeout, prepare).await?;
+        let (store, timeout, ring) = (self.store.clone(), self.timeout, self.ring.clone());
+        Ok(Box::new(PostgresSession { store, timeout, ring, shards }))
+    }
+}
+
+impl Postgres {
+    /// Does something on a new connection to each server, all at the same time.
+    async fn on_all<T, F>(
+        &self,
+        limit: Duration,
+        work: impl Fn(Open) -> F,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        F: Future<Output = Result<T, tokio_postgres::Error>>,
+    {
+        let mut all = Vec::new();
+        for config in &self.configs {
+            all.push(async { work(Open::new(config).await?).await });
+        }
+        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, &e)) };
+        within(&self.store, limit, all).await
+    }
+}
+
+/// A statement of a connection: what its text depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Shape {
+    Insert,
+    InsertMany,
+    Read,
+    Scan,
+    Delete,
+    Update(Vec<usize>),
+    Count(Vec<usize>),
+}
+
+impl Shape {
+    fn sql(&self, schema: &Schema) -> String {
+        let table = quoted(&schema.table);
+        let name = |column: &usize| quoted(&schema.columns[*column].name);
+        let columns: Vec<String> = (0..schema.columns.len()).map(|c| name(&c)).collect();
+        let all = std::iter::once(KEY.to_owned()).chain(columns).collect::<Vec<_>>().join(", ");
+        let kinds = std::iter::once(schema.key).chain(schema.columns.iter().map(|c| c.kind));
+        // `$1, $2, …`, each with what `form` adds.
+        let numbered = |form: &dyn Fn(usize, Kind) -> String| {
+            kinds
+                .clone()
+                .enumerate()
+                .map(|(i, kind)| form(i + 1, kind))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        match self {
+            Shape::Insert => {
+                let values = numbered(&|i, _| format!("${i}"));
+                format!("insert into {table} ({all}) values ({values})")
+            }
+            Shape::InsertMany => {
+                let arrays = numbered(&|i, kind| format!("${i}::{}[]", sql_type(kind)));
+                format!("insert into {table} ({all}) select * from unnest({arrays})")
+            }
+            Shape::Read => format!("select {all} from {table} where {KEY} = $1"),
+            Shape::Scan => {
+                format!("select {all} from {table} where {KEY} >= $1 order by {KEY} limit $2")
+            }
+            Shape::Delete => format!("delete from {table} where {KEY} = $1"),
+            Shape::Update(columns) => {
+                let sets: Vec<String> =
+                    columns.iter().zip(2..).map(|(c, i)| format!("{} = ${i}", name(c))).collect();
+                format!("update {table} set {} where {KEY} = $1", sets.join(", "))
+            }
+            Shape::Count(columns) => {
+                let mut sql = format!("select count(*) from {table}");
+                for (at, column) in columns.iter().enumerate() {
+                    let and = if at == 0 { "where" } else { "and" };
+                    write!(sql, " {and} {} = ${}", name(column), at + 1)
+                        .expect("a String takes all");
+                }
+                sql
+            }
+        }
+    }
+}
+
+fn create_sql(schema: &Schema) -> String {
+    let table = quoted(&schema.table);
+    // Keys are in the order of their bytes whatever the language of the database is.
+    let collate = if schema.key == Kind::Text { " collate \"C\"" } else { "" };
+    let mut sql = format!(
+        "drop table if exists {table}; create table {table} ({KEY} {}{collate} primary key",
+        sql_type(schema.key)
+    );
+    for column in &schema.columns {
+        write!(sql, ", {} {} not null", quoted(&column.name), sql_type(column.kind))
+            .expect("a String takes all");
+    }
+    sql.push_str(");");
+    for column in schema.columns.iter().filter(|column| column.indexed) {
+        write!(sql, " create index on {table} ({});", quoted(&column.name))
+            .expect("a String takes all");
+    }
+    sql
+}
+
+fn sql_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Integer => "bigint",
+        Kind::Text => "text",
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A connection with its statements.
+struct Open {
+    client: Client,
+    statements: HashMap<Shape, Statement>,
+    task: JoinHandle<Result<(), tokio_postgres::Error>>,
+}
+
+impl Open {
+    async fn new(config: &Config) -> Result<Open, tokio_postgres::Error> {
+        let (client, connection) = config.connect(NoTls).await?;
+        Ok(Open { client, statements: HashMap::new(), task: tokio::spawn(connection) })
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// One of the servers of a session.
+struct Shard {
+    store: String,
+    config: Config,
+    schema: Arc<Schema>,
+    open: Option<Open>,
+}
+
+impl Shard {
+    async fn prepare_common(&mut self) -> Result<(), StoreError> {
+        for shape in [Shape::Insert, Shape::Read, Shape::Scan, Shape::Delete] {
+            self.prepared(shape).await?;
+        }
+        Ok(())
+    }
+
+    /// The statement on the connection of this session, which is made where there is none.
+    async fn prepared(&mut self, shape: Shape) -> Result<(&Client, Statement), StoreError> {
+        let failed = |e| failed(&self.store, &e);
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(Open::new(&self.config).await.map_err(failed)?),
+        };
+        let statement = match open.statements.get(&shape) {
+            Some(statement) => statement.clone(),
+            None => {
+                let sql = shape.sql(&self.schema);
+                let statement = open.client.prepare(&sql).await.map_err(failed)?;
+                open.statements.insert(shape, statement.clone());
+                statement
+            }
+        };
+        Ok((&open.client, statement))
+    }
+
+    async fn change(&mut self, shape: Shape, values: &[Parameter<'_>]) -> Result<u64, StoreError> {
+        let store = self.store.clone();
+        let (client, statement) = self.prepared(shape).await?;
+        client.execute(&statement, values).await.map_err(|e| failed(&store, &e))
+    }
+
+    async fn ask(
+        &mut self,
+        shape: Shape,
+        values: &[Parameter<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        let store = self.store.clone();
+        let (client, statement) = self.prepared(shape).await?;
+        client.query(&statement, values).await.map_err(|e| failed(&store, &e))
+    }
+
+    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let kinds =
+            std::iter::once(self.schema.key).chain(self.schema.columns.iter().map(|c| c.kind));
+        let array = |(at, kind): (usize, Kind)| {
+            let values =
+                rows.iter().map(|row| if at == 0 { &row.key } else { &row.values[at - 1] });
+            match kind {
+                Kind::Integer => integers(values).map(|v| Box::new(v) as Array<'_>),
+                Kind::Text => texts(values).map(|v| Box::new(v) as Array<'_>),
+            }
+        };
+        let arrays: Option<Vec<Array<'_>>> = kinds.enumerate().map(array).collect();
+        let arrays = arrays.ok_or_else(|| StoreError::Refused {
+            store: self.store.clone(),
+            reason: "a value is of another kind than its column".to_owned(),
+        })?;
+        let values: Vec<Parameter<'_>> = arrays.iter().map(|a| &**a as Parameter<'_>).collect();
+        self.change(Shape::InsertMany, &values).await.map(|_| ())
+    }
+
+    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        let rows_max = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        let rows = self.ask(Shape::Scan, &[parameter(from), &rows_max]).await?;
+        rows.iter().map(|row| self.row(row)).collect()
+    }
+
+    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
+        let columns = conditions.iter().map(|(column, _)| *column).collect();
+        let values: Vec<Parameter<'_>> = conditions.iter().map(|(_, v)| parameter(v)).collect();
+        let rows = self.ask(Shape::Count(columns), &values).await?;
+        let count = rows.first().and_then(|row| row.try_get::<_, i64>(0).ok());
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        count.ok_or_else(|| self.answer("a count is one number"))
+    }
+
+    fn row(&self, row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+        let value = |at: usize, kind: Kind| {
+            let value = match kind {
+                Kind::Integer => row.try_get(at).map(Value::Integer),
+                Kind::Text => row.try_get(at).map(Value::Text),
+            };
+            value.map_err(|e| self.answer(&e.to_string()))
+        };
+        let key = value(0, self.schema.key)?;
+        let columns = self.schema.columns.iter().enumerate();
+        let values =
+            columns.map(|(at, column)| value(at + 1, column.kind)).collect::<Result<_, _>>()?;
+        Ok(Row { key, values })
+    }
+
+    fn answer(&self, reason: &str) -> StoreError {
+        StoreError::Answer { store: self.store.clone(), reason: reason.to_owned() }
+    }
+}
+
+type Parameter<'a> = &'a (dyn ToSql + Sync);
+type Array<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+
+fn parameter(value: &Value) -> Parameter<'_> {
+    match value {
+        Value::Integer(number) => number,
+        Value::Text(text) => text,
+    }
+}
+
+fn integers<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Vec<i64>> {
+    let integer = |value: &Value| match value {
+        Value::Integer(number) => Some(*number),
+        Value::Text(_) => None,
+    };
+    values.map(integer).collect()
+}
+
+fn texts<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Vec<&'a str>> {
+    let text = |value: &'a Value| match value {
+        Value::Integer(_) => None,
+        Value::Text(text) => Some(text.as_str()),
+    };
+    values.map(text).collect()
+}
+
+struct PostgresSession {
+    store: String,
+    timeout: Duration,
+    ring: Arc<Ring>,
+    shards: Vec<Shard>,
+}
+
+#[async_trait]
+impl Session for PostgresSession {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        let store = self.store.clone();
+        let answer = within(&store, self.timeout, self.run(operation)).await;
+        if let Err(StoreError::Timeout { .. } | StoreError::Unreachable { .. }) = answer {
+            // What is late would come first on the same connection.
+            self.shards.iter_mut().for_each(|shard| shard.open = None);
+        }
+        answer
+    }
+}
+
+impl PostgresSession {
+    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => {
+                let values: Vec<Parameter<'_>> =
+                    std::iter::once(&row.key).chain(&row.values).map(parameter).collect();
+                self.shard(&row.key).change(Shape::Insert, &values).await?;
+                Ok(Answer::Done)
+            }
+            Operation::InsertMany(rows) => {
+                let split = self.ring.split(rows);
+                let shards = self.shards.iter_mut().zip(&split);
+                try_join_all(shards.map(|(shard, rows)| shard.insert_many(rows))).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let shard = self.shard(key);
+                let rows = shard.ask(Shape::Read, &[parameter(key)]).await?;
+                Ok(Answer::Row(rows.first().map(|row| shard.row(row)).transpose()?))
+            }
+            Operation::Update { key, changes } => {
+                let columns = changes.iter().map(|(column, _)| *column).collect();
+                let values: Vec<Parameter<'_>> = std::iter::once(key)
+                    .chain(changes.iter().map(|(_, v)| v))
+                    .map(parameter)
+                    .collect();
+                let changed = self.shard(key).change(Shape::Update(columns), &values).await?;
+                match changed {
+                    0 => Err(super::no_row(&self.store, key)),
+                    _ => Ok(Answer::Done),
+                }
+            }
+            Operation::Scan { from, rows_max } => {
+                let shards = self.shards.iter_mut();
+                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
+                Ok(Answer::Rows(super::merged(parts, *rows_max)))
+            }
+            Operation::Count { conditions } => {
+                let shards = self.shards.iter_mut();
+                let counts = try_join_all(shards.map(|shard| shard.count(conditions))).await?;
+                Ok(Answer::Count(counts.into_iter().sum()))
+            }
+            Operation::Delete { key } => {
+                self.shard(key).change(Shape::Delete, &[parameter(key)]).await?;
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn shard(&mut self, key: &Value) -> &mut Shard {
+        &mut self.shards[self.ring.shard(key)]
+    }
+}
+
+/// Errors of the server are its own; a server that goes down says so in one, and is then as good as gone.
+fn failed(store: &str, e: &tokio_postgres::Error) -> StoreError {
+    let going = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
+    let store = store.to_owned();
+    match e.as_db_error() {
+        Some(own) if going.contains(own.code()) => {
+            StoreError::Unreachable { store, reason: own.message().to_owned() }
+        }
+        Some(own) => StoreError::Refused { store, reason: own.to_string() },
+        None => {
+            // The client's message says what it was doing; why is in what caused it.
+            let cause = std::error::Error::source(e).map(|cause| format!(": {cause}"));
+            let reason = format!("{e}{}", cause.unwrap_or_default());
+            let broken = e.is_closed()
+                || std::error::Error::source(e).is_some_and(|c| c.is::<std::io::Error>());
+            match broken {
+                true => StoreError::Unreachable { store, reason },
+                false => StoreError::Answer { store, reason },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Column;
+
+    fn schema() -> Schema {
+        let column = |name: &str, kind, indexed| Column { name: name.to_owned(), kind, indexed };
+        Schema {
+            table: "logs".to_owned(),
+            key: Kind::Text,
+            columns: vec![column("time", Kind::Integer, true), column("user", Kind::Text, false)],
+        }
+    }
+
+    #[test]
+    fn a_table_has_the_indexes_of_the_study() {
+        assert_eq!(
+            create_sql(&schema()),
+            "drop table if exists \"logs\"; create table \"logs\" (\"Key\" text collate \"C\" primary key, \
+             \"time\" bigint not null, \"user\" text not null); create index on \"logs\" (\"time\");"
+        );
+    }
+
+    #[test]
+    fn statements_name_columns_and_take_values() {
+        for (shape, sql) in [
+            (
+                Shape::Insert,
+                "insert into \"logs\" (\"Key\", \"time\", \"user\") values ($1, $2, $3)",
+            ),
+            (
+                Shape::InsertMany,
+                "insert into \"logs\" (\"Key\", \"time\", \"user\") select * from unnest($1::text[], $2::bigint[], $3::text[])",
+            ),
+            (Shape::Read, "select \"Key\", \"time\", \"user\" from \"logs\" where \"Key\" = $1"),
+            (
+                Shape::Scan,
+                "select \"Key\", \"time\", \"user\" from \"logs\" where \"Key\" >= $1 order by \"Key\" limit $2",
+            ),
+            (Shape::Delete, "delete from \"logs\" where \"Key\" = $1"),
+            (
+                Shape::Update(vec![1, 0]),
+                "update \"logs\" set \"user\" = $2, \"time\" = $3 where \"Key\" = $1",
+            ),
+            (
+                Shape::Count(vec![0, 1]),
+                "select count(*) from \"logs\" where \"time\" = $1 and \"user\" = $2",
+            ),
+            (Shape::Count(vec![]), "select count(*) from \"logs\""),
+        ] {
+            assert_eq!(shape.sql(&schema()), sql);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Redis, as the 2012 study and YCSB's binding use it: a hash for each row, and a sorted set of all keys for scans.
+//!
+//! All members of the sorted set have the same score, so that Redis keeps them in the order of their bytes and a scan is in
+//! the order of keys (YCSB orders by a hash of the key). With several endpoints each is a shard, keys are spread by [`Ring`],
+//! and scans ask all. A row and its entry for scans are sent together, yet not as a transaction, as in the binding.
+//!
+//! Redis has no index of values, and the studies made none for it: counts are not supported. The password is that of
+//! `REDISCLI_AUTH`, as for Redis's own client. Left out: Redis Cluster, TLS, other databases than 0.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError};
+
+use super::ring::Ring;
+use super::{
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
+};
+use crate::options::Known;
+use crate::row::{Kind, Row, Schema, Value};
+
+/// Keys that are looked at and removed at a time when a table is emptied.
+const EMPTY_KEYS: usize = 1000;
+
+const OPTIONS: &[Known] = &[
+    TIMEOUT,
+    Known {
+        name: "scans",
+        default: "on",
+        help: "off: rows are not entered for scans, which then are not supported",
+    },
+];
+
+struct Redis {
+    store: String,
+    timeout: Duration,
+    clients: Vec<Client>,
+    ring: Arc<Ring>,
+    scans: bool,
+}
+
+pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    let options = super::options(spec, OPTIONS)?;
+    let timeout = super::timeout(&options)?;
+    let scans = options.choice("scans", &["on", "off"])? == "on";
+    let mut clients = Vec::new();
+    for (host, port) in super::hosts(spec)? {
+        let mut settings = redis::RedisConnectionInfo::default();
+        if let Ok(password) = std::env::var("REDISCLI_AUTH") {
+            settings = settings.set_password(password);
+        }
+        let address = redis::ConnectionAddr::Tcp(host, port);
+        let info = redis::IntoConnectionInfo::into_connection_info(address)
+            .map(|info| info.set_redis_settings(settings));
+        let client = info
+            .and_then(Client::open)
+            .map_err(|e| OpenError::Endpoint { store: spec.name.clone(), reason: e.to_string() })?;
+        clients.push(client);
+    }
+    let ring = Arc::new(Ring::new(clients.len()));
+    Ok(Arc::new(Redis { store: spec.name.clone(), timeout, clients, ring, scans }))
+}
+
+#[async_trait]
+impl Driver for Redis {
+    fn abilities(&self) -> &'static [Ability] {
+        const ALL: &[Ability] = &[
+            Ability::Insert,
+            Ability::InsertMany,
+            Ability::Read,
+            Ability::Update,
+            Ability::Delete,
+            Ability::Scan,
+        ];
+        if self.scans { ALL } else { &ALL[..ALL.len() - 1] }
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        let mut versions = self.info("server", "redis_version").await?;
+        versions.dedup();
+        Ok(versions.join("; "))
+    }
+
+    async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
+        let table = &schema.table;
+        let empty = |mut connection: MultiplexedConnection| async move {
+            let mut cursor = 0u64;
+            loop {
+                let (next, keys): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
+                    .arg(cursor)
+                    .arg("MATCH")
+                    .arg(format!("{table}:*"))
+                    .arg("COUNT")
+                    .arg(EMPTY_KEYS)
+                    .query_async(&mut connection)
+                    .await?;
+                if !keys.is_empty() {
+                    redis::cmd("UNLINK").arg(keys).query_async::<()>(&mut connection).await?;
+                }
+                if next == 0 {
+                    break;
+                }
+                cursor = next;
+            }
+            redis::cmd("UNLINK").arg(table).query_async(&mut connection).await
+        };
+        self.on_all(MAINTENANCE_TIMEOUT, empty).await.map(|_: Vec<()>| ())
+    }
+
+    async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
+        if settle == Settle::Visible {
+            return Ok(());
+        }
+        // A store of memory: its file is written when it is asked to, whole each time, so there is nothing to merge.
+        let save = |mut connection: MultiplexedConnection| async move {
+            redis::cmd("SAVE").query_async(&mut connection).await
+        };
+        self.on_all(MAINTENANCE_TIMEOUT, save).await.map(|_: Vec<()>| ())
+    }
+
+    /// Memory of all data of the servers: Redis knows no tables.
+    async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
+        let bytes = self.info("memory", "used_memory_dataset").await?;
+        let number = |text: &String| {
+            text.parse::<u64>().map_err(|_| StoreError::Answer {
+                store: self.store.clone(),
+                reason: format!("used_memory_dataset is `{text}`"),
+            })
+        };
+        bytes.iter().map(number).sum::<Result<u64, _>>().map(Some)
+    }
+
+    async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        let schema = Arc::new(schema.clone());
+        let shard = |client: &Client| Shard {
+            store: self.store.clone(),
+            timeout: self.timeout,
+            client: client.clone(),
+            schema: schema.clone(),
+            scans: self.scans,
+            open: None,
+        };
+        let mut shards: Vec<Shard> = self.clients.iter().map(shard).collect();
+        let connect = try_join_all(shards.iter_mut().map(Shard::connected));
+        within(&self.store, self.timeout, connect).await?;
+        let (store, timeout, ring) = (self.store.clone(), self.timeout, self.ring.clone());
+        Ok(Box::new(RedisSession { store, timeout, ring, shards }))
+    }
+}
+
+impl Redis {
+    /// Does something on a new connection to each server, all at the same time.
+    async fn on_all<T, F>(
+        &self,
+        limit: Duration,
+        work: impl Fn(MultiplexedConnection) -> F,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        F: Future<Output = Result<T, RedisError>>,
+    {
+        let mut all = Vec::new();
+        for client in &self.clients {
+            all.push(async { work(connect(client, limit).await?).await });
+        }
+        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, limit, &e)) };
+        within(&self.store, limit, all).await
+    }
+
+    /// A line of the servers' own description.
+    async fn info(&self, section: &str, name: &str) -> Result<Vec<String>, StoreError> {
+        let ask = |mut connection: MultiplexedConnection| async move {
+            redis::cmd("INFO").arg(section).query_async::<String>(&mut connection).await
+        };
+        let line = |text: String| {
+            let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            found.map(str::to_owned).ok_or_else(|| StoreError::Answer {
+                store: self.store.clone(),
+                reason: format!("no `{name}` in INFO {section}"),
+            })
+        };
+        self.on_all(self.timeout, ask).await?.into_iter().map(line).collect()
+    }
+}
+
+async fn connect(client: &Client, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(limit.min(Duration::from_secs(10))))
+        .set_response_timeout(Some(limit));
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// One of the servers of a session.
+struct Shard {
+    store: String,
+    timeout: Duration,
+    client: Client,
+    schema: Arc<Schema>,
+    scans: bool,
+    open: Option<MultiplexedConnection>,
+}
+
+impl Shard {
+    async fn connected(&mut self) -> Result<&mut MultiplexedConnection, StoreError> {
+        match &mut self.open {
+            Some(open) => Ok(open),
+            none => {
+                let open = connect(&self.client, self.timeout).await;
+                Ok(none.insert(open.map_err(|e| failed(&self.store, self.timeout, &e))?))
+            }
+        }
+    }
+
+    /// Sends commands together, and reads all answers.
+    async fn send<T: FromRedisValue>(&mut self, pipeline: &Pipeline) -> Result<T, StoreError> {
+        let (store, timeout) = (self.store.clone(), self.timeout);
+        let connection = self.connected().await?;
+        pipeline.query_async(connection).await.map_err(|e| failed(&store, timeout, &e))
+    }
+
+    async fn insert(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = Pipeline::new();
+        for row in rows {
+            let member = member(&row.key);
+            pipeline.cmd("HSET").arg(self.key(&member));
+            for (column, value) in self.schema.columns.iter().zip(&row.values) {
+                pipeline.arg(&column.name).arg(text(value));
+            }
+            pipeline.ignore();
+            if self.scans {
+                pipeline.cmd("ZADD").arg(&self.schema.table).arg(0).arg(&member).ignore();
+            }
+        }
+        self.send(&pipeline).await
+    }
+
+    async fn read(&mut self, members: &[String]) -> Result<Vec<Option<Row>>, StoreError> {
+        if members.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = Pipeline::new();
+        for member in members {
+            pipeline.cmd("HMGET").arg(self.key(member));
+            for column in &self.schema.columns {
+                pipeline.arg(&column.name);
+            }
+        }
+        let found: Vec<Vec<Option<String>>> = self.send(&pipeline).await?;
+        members.iter().zip(found).map(|(member, values)| self.row(member, values)).collect()
+    }
+
+    fn row(&self, member: &str, values: Vec<Option<String>>) -> Result<Option<Row>, StoreError> {
+        // Redis has no empty hash: where there is a row, there are values.
+        if values.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let answer = |reason: String| StoreError::Answer { store: self.store.clone(), reason };
+        let value = |text: Option<String>, kind: Kind| {
+            let text = text.ok_or_else(|| answer(format!("a row lacks a column: {member}")))?;
+            match kind {
+                Kind::Text => Ok(Value::Text(text)),
+                Kind::Integer => {
+                    let number = text.parse().map_err(|_| answer(format!("`{text}` is no number")));
+                    number.map(Value::Integer)
+                }
+            }
+        };
+        let columns = self.schema.columns.iter();
+        let values = values.into_iter().zip(columns).map(|(text, c)| value(text, c.kind));
+        let key = key_of(member, self.schema.key);
+        let key = key.ok_or_else(|| answer(format!("`{member}` is no key")))?;
+        Ok(Some(Row { key, values: values.collect::<Result<_, _>>()? }))
+    }
+
+    async fn members(&mut self, from: &Value, rows_max: usize) -> Result<Vec<String>, StoreError> {
+        let mut pipeline = Pipeline::new();
+        pipeline
+            .cmd("ZRANGEBYLEX")
+            .arg(&self.schema.table)
+            .arg(format!("[{}", member(from)))
+            .arg("+")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(rows_max);
+        let (members,): (Vec<String>,) = self.send(&pipeline).await?;
+        Ok(members)
+    }
+
+    async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        let members = self.members(from, rows_max).await?;
+        // A row that was deleted meanwhile is none.
+        Ok(self.read(&members).await?.into_iter().flatten().collect())
+    }
+
+    fn key(&self, member: &str) -> String {
+        format!("{}:{member}", self.schema.table)
+    }
+}
+
+/// A key as Redis orders it, by its bytes: integers with all digits, counted from the least.
+fn member(key: &Value) -> String {
+    match key {
+        Value::Text(text) => text.clone(),
+        Value::Integer(number) => format!("{:020}", (*number as u64) ^ (1 << 63)),
+    }
+}
+
+fn key_of(member: &str, kind: Kind) -> Option<Value> {
+    match kind {
+        Kind::Text => Some(Value::Text(member.to_owned())),
+        Kind::Integer => {
+            let number: u64 = member.parse().ok()?;
+            Some(Value::Integer((number ^ (1 << 63)) as i64))
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.to_string()
+}
+
+struct RedisSession {
+    store: String,
+    timeout: Duration,
+    ring: Arc<Ring>,
+    shards: Vec<Shard>,
+}
+
+#[async_trait]
+impl Session for RedisSession {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        let store = self.store.clone();
+        let answer = within(&store, self.timeout, self.run(operation)).await;
+        if let Err(StoreError::Timeout { .. } | StoreError::Unreachable { .. }) = answer {
+            self.shards.iter_mut().for_each(|shard| shard.open = None);
+        }
+        answer
+    }
+}
+
+impl RedisSession {
+    async fn run(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match operation {
+            Operation::Insert(row) => {
+                self.shard(&row.key).insert(&[row]).await?;
+                Ok(Answer::Done)
+            }
+            Operation::InsertMany(rows) => {
+                let split = self.ring.split(rows);
+                let shards = self.shards.iter_mut().zip(&split);
+                try_join_all(shards.map(|(shard, rows)| shard.insert(rows))).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Read { key } => {
+                let rows = self.shard(key).read(&[member(key)]).await?;
+                Ok(Answer::Row(rows.into_iter().next().flatten()))
+            }
+            Operation::Update { key, changes } => {
+                let shard = self.shard(key);
+                let mut pipeline = Pipeline::new();
+                pipeline.cmd("HSET").arg(shard.key(&member(key)));
+                for (column, value) in changes {
+                    pipeline.arg(&shard.schema.columns[*column].name).arg(text(value));
+                }
+                pipeline.ignore();
+                shard.send::<()>(&pipeline).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Scan { from, rows_max } if self.shards[0].scans => {
+                let shards = self.shards.iter_mut();
+                let parts = try_join_all(shards.map(|shard| shard.scan(from, *rows_max))).await?;
+                Ok(Answer::Rows(super::merged(parts, *rows_max)))
+            }
+            Operation::Delete { key } => {
+                let (shard, member) = (self.shard(key), member(key));
+                let mut pipeline = Pipeline::new();
+                pipeline.cmd("UNLINK").arg(shard.key(&member)).ignore();
+                if shard.scans {
+                    pipeline.cmd("ZREM").arg(&shard.schema.table).arg(&member).ignore();
+                }
+                shard.send::<()>(&pipeline).await?;
+                Ok(Answer::Done)
+            }
+            Operation::Scan { .. } | Operation::Count { .. } => {
+                let (store, ability) = (self.store.clone(), operation.ability());
+                Err(StoreError::NotSupported { store, ability })
+            }
+        }
+    }
+
+    fn shard(&mut self, key: &Value) -> &mut Shard {
+        &mut self.shards[self.ring.shard(key)]
+    }
+}
+
+fn failed(store: &str, limit: Duration, e: &RedisError) -> StoreError {
+    use redis::ErrorKind::{AuthenticationFailed, Extension, Server};
+    let store = store.to_owned();
+    let reason = e.to_string();
+    if e.is_timeout() && !e.is_connection_refusal() {
+        StoreError::Timeout { store, seconds: limit.as_secs() }
+    } else if e.is_io_error() || e.is_connection_dropped() || e.is_connection_refusal() {
+        StoreError::Unreachable { store, reason }
+    } else if matches!(e.kind(), Server(_) | Extension | AuthenticationFailed) {
+        StoreError::Refused { store, reason }
+    } else {
+        StoreError::Answer { store, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_in_the_order_of_keys_and_keys_again() {
+        let numbers = [i64::MIN, -1000, -1, 0, 1, 9, 10, i64::MAX];
+        let members: Vec<String> = numbers.iter().map(|n| member(&Value::Integer(*n))).collect();
+        assert!(members.is_sorted());
+        for (number, member) in numbers.iter().zip(&members) {
+            assert_eq!(member.len(), 20);
+            assert_eq!(key_of(member, Kind::Integer), Some(Value::Integer(*number)));
+        }
+        assert_eq!(key_of("x", Kind::Integer), None);
+        assert_eq!(key_of("x", Kind::Text), Some(Value::Text("x".to_owned())));
+    }
+}

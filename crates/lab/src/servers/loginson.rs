@@ -1,0 +1,124 @@
+//! Loginson's own server, a program that was built beside this one or is named. Several nodes are servers that know nothing
+//! of each other: the driver's shards.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::options::{Known, Options};
+
+/// The environment's name of the program.
+const PROGRAM: &str = "LOGINSON_BIN";
+
+/// Time for one question whether it is ready.
+const READY_MAX: Duration = Duration::from_secs(5);
+
+pub(super) struct Loginson;
+
+#[async_trait]
+impl Server for Loginson {
+    fn name(&self) -> &'static str {
+        "loginson"
+    }
+
+    fn options(&self) -> &'static [Known] {
+        &[
+            Known { name: "port", default: "19514", help: "of the first node; the others follow" },
+            Known {
+                name: "bin",
+                default: "",
+                help: "the program; else LOGINSON_BIN, beside this program, or in PATH",
+            },
+            Known {
+                name: "cache_bytes_max",
+                default: "512MiB",
+                help: "its cache (key in [store])",
+            },
+            Known {
+                name: "memory_bytes_max",
+                default: "512MiB",
+                help: "memory of queries (key in [query])",
+            },
+        ]
+    }
+
+    fn install(&self, _: &Site, options: &Options, _: &Say) -> Result<(), ServerError> {
+        program(options).map(|_| ())
+    }
+
+    fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
+        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let program = program(options)?;
+        let settings = [
+            "[store]".to_owned(),
+            format!("cache_bytes_max = {:?}", options.text("cache_bytes_max")),
+            "[query]".to_owned(),
+            format!("memory_bytes_max = {:?}", options.text("memory_bytes_max")),
+        ];
+        let node = |index: u32| {
+            let port = first + index as u16;
+            let name = format!("loginson{}", index + 1);
+            let data = site.data.join(&name);
+            let file = site.run.join(format!("{name}.toml"));
+            let mut lines = vec![
+                format!("data_dir = {:?}", data.join("store").display().to_string()),
+                format!("http_listen = \"127.0.0.1:{port}\""),
+                "syslog_udp_listen = \"off\"".to_owned(),
+                "syslog_tcp_listen = \"off\"".to_owned(),
+            ];
+            lines.extend(settings.clone());
+            let arguments = ["--config".to_owned(), file.display().to_string()];
+            Node {
+                endpoint: format!("127.0.0.1:{port}"),
+                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
+                files: vec![(file, lines.join("\n") + "\n")],
+                launch: Launch::new(&program, arguments),
+                configuration: settings.to_vec(),
+                name,
+                data,
+            }
+        };
+        Ok((0..nodes).map(node).collect())
+    }
+
+    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+        let client = reqwest::Client::builder().no_proxy().timeout(READY_MAX).build();
+        let request =
+            client.map_err(|e| e.to_string())?.get(format!("http://{}/ready", node.endpoint));
+        match request.send().await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(format!("status {}", response.status())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The program to start, as an absolute path.
+fn program(options: &Options) -> Result<PathBuf, ServerError> {
+    let named = match options.text("bin") {
+        "" => std::env::var_os(PROGRAM).map(PathBuf::from),
+        path => Some(PathBuf::from(path)),
+    };
+    let missing = |what: String| ServerError::Missing {
+        what,
+        remedy: format!(
+            "build it with `cargo build --release`, or name it: --set bin=PATH, {PROGRAM}=PATH"
+        ),
+    };
+    let found = match named {
+        Some(path) if path.is_file() => Some(path),
+        Some(path) => return Err(missing(format!("{} is not there", path.display()))),
+        None => beside().or_else(|| debian::program("loginson")),
+    };
+    let found = found.ok_or_else(|| missing("there is no program loginson".to_owned()))?;
+    std::path::absolute(&found).map_err(super::io(&found))
+}
+
+/// In the directory of this program, or the one above, as programs under test are one deeper.
+fn beside() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    own.ancestors().skip(1).take(2).map(|d: &Path| d.join("loginson")).find(|p| p.is_file())
+}

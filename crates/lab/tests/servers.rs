@@ -1,0 +1,137 @@
+//! Servers of the lab are started, found again, refused and stopped, with a real one: Redis, which is the quickest. That every
+//! other store starts and answers is seen by the contract of its driver.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use lab::servers::{self, Home, Say, ServerError, Signal};
+
+/// A home with data of its own and ports that no other test has; what was started in it ends with it.
+struct Place {
+    home: Home,
+    port: u16,
+    _directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let usual = match std::env::var_os("LOGINSON_LAB_HOME") {
+            Some(path) => Home::new(Path::new(&path)).unwrap(),
+            None => Home::usual().expect("a home directory, or LOGINSON_LAB_HOME"),
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let home = usual.apart(directory.path()).unwrap();
+        // Below the ports that the system hands out, and apart from those of the drivers' contract.
+        let port =
+            30_000 + (std::process::id() % 60) as u16 * 40 + NEXT.fetch_add(4, Ordering::Relaxed);
+        Place { home, port, _directory: directory }
+    }
+
+    async fn start(
+        &self,
+        nodes: u32,
+        more: &[(&str, &str)],
+    ) -> Result<servers::Running, ServerError> {
+        let mut options = BTreeMap::from([("port".to_owned(), self.port.to_string())]);
+        options.extend(more.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+        servers::start(&self.home, "redis", nodes, &options, &say()).await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let home = self.home.clone();
+        let stop = move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(servers::stop(&home, "redis", &say()))
+        };
+        // A runtime of its own is for a thread of its own: the test's is still there.
+        let stopped = std::thread::spawn(stop).join().expect("stops");
+        assert!(stopped.is_ok() || std::thread::panicking(), "{stopped:?}");
+    }
+}
+
+fn say() -> Say {
+    Arc::new(|line: &str| println!("{line}"))
+}
+
+#[tokio::test]
+async fn what_was_started_is_found_left_alone_and_stopped() {
+    let place = Place::new();
+    let started = place.start(2, &[]).await.unwrap();
+    assert_eq!(started.pids().len(), 2);
+    assert_eq!(
+        started.spec().endpoints,
+        [0, 1].map(|n| format!("127.0.0.1:{}", place.port + n)).to_vec()
+    );
+    let configuration = started.configuration();
+    assert!(configuration.contains(&"maxmemory \"1gb\"".to_owned()), "{configuration:?}");
+    assert!(started.data().iter().all(|directory| directory.is_dir()));
+
+    assert_eq!(place.start(2, &[]).await.unwrap(), started, "it runs as asked");
+    let found = servers::running(&place.home, "redis").unwrap();
+    assert_eq!(found.as_ref(), Some(&started), "another command finds it");
+    for (nodes, options) in [(1, &[][..]), (3, &[]), (2, &[("appendonly", "yes")])] {
+        let error = place.start(nodes, options).await.unwrap_err();
+        assert!(matches!(error, ServerError::Different { .. }), "{error}");
+    }
+    assert_eq!(servers::running(&place.home, "redis").unwrap(), found, "a refusal stops nothing");
+
+    started.check(&place.home).unwrap();
+    let (node, process) = &started.nodes[1];
+    assert!(process.signal(Signal::KILL));
+    while process.alive() {
+        tokio::task::yield_now().await;
+    }
+    let error = started.check(&place.home).unwrap_err().to_string();
+    assert!(error.contains(&node.name) && error.contains("Ready to accept"), "{error}");
+
+    servers::wipe(&place.home, "redis", &say()).await.unwrap();
+    assert_eq!(servers::running(&place.home, "redis").unwrap(), None);
+    assert!(started.pids().is_empty());
+    assert!(started.data().iter().all(|directory| !directory.exists()));
+    servers::stop(&place.home, "redis", &say()).await.unwrap();
+}
+
+#[tokio::test]
+async fn data_is_there_after_a_stop() {
+    let place = Place::new();
+    let started = place.start(1, &[("appendonly", "yes")]).await.unwrap();
+    let bytes = servers::home::disk_bytes(&started.data());
+    servers::stop(&place.home, "redis", &say()).await.unwrap();
+    assert!(bytes > 0 && servers::home::disk_bytes(&started.data()) >= bytes);
+    place.start(1, &[("appendonly", "yes")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_start_that_fails_says_why_and_leaves_nothing() {
+    let place = Place::new();
+    let error = place.start(1, &[("maxmemory", "much")]).await.unwrap_err();
+    assert!(matches!(error, ServerError::Ended { .. }), "{error}");
+    assert!(error.to_string().contains("maxmemory"), "the end of its log: {error}");
+    assert_eq!(servers::running(&place.home, "redis").unwrap(), None);
+
+    let taken = std::net::TcpListener::bind(("127.0.0.1", place.port + 1)).unwrap();
+    let error = place.start(2, &[]).await.unwrap_err();
+    assert!(matches!(error, ServerError::Port { .. }), "{error}");
+    assert!(error.to_string().contains("--set port"), "{error}");
+    assert_eq!(servers::running(&place.home, "redis").unwrap(), None, "not even the first");
+    drop(taken);
+    place.start(2, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_there_is_not_is_named() {
+    let place = Place::new();
+    for nodes in [0, servers::NODES_MAX + 1] {
+        let error = place.start(nodes, &[]).await.unwrap_err();
+        assert!(matches!(error, ServerError::Nodes { .. }), "{error}");
+    }
+    let error = place.start(1, &[("colour", "red")]).await.unwrap_err().to_string();
+    assert!(error.contains("maxmemory"), "names the options there are: {error}");
+    let none = servers::start(&place.home, "paper", 1, &BTreeMap::new(), &say()).await;
+    assert!(none.unwrap_err().to_string().contains("redis"));
+}
