@@ -3,11 +3,13 @@
 //! The way of a study: a [`definition`] in TOML is planned into [`trial`]s; [`load`] runs each against a [`driver`] with the
 //! operations of a [`workload`]; the lines it measures are kept raw by [`results`]; the report is made from these alone.
 
+pub mod agent;
 pub mod compare;
 pub mod definition;
 pub mod driver;
 pub mod histogram;
 pub mod load;
+pub mod measure;
 pub mod options;
 pub mod plan;
 pub mod reference;

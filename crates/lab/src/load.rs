@@ -17,13 +17,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, interval_at, sleep_until};
 
 use crate::driver::{Ability, Driver, Session};
+use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
-use crate::trial::{Load, Trial, Work};
-use crate::workload::{Opening, Workload};
+use crate::trial::{Load, RealTime, Trial, Work};
+use crate::workload::{Opening, Plan, Workload, logs};
 
 mod closed;
 mod open;
 mod ramp;
+mod realtime;
 mod recorder;
 mod worker;
 
@@ -52,11 +54,20 @@ pub struct Setting {
     pub gate: Option<Gate>,
     /// What releases the operations of an open loop.
     pub timer: Timer,
+    /// Processes whose use of the machine is measured every second: the store's servers, where they run here, and this one.
+    pub watched: Vec<Watched>,
+    /// Whether the whole machine is measured too.
+    pub host: bool,
 }
 
 impl Default for Setting {
     fn default() -> Setting {
-        Setting { gate: None, timer: Timer::System }
+        Setting {
+            gate: None,
+            timer: Timer::System,
+            watched: vec![Watched::generator()],
+            host: true,
+        }
     }
 }
 
@@ -96,7 +107,7 @@ pub async fn run_in(
 }
 
 /// Returns once the run was asked to stop; never when nobody can ask any more.
-async fn stopped(stop: &mut Stop) {
+pub(crate) async fn stopped(stop: &mut Stop) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -123,6 +134,9 @@ struct Running {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     due: Option<Arc<open::Due>>,
+    /// What follows when all threads are at their end.
+    counting: Option<realtime::Counting>,
+    sampler: Sampler,
 }
 
 /// Plans the trial, connects, and starts the threads. None when it was stopped before.
@@ -132,24 +146,45 @@ async fn begin(
     trial: &Trial,
 ) -> Result<Option<Running>, Outcome> {
     let failed = |message: String| Outcome::Failed { message };
-    let Work::Load { workload, load } = &trial.work else {
-        return Err(failed("the real-time experiment is not known to this version".to_owned()));
+    let (load, needs) = match &trial.work {
+        Work::Load { workload, load } => {
+            check_load(workload, load).map_err(failed)?;
+            let mut needs = workload.needs();
+            if load.batch_rows > 1 {
+                needs.push(Ability::InsertMany);
+            }
+            (load.clone(), needs)
+        }
+        Work::RealTime(real) => {
+            check_real_time(real, trial).map_err(failed)?;
+            (load_of(real), vec![Ability::Insert, Ability::Count])
+        }
     };
-    check_load(workload, load).map_err(failed)?;
     let abilities = driver.abilities();
-    let mut needs = workload.needs();
-    if load.batch_rows > 1 {
-        needs.push(Ability::InsertMany);
-    }
     if let Some(lacks) = needs.into_iter().find(|need| !abilities.contains(need)) {
         return Err(Outcome::NotSupported { ability: lacks.name().to_owned() });
     }
-    let operations = workload.operations_max(load);
-    let opening =
-        Opening { seed: trial.seed, share: trial.share, batch_rows: load.batch_rows, operations };
-    let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
     let threads = trial.share.part(load.threads.into()) as u32;
+    let (plan, operations, counting): (Box<dyn Plan>, _, _) = match &trial.work {
+        Work::Load { workload, .. } => {
+            let operations = workload.operations_max(&load);
+            let opening = Opening {
+                seed: trial.seed,
+                share: trial.share,
+                batch_rows: load.batch_rows,
+                operations,
+            };
+            let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
+            (plan, operations, None)
+        }
+        Work::RealTime(real) => {
+            let session = connect_all(&driver, trial, 1).await?.remove(0);
+            let (writes, counting) = realtime::Writes::new(real, session);
+            (Box::new(writes), Some(real.records), Some(counting))
+        }
+    };
     let sessions = connect_all(&driver, trial, threads).await?;
+    let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
         Some(gate) => {
@@ -189,7 +224,7 @@ async fn begin(
     for (thread, session) in (0..).zip(sessions) {
         let worker = Worker::new(thread, shared.clone(), session);
         match &due {
-            Some(due) => tasks.spawn(open::run(worker, due.clone())),
+            Some(due) => tasks.spawn(open::run(worker, start, due.clone())),
             None => {
                 let start =
                     ramp::thread_start(start, load.ramp_s, load.threads, trial.share, thread);
@@ -202,11 +237,56 @@ async fn begin(
     {
         tasks.spawn(open::pace(shared.clone(), due.clone(), setting.timer));
     }
-    Ok(Some(Running { shared, tasks, due }))
+    Ok(Some(Running { shared, tasks, due, counting, sampler }))
 }
 
-/// Refuses numbers that make no trial.
+/// How the records of the real-time experiment are written.
+fn load_of(real: &RealTime) -> Load {
+    Load {
+        threads: real.threads,
+        ramp_s: 0.0,
+        operations: Some(real.records),
+        operations_per_thread: None,
+        seconds: None,
+        target_per_s: Some(real.per_s),
+        warm_up_s: 0.0,
+        batch_rows: 1,
+    }
+}
+
+fn check_real_time(real: &RealTime, trial: &Trial) -> Result<(), String> {
+    if trial.share.of != 1 {
+        return Err(
+            "the real-time experiment is for one generator: its delay is one clock's".to_owned()
+        );
+    }
+    if real.records == 0 || real.counts_max == 0 {
+        return Err("records and counts_max: at least one of each is needed".to_owned());
+    }
+    if !(0.0..=3600.0).contains(&real.interval_s) {
+        return Err("interval_s: it takes 0 to 3600 seconds".to_owned());
+    }
+    let shape = |columns: &[crate::row::Column]| -> Vec<_> {
+        columns.iter().map(|column| (column.name.clone(), column.kind)).collect()
+    };
+    if shape(&trial.schema.columns) != shape(&logs::schema("", false).columns) {
+        return Err("the real-time experiment needs the columns of log records".to_owned());
+    }
+    check_numbers(&load_of(real))
+}
+
+/// Refuses what makes no trial.
 fn check_load(workload: &Workload, load: &Load) -> Result<(), String> {
+    check_numbers(load)?;
+    if load.seconds.is_none() && workload.operations(load).is_none() {
+        return Err(
+            "a load has no end: give operations, operations_per_thread or seconds".to_owned()
+        );
+    }
+    Ok(())
+}
+
+fn check_numbers(load: &Load) -> Result<(), String> {
     let times = [
         ("ramp_s", Some(load.ramp_s)),
         ("warm_up_s", Some(load.warm_up_s)),
@@ -223,11 +303,6 @@ fn check_load(workload: &Workload, load: &Load) -> Result<(), String> {
     }
     if load.target_per_s.is_some_and(|per_s| !(per_s.is_finite() && per_s >= 0.001)) {
         return Err("target_per_s: it takes a number from 0.001 on".to_owned());
-    }
-    if load.seconds.is_none() && workload.operations(load).is_none() {
-        return Err(
-            "a load has no end: give operations, operations_per_thread or seconds".to_owned()
-        );
     }
     Ok(())
 }
@@ -279,8 +354,9 @@ impl Running {
         for text in shared.plan.notes() {
             let _ = lines.send(Line::Note { text }).await;
         }
-        let second = Duration::from_secs(1);
-        let mut seconds = interval_at(shared.measured_from + second, second);
+        // The first tick begins the measured part, each further one ends a second of it.
+        let mut seconds = interval_at(shared.measured_from, Duration::from_secs(1));
+        let mut second = None;
         // Threads that are still there at this moment are given up.
         let mut given_up_at =
             shared.until.map(|until| until + Duration::from_secs(IN_FLIGHT_S_MAX));
@@ -297,7 +373,13 @@ impl Running {
                 () = stopped(stop), if !was_stopped => was_stopped = true,
                 () = shared.failed.notified(), if !has_failed => has_failed = true,
                 joined = self.tasks.join_next() => match joined {
-                    None => break,
+                    None => match self.counting.take() {
+                        Some(counting) if !shared.halted.load(Ordering::Relaxed) => {
+                            self.tasks.spawn(counting.run(shared.clone(), lines.clone()));
+                            continue;
+                        }
+                        _ => break,
+                    },
                     Some(joined) => {
                         let _ = joined.map_err(panicked);
                         continue;
@@ -317,7 +399,16 @@ impl Running {
                 }
                 now = seconds.tick() => {
                     let threads = shared.active.load(Ordering::Relaxed);
-                    if !send(&lines, shared.recorder.over(now, threads)).await {
+                    let mut over: Vec<Line> =
+                        shared.recorder.over(now, threads).into_iter().map(Line::Second).collect();
+                    match second {
+                        None => self.sampler.restart(),
+                        Some(second) => {
+                            over.extend(self.sampler.sample(second).into_iter().map(Line::Resource));
+                        }
+                    }
+                    second = Some(second.map_or(0, |second| second + 1));
+                    if !send(&lines, over).await {
                         was_stopped = true;
                     } else {
                         continue;
@@ -331,41 +422,47 @@ impl Running {
             }
             given_up_at = Some(Instant::now() + HALT_GRACE);
         }
-        send(&lines, shared.recorder.rest(shared.active.load(Ordering::Relaxed))).await;
+        let rest = shared.recorder.rest(shared.active.load(Ordering::Relaxed));
+        send(&lines, rest.into_iter().map(Line::Second).collect()).await;
         if was_stopped {
             return None;
         }
         let last = shared.recorder.last().unwrap_or(shared.measured_from);
         let seconds = (last - shared.measured_from).as_secs_f64();
         if let Some(due) = &self.due {
-            self.say_unsent(due, &lines).await;
+            say_unsent(&shared, due, &lines).await;
         }
         let outcome = shared.ended.lock().expect("nothing panics here").take();
         Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })
     }
+}
 
-    /// Says what an open loop left undone because the store was too slow.
-    async fn say_unsent(&self, due: &open::Due, lines: &Lines) {
-        let unsent = due.unsent();
-        if self.shared.until.is_some() && unsent > 0 {
-            let name = "unsent_operations".to_owned();
-            let _ = lines.send(Line::Value { name, value: unsent as f64 }).await;
-            let text = format!(
-                "{unsent} operations that were due were never sent, because all threads waited for {}: \
-                 it does not reach the rate with so many threads",
-                self.shared.store
-            );
-            let _ = lines.send(Line::Note { text }).await;
-        }
+/// Says what an open loop left undone because the store was too slow.
+async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
+    let unsent = due.unsent();
+    // Where a number of operations ended the trial before, more were due by then only because the pacer was ahead.
+    if unsent == 0 || shared.until.is_none_or(|until| Instant::now() < until) {
+        return;
     }
+    let (name, value) = ("unsent_operations".to_owned(), unsent as f64);
+    let _ = lines.send(Line::Value { name, value }).await;
+    let text = format!(
+        "{unsent} operations that were due were never sent, because all threads waited for {}: \
+         it does not reach the rate with so many threads",
+        shared.store
+    );
+    let _ = lines.send(Line::Note { text }).await;
 }
 
 /// Whether somebody takes them.
-async fn send(lines: &Lines, seconds: Vec<crate::results::Second>) -> bool {
-    for second in seconds {
-        if lines.send(Line::Second(second)).await.is_err() {
+async fn send(lines: &Lines, over: Vec<Line>) -> bool {
+    for line in over {
+        if lines.send(line).await.is_err() {
             return false;
         }
     }
     true
 }
+
+#[cfg(test)]
+mod tests;

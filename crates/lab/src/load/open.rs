@@ -118,10 +118,13 @@ pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
 }
 
 /// Runs one thread until the trial is at its end.
-pub async fn run(mut worker: Worker, due: Arc<Due>) {
+pub async fn run(mut worker: Worker, start: Instant, due: Arc<Due>) {
+    sleep_until(start).await;
     let _at_work = super::AtWork::new(worker.shared.clone());
     while let Some(since) = due.take().await {
         let Some(step) = worker.next(since, Instant::now()) else {
+            // It was due, and nobody sends it.
+            due.taken.fetch_sub(1, Ordering::Relaxed);
             if !worker.finished() {
                 // All that was to be sent is sent: nobody has to wait for more.
                 due.close();

@@ -1,0 +1,120 @@
+//! Load from several processes on several machines: agents that each send their share of a trial, and a coordinator that makes
+//! one result of theirs.
+//!
+//! `loginson-lab agent --listen 127.0.0.1:PORT` waits for trials. The coordinator ([`run`]) sends each agent the trial with its
+//! [`Share`](crate::trial::Share); the agents connect to the store; when all are ready they are told to start after the same
+//! time. Their lines come back while they run and are merged second by second ([`merge`]). The loss of an agent ends the trial,
+//! because its part of the load is gone.
+//!
+//! The protocol is one connection for each trial and JSON, one [`Message`] a line. It is not encrypted and asks for no
+//! password: who reaches an agent can make it load any machine. That is why it listens on loopback unless it is told
+//! otherwise; on other addresses only in a network of its own.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use crate::driver::{Driver, OpenError, StoreSpec};
+use crate::results::{End, Line};
+use crate::trial::Trial;
+
+mod coordinator;
+mod merge;
+mod processes;
+mod serve;
+
+pub use coordinator::run;
+pub use processes::Processes;
+pub use serve::serve;
+
+/// Version of the protocol: agent and coordinator must have the same.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest line taken from the other side; a longer one ends the connection. A histogram of one second takes some kilobytes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Messages that were read and not taken; beyond it the sender waits.
+const MESSAGES_MAX: usize = 64;
+
+/// How a driver is opened: [`crate::driver::open`], except in tests.
+pub type Open = fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>;
+
+/// A line of the protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Message {
+    /// The first of both sides.
+    Hello { protocol: u32, lab_version: String },
+    /// To the agent: the trial with its share.
+    Run(Box<Trial>),
+    /// From the agent: all connections to the store are made.
+    Ready,
+    /// To the agent: start after this time.
+    Go { after_ms: u64 },
+    /// From the agent: what it measured.
+    Line(Box<Line>),
+    /// From the agent, the last: how its part ended; none when it was stopped.
+    End(Option<End>),
+    /// To the agent: stop.
+    Stop,
+    /// From the agent, the last: it does not take this trial.
+    Refused { reason: String },
+}
+
+impl Message {
+    fn hello() -> Message {
+        let lab_version = env!("CARGO_PKG_VERSION").to_owned();
+        Message::Hello { protocol: PROTOCOL, lab_version }
+    }
+
+    /// Whether the other side may be talked to.
+    fn greets(&self) -> Result<(), String> {
+        match self {
+            Message::Hello { protocol, .. } if *protocol == PROTOCOL => Ok(()),
+            Message::Hello { protocol, lab_version } => Err(format!(
+                "speaks version {protocol} of the protocol (loginson-lab {lab_version}), this is {PROTOCOL} \
+                 (loginson-lab {}): use the same version everywhere",
+                env!("CARGO_PKG_VERSION")
+            )),
+            _ => Err("did not say which version it has".to_owned()),
+        }
+    }
+}
+
+/// Reads messages in a task of its own, so that waiting for one can be given up. The error is the last.
+fn messages(read: OwnedReadHalf) -> mpsc::Receiver<Result<Message, String>> {
+    let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
+    tokio::spawn(async move {
+        let mut read = BufReader::new(read);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let message = match (&mut read).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await
+            {
+                Err(error) => Err(error.to_string()),
+                Ok(0) => Err("the connection was closed".to_owned()),
+                Ok(_) if line.last() != Some(&b'\n') => {
+                    Err(format!("a line was cut, or is longer than {LINE_BYTES_MAX} bytes"))
+                }
+                Ok(_) => serde_json::from_slice(&line).map_err(|error| error.to_string()),
+            };
+            let is_last = message.is_err();
+            if sender.send(message).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+async fn send(write: &mut OwnedWriteHalf, message: &Message) -> Result<(), String> {
+    let mut line = serde_json::to_vec(message).expect("a message is plain data");
+    line.push(b'\n');
+    write.write_all(&line).await.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

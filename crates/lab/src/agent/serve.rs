@@ -1,0 +1,109 @@
+//! The agent's side.
+
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::Duration;
+
+use super::{Message, Open, messages, send};
+use crate::load::{self, Gate, Setting, Stop, stopped};
+use crate::measure::process::Watched;
+
+/// Takes trials until it is asked to stop, one at a time: load from two coordinators would be measured by none.
+pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io::Result<()> {
+    let busy = Arc::new(Semaphore::new(1));
+    loop {
+        let (stream, _) = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return Ok(()),
+            accepted = listener.accept() => accepted?,
+        };
+        let (busy, stop) = (busy.clone(), stop.clone());
+        tokio::spawn(async move {
+            // What went wrong is known to the coordinator, or it is gone.
+            let _ = serve_one(stream, open, busy, stop).await;
+        });
+    }
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    open: Open,
+    busy: Arc<Semaphore>,
+    mut stop: Stop,
+) -> Result<(), String> {
+    let _ = stream.set_nodelay(true);
+    let (read, mut write) = stream.into_split();
+    let mut received = messages(read);
+    send(&mut write, &Message::hello()).await?;
+    let mut next = async || received.recv().await.unwrap_or_else(|| Err("it is gone".to_owned()));
+    if let Err(reason) = next().await?.greets() {
+        let reason = format!("the coordinator {reason}");
+        return send(&mut write, &Message::Refused { reason }).await;
+    }
+    let Message::Run(trial) = next().await? else {
+        let reason = "the coordinator sent no trial".to_owned();
+        return send(&mut write, &Message::Refused { reason }).await;
+    };
+    let Ok(_busy) = busy.try_acquire() else {
+        let reason = "it is busy with a trial of another coordinator".to_owned();
+        return send(&mut write, &Message::Refused { reason }).await;
+    };
+    let driver = match open(&trial.store) {
+        Ok(driver) => driver,
+        Err(error) => {
+            return send(&mut write, &Message::Refused { reason: error.to_string() }).await;
+        }
+    };
+
+    let (ready, mut is_ready) = oneshot::channel();
+    let (go, gate) = oneshot::channel();
+    let (lines, mut measured) = mpsc::channel(super::MESSAGES_MAX);
+    let (stop_trial, trial_stop) = watch::channel(false);
+    let setting = Setting {
+        gate: Some(Gate { ready, go: gate }),
+        watched: vec![Watched::generator()],
+        host: false,
+        ..Setting::default()
+    };
+    let mut running =
+        tokio::spawn(async move { load::run_in(setting, driver, &trial, lines, trial_stop).await });
+    let (mut go, mut waits, mut was_stopped) = (Some(go), true, false);
+    loop {
+        tokio::select! {
+            () = stopped(&mut stop), if !was_stopped => {
+                was_stopped = true;
+                let _ = stop_trial.send(true);
+            }
+            message = received.recv() => match message {
+                Some(Ok(Message::Go { after_ms })) => {
+                    if let Some(go) = go.take() {
+                        let _ = go.send(Duration::from_millis(after_ms));
+                    }
+                }
+                Some(Ok(Message::Stop)) => drop(stop_trial.send(true)),
+                // Nobody takes what would be measured.
+                Some(Ok(_)) | Some(Err(_)) | None => {
+                    let _ = stop_trial.send(true);
+                    drop(measured);
+                    let _ = running.await;
+                    return Err("the coordinator is gone".to_owned());
+                }
+            },
+            is_ready = &mut is_ready, if waits => {
+                waits = false;
+                if is_ready.is_ok() {
+                    send(&mut write, &Message::Ready).await?;
+                }
+            }
+            line = measured.recv() => match line {
+                Some(line) => send(&mut write, &Message::Line(Box::new(line))).await?,
+                None => {
+                    let end = (&mut running).await.map_err(|error| error.to_string())?;
+                    return send(&mut write, &Message::End(end)).await;
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Processor time, memory and disk of processes and of the host, from `/proc`.
+//!
+//! A process is watched with all its descendants, where that is asked for: servers that fork for each connection are seen
+//! whole. A descendant that comes later counts from its beginning; what one did between the last sample and its end is not
+//! seen. Where `/proc` does not let us read (another user's disk counters), the number is 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::machine::kilobytes;
+use crate::results::Resource;
+
+/// Ticks of a second in `/proc`: the same on every architecture that this runs on (USER_HZ).
+const TICKS_PER_S: f64 = 100.0;
+
+/// Bytes of a sector in `/proc/diskstats`, whatever the disk's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Processes that are summed under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// As in [`Resource::process`].
+    pub name: String,
+    /// Their numbers.
+    pub pids: Vec<u32>,
+    /// Whether their descendants belong to them.
+    pub descendants: bool,
+}
+
+impl Watched {
+    /// This process, without the servers that it started.
+    pub fn generator() -> Watched {
+        Watched { name: "generator".to_owned(), pids: vec![std::process::id()], descendants: false }
+    }
+}
+
+/// Counters that only rise, and the memory of the moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Counters {
+    cpu_ticks: u64,
+    memory_bytes: u64,
+    disk_read_bytes: u64,
+    disk_write_bytes: u64,
+    network_bytes: u64,
+}
+
+/// Takes a sample of all that is watched, again and again.
+pub struct Sampler {
+    watched: Vec<Watched>,
+    /// Counters of each process when it was last seen. A number that is used again has another time of its start.
+    last: BTreeMap<(u32, u64), Counters>,
+    /// Also the whole machine.
+    host: Option<Counters>,
+}
+
+impl Sampler {
+    /// From now on; with the whole machine as `host`, or without.
+    pub fn new(watched: Vec<Watched>, with_host: bool) -> Sampler {
+        let mut sampler = Sampler { watched, last: BTreeMap::new(), host: None };
+        sampler.restart();
+        if with_host {
+            sampler.host = Some(host());
+        }
+        sampler
+    }
+
+    /// Forgets what was before now.
+    pub fn restart(&mut self) {
+        let table = processes();
+        for watched in &self.watched {
+            for pid in members(watched, &table) {
+                if let Some((start, counters)) = process(pid) {
+                    self.last.insert((pid, start), counters);
+                }
+            }
+        }
+        if self.host.is_some() {
+            self.host = Some(host());
+        }
+    }
+
+    /// What was used since the last sample.
+    pub fn sample(&mut self, second: u32) -> Vec<Resource> {
+        let table = processes();
+        let mut resources = Vec::new();
+        for watched in &self.watched {
+            let mut sum = Resource { second, process: watched.name.clone(), ..Resource::default() };
+            for pid in members(watched, &table) {
+                let Some((start, now)) = process(pid) else { continue };
+                let before = self.last.insert((pid, start), now).unwrap_or_default();
+                add(&mut sum, before, now);
+            }
+            resources.push(sum);
+        }
+        if let Some(before) = &mut self.host {
+            let now = host();
+            let mut sum = Resource { second, process: "host".to_owned(), ..Resource::default() };
+            add(&mut sum, *before, now);
+            *before = now;
+            resources.push(sum);
+        }
+        resources
+    }
+}
+
+fn add(sum: &mut Resource, before: Counters, now: Counters) {
+    sum.cpu_s += now.cpu_ticks.saturating_sub(before.cpu_ticks) as f64 / TICKS_PER_S;
+    sum.memory_bytes += now.memory_bytes;
+    sum.disk_read_bytes += now.disk_read_bytes.saturating_sub(before.disk_read_bytes);
+    sum.disk_write_bytes += now.disk_write_bytes.saturating_sub(before.disk_write_bytes);
+    sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
+}
+
+/// The parent of every process.
+fn processes() -> BTreeMap<u32, u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some((pid, parse_stat(&stat)?.0))
+    })
+    .collect()
+}
+
+/// The processes that are watched, as `table` of parents has them.
+fn members(watched: &Watched, table: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
+    let mut members: BTreeSet<u32> = watched.pids.iter().copied().collect();
+    if !watched.descendants {
+        return members;
+    }
+    loop {
+        let children: Vec<u32> = table
+            .iter()
+            .filter(|(pid, parent)| members.contains(parent) && !members.contains(pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        if children.is_empty() {
+            return members;
+        }
+        members.extend(children);
+    }
+}
+
+/// Parent, processor ticks and time of the start, of a line of `/proc/PID/stat`. The name stands in brackets and may have
+/// blanks and brackets itself.
+fn parse_stat(stat: &str) -> Option<(u32, u64, u64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    // Numbered as in proc(5), whose third field is the first here.
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some((field(4)? as u32, field(14)? + field(15)?, field(22)?))
+}
+
+fn process(pid: u32) -> Option<(u64, Counters)> {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    let (_, cpu_ticks, start) = parse_stat(&read("stat")?)?;
+    let io = read("io").unwrap_or_default();
+    let number = |name: &str| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    };
+    let counters = Counters {
+        cpu_ticks,
+        memory_bytes: kilobytes(&read("status").unwrap_or_default(), "VmRSS"),
+        disk_read_bytes: number("read_bytes:"),
+        disk_write_bytes: number("write_bytes:"),
+        network_bytes: 0,
+    };
+    Some((start, counters))
+}
+
+fn host() -> Counters {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let meminfo = read("/proc/meminfo");
+    let memory =
+        kilobytes(&meminfo, "MemTotal").saturating_sub(kilobytes(&meminfo, "MemAvailable"));
+    let is_disk =
+        |name: &str| std::path::Path::new("/sys/block").join(name).join("device").exists();
+    let (disk_read_bytes, disk_write_bytes) = parse_diskstats(&read("/proc/diskstats"), is_disk);
+    Counters {
+        cpu_ticks: parse_busy(&read("/proc/stat")),
+        memory_bytes: memory,
+        disk_read_bytes,
+        disk_write_bytes,
+        network_bytes: parse_network(&read("/proc/net/dev")),
+    }
+}
+
+/// Ticks in which a processor was neither idle nor waiting for a disk.
+fn parse_busy(stat: &str) -> u64 {
+    let Some(line) = stat.lines().find_map(|line| line.strip_prefix("cpu ")) else { return 0 };
+    // User, nice, system, idle, iowait, irq, softirq, steal; guests are within user.
+    let ticks = line.split_whitespace().take(8).enumerate();
+    ticks
+        .filter(|(at, _)| !matches!(at, 3 | 4))
+        .filter_map(|(_, ticks)| ticks.parse::<u64>().ok())
+        .sum()
+}
+
+/// Bytes read and written by whole disks; partitions and devices made of others would count again.
+fn parse_diskstats(text: &str, is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
+    let mut bytes = (0, 0);
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if let [_, _, name, _, _, read, _, _, _, written, ..] = fields.as_slice()
+            && is_disk(name)
+        {
+            bytes.0 += read.parse::<u64>().unwrap_or(0) * SECTOR_BYTES;
+            bytes.1 += written.parse::<u64>().unwrap_or(0) * SECTOR_BYTES;
+        }
+    }
+    bytes
+}
+
+/// Bytes received and sent by all interfaces. What goes over loopback is received as often as it is sent, and counts once.
+fn parse_network(text: &str) -> u64 {
+    let interfaces = text.lines().filter_map(|line| line.split_once(':'));
+    interfaces
+        .map(|(name, counters)| {
+            let numbers: Vec<u64> =
+                counters.split_whitespace().map(|number| number.parse().unwrap_or(0)).collect();
+            let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
+            if name.trim() == "lo" { at(0) } else { at(0) + at(8) }
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_do_not_confuse() {
+        let rest = "S 7 1 1 0 -1 4194560 1 2 3 4 11 22 0 0 20 0 1 0 5555 0 0";
+        for name in ["a", "a b", "a) S 9 (b"] {
+            let stat = format!("42 ({name}) {rest}");
+            assert_eq!(parse_stat(&stat), Some((7, 33, 5555)), "{name}");
+        }
+        assert_eq!(parse_stat("42 (a) S 7"), None);
+    }
+
+    #[test]
+    fn counters_of_the_host_are_read() {
+        assert_eq!(parse_busy("cpu  1 2 3 100 200 4 5 6 7 8\ncpu0 9 9 9\n"), 21);
+        let disks = "8 0 sda 1 0 10 0 1 0 20 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0\n";
+        assert_eq!(parse_diskstats(disks, |name| name == "sda"), (5120, 10240));
+        let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1\n  eth0: 5 1 0 0 0 0 0 0 6 1\n";
+        assert_eq!(parse_network(network), 111);
+    }
+
+    #[test]
+    fn descendants_belong_to_their_process_where_asked() {
+        let table = BTreeMap::from([(2, 1), (3, 2), (4, 3), (5, 1)]);
+        let watched = |descendants| Watched { name: String::new(), pids: vec![2], descendants };
+        assert_eq!(members(&watched(true), &table), BTreeSet::from([2, 3, 4]));
+        assert_eq!(members(&watched(false), &table), BTreeSet::from([2]));
+    }
+
+    #[test]
+    fn this_process_and_a_child_are_seen() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let whole = Watched { name: "store".to_owned(), descendants: true, ..Watched::generator() };
+        let mut sampler = Sampler::new(vec![Watched::generator(), whole], true);
+        let mut work = 1u64;
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(50);
+        while std::time::Instant::now() < until {
+            work = work.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        }
+        let sample = sampler.sample(3);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names: Vec<_> = sample.iter().map(|r| (r.second, r.process.as_str())).collect();
+        assert_eq!(names, [(3, "generator"), (3, "store"), (3, "host")], "{work}");
+        assert!(sample[0].cpu_s > 0.0 && sample[2].cpu_s > 0.0, "{sample:?}");
+        assert!(sample[1].memory_bytes > sample[0].memory_bytes, "{sample:?}");
+    }
+}
