@@ -44,6 +44,7 @@ pub fn interval((low, high): (f64, f64)) -> String {
 pub fn probability(p: f64) -> String {
     match p {
         p if p < 0.001 => "< 0.001".into(),
+        p if p > 0.9995 => "1".into(),
         p => format!("{p:.3}"),
     }
 }

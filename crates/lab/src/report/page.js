@@ -109,7 +109,7 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
     const box = svg.getBoundingClientRect(), at = across(nearest.x);
     cross.setAttribute("d", `M${at} ${area.top}V${area.bottom}`);
     const left = (at / 720) * box.width;
-    tip.style.top = `${svg.offsetTop + 8}px`;
+    tip.style.top = `${box.top - figure.getBoundingClientRect().top + 8}px`;
     tip.style.left = `${left + 14 + tip.offsetWidth > box.width ? left - tip.offsetWidth - 14 : left + 14}px`;
   });
   svg.addEventListener("pointerleave", leave);

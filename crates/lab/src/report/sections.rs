@@ -27,17 +27,14 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
         "Differences are tested with Welch's test at 95%, adjusted for the number of pairs after Holm; what is called first is \
          first significantly.",
     );
-    let mut table = Table::new(
-        "Order of the stores, best first; ≈ stands between neighbours whose difference is not significant or not tested",
-        &["experiment", "order"],
+    document.text(
+        "Order of the stores, best first; ≈ stands between neighbours whose difference is not significant or not tested:",
     );
-    for experiment in measured() {
+    let order = |experiment: &Experiment| -> Vec<String> {
         let orders = orders(experiment).into_iter();
-        table.rows.extend(
-            orders.map(|(place, order)| vec![format!("{}{place}", experiment.title), order]),
-        );
-    }
-    document.table(table);
+        orders.map(|(place, order)| format!("{}{place}: {order}", experiment.title)).collect()
+    };
+    document.list(measured().flat_map(order).collect());
     for experiment in measured() {
         document.subheading(&experiment.title);
         document.list(sentences(experiment));

@@ -19,7 +19,7 @@ pub struct Welch {
     /// The interval of the difference at [`CONFIDENCE`](super::CONFIDENCE).
     pub interval: (f64, f64),
     /// Hedges' g: the difference in standard deviations (pooled), corrected for the bias of small samples. Cohen's d without
-    /// the correction is a fifth too large at three repetitions each. None where it has no finite value.
+    /// the correction is a quarter too large at three repetitions each. None where it has no finite value.
     pub effect: Option<f64>,
 }
 
