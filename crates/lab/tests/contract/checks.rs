@@ -1,0 +1,350 @@
+//! What a driver promises, one function for each promise.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
+use lab::row::{Kind, Row, Value};
+
+use super::table::{Client, MACHINE, MESSAGE, SEVERITY, TIMESTAMP, Table, settle, text_value};
+
+/// Rows of a table; enough for every combination of values, few enough for seconds.
+const ROWS: u64 = 300;
+
+/// Connections that work at once.
+const SESSIONS: u64 = 8;
+
+/// A hang is anything longer: the time limit of one operation, several times.
+const HANG: Duration = Duration::from_secs(120);
+
+/// A driver under test.
+pub struct Subject {
+    pub driver: Arc<dyn Driver>,
+    /// Whether scans follow the order of keys; otherwise an order of the store's own.
+    pub ordered: bool,
+    pub seed: u64,
+}
+
+impl Subject {
+    fn can(&self, ability: Ability) -> bool {
+        self.driver.abilities().contains(&ability)
+    }
+
+    /// A new table with random rows in it, written in all the ways there are.
+    async fn table(&self, name: &str, key: Kind) -> Table {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let mut table = Table::new(name, key);
+        self.driver.create(&table.schema).await.expect("creates");
+        let rows = table.random_rows(&mut random, ROWS);
+        let mut client = Client::new(&*self.driver, &table).await;
+        let single = match (self.can(Ability::Insert), self.can(Ability::InsertMany)) {
+            (true, true) => rows.len() / 2,
+            (true, false) => rows.len(),
+            (false, _) => 0,
+        };
+        for row in &rows[..single] {
+            client.done(Operation::Insert(row.clone())).await;
+        }
+        if self.can(Ability::InsertMany) {
+            client.done(Operation::InsertMany(rows[single..].to_vec())).await;
+            client.done(Operation::InsertMany(Vec::new())).await;
+        }
+        table.add(&rows);
+        settle(&*self.driver, &table, Settle::Visible).await;
+        table
+    }
+
+    /// Everything, on one store that runs.
+    pub async fn keeps_the_contract(&self) {
+        assert!(!self.driver.version().await.expect("tells its version").is_empty());
+        let mut table = self.table("contract", Kind::Text).await;
+        self.reads(&table).await;
+        self.scans(&table).await;
+        self.counts(&table).await;
+        self.updates(&mut table).await;
+        self.deletes(&mut table).await;
+        self.sessions(&mut table).await;
+        self.settles(&table).await;
+        self.refuses_what_it_did_not_declare(&table).await;
+        self.creates_empty(&table).await;
+        let table = self.table("numbered", Kind::Integer).await;
+        self.reads(&table).await;
+        self.scans(&table).await;
+        self.counts(&table).await;
+    }
+
+    /// Every column comes back as it was, byte for byte.
+    async fn reads(&self, table: &Table) {
+        if !self.can(Ability::Read) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        for (key, row) in &table.rows {
+            assert_eq!(client.read(key).await.as_ref(), Some(row));
+        }
+        let missing = match table.schema.key {
+            Kind::Integer => Value::Integer(i64::MAX),
+            Kind::Text => text_value("nobody"),
+        };
+        assert_eq!(client.read(&missing).await, None);
+    }
+
+    async fn scans(&self, table: &Table) {
+        if !self.can(Ability::Scan) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        let all = table.rows.len();
+        let keys: Vec<&Value> = table.rows.keys().collect();
+        for from in [0, 1, all / 2, all - 1].map(|at| keys[at]) {
+            let rest = client.scan(from, all + 1).await;
+            assert_eq!(rest.first().map(|row| &row.key), Some(from), "a scan begins with its key");
+            let distinct: BTreeSet<&Value> = rest.iter().map(|row| &row.key).collect();
+            assert_eq!(distinct.len(), rest.len(), "no row twice");
+            for row in &rest {
+                assert_eq!(Some(row), table.rows.get(&row.key));
+            }
+            for rows_max in [0, 1, rest.len() - 1, rest.len()] {
+                assert_eq!(client.scan(from, rows_max).await, rest[..rows_max], "{rows_max} rows");
+            }
+            // Whatever the order is, it is one order: a scan from a row in the middle goes on as this one did.
+            let middle = rest.len() / 2;
+            assert_eq!(client.scan(&rest[middle].key, all).await, rest[middle..]);
+            if self.ordered {
+                let expected: Vec<Row> = table.rows.range(from..).map(|(_, r)| r.clone()).collect();
+                assert_eq!(rest, expected, "in the order of keys");
+            }
+        }
+        if self.ordered && table.schema.key == Kind::Text {
+            let from = text_value("user00100+");
+            let expected: Vec<Row> =
+                table.rows.range(&from..).take(3).map(|(_, row)| row.clone()).collect();
+            assert_eq!(client.scan(&from, 3).await, expected, "from where a key would stand");
+        }
+    }
+
+    async fn counts(&self, table: &Table) {
+        if !self.can(Ability::Count) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        assert_eq!(client.count(&[]).await, table.count(&[]));
+        for _ in 0..60 {
+            let conditions = table.random_conditions(&mut random);
+            let expected = table.count(&conditions);
+            assert_eq!(client.count(&conditions).await, expected, "{conditions:?}");
+        }
+    }
+
+    /// An update changes the columns it names and no others.
+    async fn updates(&self, table: &mut Table) {
+        if !self.can(Ability::Update) || !self.can(Ability::Read) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        let all_columns = vec![
+            (TIMESTAMP, Value::Integer(-5)),
+            (MACHINE, text_value("all'\"")),
+            (SEVERITY, Value::Integer(7)),
+            (MESSAGE, text_value("")),
+        ];
+        let changes = [
+            vec![(MESSAGE, text_value("new 'text' ž"))],
+            vec![(SEVERITY, Value::Integer(i64::MIN)), (MACHINE, text_value("elsewhere"))],
+            all_columns,
+        ];
+        let keys: Vec<Value> = table.rows.keys().step_by(40).cloned().collect();
+        for (key, changes) in keys.iter().zip(changes.iter().cycle()) {
+            let row = table.rows.get_mut(key).expect("it is there");
+            for (column, value) in changes {
+                row.values[*column] = value.clone();
+            }
+            client.done(Operation::Update { key: key.clone(), changes: changes.clone() }).await;
+            assert_eq!(client.read(key).await.as_ref(), Some(&*row));
+        }
+        if self.can(Ability::Count) {
+            settle(&*self.driver, table, Settle::Visible).await;
+            for condition in changes.iter().flatten().filter(|(column, _)| *column != MESSAGE) {
+                let conditions = [condition.clone()];
+                let expected = table.count(&conditions);
+                assert_eq!(client.count(&conditions).await, expected, "{conditions:?}");
+            }
+        }
+    }
+
+    async fn deletes(&self, table: &mut Table) {
+        if !self.can(Ability::Delete) {
+            return;
+        }
+        let mut client = Client::new(&*self.driver, table).await;
+        let keys: Vec<Value> = table.rows.keys().step_by(50).cloned().collect();
+        for key in &keys {
+            table.rows.remove(key);
+            client.done(Operation::Delete { key: key.clone() }).await;
+            // What is gone may be deleted again.
+            client.done(Operation::Delete { key: key.clone() }).await;
+            if self.can(Ability::Read) {
+                assert_eq!(client.read(key).await, None);
+            }
+        }
+        settle(&*self.driver, table, Settle::Visible).await;
+        if self.can(Ability::Count) {
+            assert_eq!(client.count(&[]).await, table.count(&[]));
+        }
+        if self.can(Ability::Scan) {
+            let from = table.rows.keys().next().expect("rows are left").clone();
+            let rest = client.scan(&from, table.rows.len() + 1).await;
+            assert!(rest.iter().all(|row| table.rows.contains_key(&row.key)));
+        }
+    }
+
+    /// Connections that work at once do not get into each other's way.
+    async fn sessions(&self, table: &mut Table) {
+        if !self.can(Ability::Insert) {
+            return;
+        }
+        let mut random = fastrand::Rng::with_seed(self.seed + 1);
+        let mut all = table.random_rows(&mut random, SESSIONS * 25);
+        for (at, row) in all.iter_mut().enumerate() {
+            row.key = text_value(&format!("session{at:03}"));
+        }
+        let read = self.can(Ability::Read);
+        let (driver, shared) = (&*self.driver, &*table);
+        let works = all.chunks(25).map(|rows| async move {
+            let mut client = Client::new(driver, shared).await;
+            for row in rows {
+                client.done(Operation::Insert(row.clone())).await;
+                if read {
+                    assert_eq!(client.read(&row.key).await.as_ref(), Some(row));
+                }
+            }
+        });
+        futures_util::future::join_all(works).await;
+        table.add(&all);
+        settle(&*self.driver, table, Settle::Visible).await;
+        if self.can(Ability::Count) {
+            let mut client = Client::new(&*self.driver, table).await;
+            assert_eq!(client.count(&[]).await, table.count(&[]));
+        }
+    }
+
+    /// Flushing and merging lose nothing, and the table has a size.
+    async fn settles(&self, table: &Table) {
+        for step in [Settle::Flushed, Settle::Compacted] {
+            settle(&*self.driver, table, step).await;
+        }
+        let bytes = self.driver.table_bytes(&table.schema).await.expect("tells the size");
+        assert_ne!(bytes, Some(0));
+        if self.can(Ability::Count) {
+            let mut client = Client::new(&*self.driver, table).await;
+            assert_eq!(client.count(&[]).await, table.count(&[]));
+        }
+    }
+
+    async fn refuses_what_it_did_not_declare(&self, table: &Table) {
+        let mut client = Client::new(&*self.driver, table).await;
+        let row = table.rows.values().next().expect("a row").clone();
+        let key = row.key.clone();
+        let changes = vec![(MESSAGE, text_value("x"))];
+        for operation in [
+            Operation::Insert(row.clone()),
+            Operation::InsertMany(vec![row]),
+            Operation::Read { key: key.clone() },
+            Operation::Update { key: key.clone(), changes },
+            Operation::Scan { from: key.clone(), rows_max: 1 },
+            Operation::Count { conditions: vec![] },
+            Operation::Delete { key },
+        ] {
+            let ability = operation.ability();
+            if self.can(ability) {
+                continue;
+            }
+            let answer = client.ask(operation).await;
+            let refused = matches!(&answer, Err(StoreError::NotSupported { ability: a, .. }) if *a == ability);
+            assert!(refused, "{ability:?}: {answer:?}");
+        }
+    }
+
+    /// A table that is made again has no rows.
+    async fn creates_empty(&self, table: &Table) {
+        self.driver.create(&table.schema).await.expect("creates it again");
+        settle(&*self.driver, table, Settle::Visible).await;
+        let mut client = Client::new(&*self.driver, table).await;
+        let key = table.rows.keys().next().expect("a row");
+        if self.can(Ability::Read) {
+            assert_eq!(client.read(key).await, None);
+        }
+        if self.can(Ability::Scan) {
+            assert_eq!(client.scan(key, 10).await, Vec::new());
+        }
+        if self.can(Ability::Count) {
+            assert_eq!(client.count(&[]).await, 0);
+        }
+    }
+
+    /// Rows spread over several nodes or shards are one table.
+    pub async fn spreads_over_nodes(&self) {
+        let mut table = self.table("spread", Kind::Text).await;
+        self.reads(&table).await;
+        self.scans(&table).await;
+        self.counts(&table).await;
+        self.sessions(&mut table).await;
+        self.settles(&table).await;
+    }
+
+    /// When the store dies, every connection says so and keeps saying so; none hangs.
+    pub async fn tells_that_the_store_died(&self, kill: impl FnOnce()) {
+        let table = self.table("dying", Kind::Text).await;
+        let row = table.rows.values().next().expect("a row");
+        let operation = match self.can(Ability::Read) {
+            true => Operation::Read { key: row.key.clone() },
+            false => Operation::Count { conditions: vec![] },
+        };
+        let mut clients = Vec::new();
+        for _ in 0..SESSIONS {
+            clients.push(Client::new(&*self.driver, &table).await);
+        }
+        for client in &mut clients {
+            client.ask(operation.clone()).await.expect("it still lives");
+        }
+        let works = clients.into_iter().map(|mut client| {
+            let operation = operation.clone();
+            async move {
+                while client.ask(operation.clone()).await.is_ok() {}
+                client.ask(operation).await.expect_err("it is dead")
+            }
+        });
+        let works = futures_util::future::join_all(works);
+        let (errors, ()) =
+            tokio::time::timeout(HANG, async { tokio::join!(works, async { kill() }) })
+                .await
+                .expect("no connection hangs");
+        for error in errors {
+            assert_eq!(error.kind(), "unreachable", "{error}");
+        }
+        let error = self.driver.version().await.expect_err("it is dead");
+        assert_eq!(error.kind(), "unreachable", "{error}");
+    }
+}
+
+/// What is wrong with a store's description is said before anything is sent.
+pub fn refuses_wrong_specs(spec: &StoreSpec) {
+    let unknown = ("no_such_option".to_owned(), "1".to_owned());
+    let mut wrong = spec.clone();
+    wrong.options.extend([unknown]);
+    let error = lab::driver::open(&wrong).err().expect("refused").to_string();
+    assert!(error.contains("no_such_option") && error.contains(&spec.name), "{error}");
+}
+
+/// As [`refuses_wrong_specs`], of stores that are reached over the network.
+pub async fn refuses_wrong_places(spec: &StoreSpec, closed: String) {
+    let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
+    let error = lab::driver::open(&nowhere).err().expect("refused").to_string();
+    assert!(error.contains("--endpoint"), "{error}");
+    let closed = StoreSpec { endpoints: vec![closed], ..spec.clone() };
+    let driver = lab::driver::open(&closed).expect("it connects only when it is used");
+    let error = driver.version().await.expect_err("nobody listens");
+    assert_eq!(error.kind(), "unreachable", "{error}");
+}
