@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
 use super::compress::{Compressor, Decompressor};
-use super::rollup::Rollup;
+use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
 
@@ -224,7 +224,7 @@ impl Footer {
         fields: &[&str],
         bucket_ns: Option<(i64, i64)>,
         (from_ns, to_ns): (Option<i64>, Option<i64>),
-        each: &mut dyn FnMut(i64, &[&[u8]], u64),
+        each: EachCount<'_>,
     ) -> bool {
         // An end beyond all lines need not be that of a stretch.
         let (oldest, newest) = self.time_ns().unwrap_or((i64::MAX, i64::MIN));

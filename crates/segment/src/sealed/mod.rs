@@ -42,7 +42,7 @@ pub use footer::{
     SEALED_VERSION_MIN, SealedHeader, ValueSet,
 };
 pub use reader::{ColumnInfo, SealedFile};
-pub use rollup::{LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
+pub use rollup::{EachCount, LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
 pub use writer::SealedWriter;
 
 /// How lines are grouped within a stretch of a segment.

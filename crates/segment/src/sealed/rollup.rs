@@ -35,6 +35,9 @@ const STRETCHES_S: [i64; 7] = [1, 10, 60, 600, 3_600, 86_400, 864_000];
 
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
+/// Called with some instant of a stretch or bucket (nanoseconds since 1970 UTC), a value of each field, and lines.
+pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
+
 /// Counts by one field, or by two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
@@ -102,7 +105,7 @@ impl Rollup {
         places: &[usize],
         bucket_ns: Option<(i64, i64)>,
         stretches: Range<i64>,
-        each: &mut dyn FnMut(i64, &[&[u8]], u64),
+        each: EachCount<'_>,
     ) {
         let stretch_ns = self.stretch_s * SECOND_NS;
         // The values that are told apart, and for each of all which of those they are.

@@ -199,7 +199,7 @@ impl History {
                 *frame = Arc::new(without(frame, &rows));
             }
         }
-        self.sent.frames.retain(|frame| frame.len() > 0);
+        self.sent.frames.retain(|frame| !frame.is_empty());
     }
 
     fn ask(&mut self, state: &str) {
