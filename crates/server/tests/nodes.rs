@@ -504,11 +504,11 @@ fn requests_bring_lines_to_a_collector() {
     let answer =
         post("/insert/jsonline?_type=shop", b"{\"_msg\":\"one\",\"n\":1}\n{\"_msg\":\"two\"}\n");
     assert_eq!((answer.status, &answer.json()["lines"]), (200, &2.into()), "{}", answer.text());
-    // It was answered when the store had them.
-    assert_eq!(store.server.count("type:shop"), 2);
+    // It was answered when the store had them durably; they are found a moment later.
+    store.server.wait_for("both lines", |server| server.count("type:shop") == 2);
     let answer = post("/insert/elasticsearch/_bulk", b"{\"index\":{}}\n{\"message\":\"three\"}\n");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    assert_eq!(store.server.count("three"), 1);
+    store.server.wait_for("the third line", |server| server.count("three") == 1);
     assert_eq!(post("/insert/lines", b"four\n").json()["bytes"], 4);
 
     // With the store away they are safe in the spool, and the request is answered so.

@@ -420,7 +420,7 @@ fn exports_go_on_where_they_broke_off() {
     let server = Server::start();
     filled(&server, 4);
     // Rows of the summary have the word too, and come by the clock.
-    let query = encoded("line type:=syslog");
+    let query = encoded("line -type:=summary");
     for format in ["raw", "jsonl", "csv"] {
         let base = format!("format={format}&query={query}");
         let whole = export(&server, &base);
