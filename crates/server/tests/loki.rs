@@ -387,3 +387,80 @@ fn tail() {
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("an upgrade is needed"));
 }
+
+/// A field of a message of protobuf, by its length.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = content.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(content);
+    out
+}
+
+#[test]
+fn pushed_lines() {
+    let server = Server::start();
+    let push = |content_type: &str, body: &[u8]| {
+        server.request("POST", "/loki/api/v1/push", &[("Content-Type", content_type)], body)
+    };
+    let json = json!({ "streams": [
+        { "stream": { "job": "web", "host": "a" }, "values": [
+            [nanoseconds(1), "first \"line\""],
+            [nanoseconds(2), "{\"n\":2}", { "trace": "7" }],
+        ] },
+        { "stream": { "job": "db" }, "values": [[nanoseconds(3), "third"]] },
+    ] });
+    let answer = push("application/json; charset=utf-8", json.to_string().as_bytes());
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    let mut time = vec![8];
+    let mut seconds = NOON_S as u64 + 4;
+    while seconds >= 0x80 {
+        time.push(seconds as u8 | 0x80);
+        seconds >>= 7;
+    }
+    time.push(seconds as u8);
+    let entry = [field(1, &time), field(2, b"fourth")].concat();
+    let stream = [field(1, br#"{job="web", host="a"}"#), field(2, &entry)].concat();
+    let sent = snap::raw::Encoder::new().compress_vec(&field(1, &stream)).unwrap();
+    let answer = push("application/x-protobuf", &sent);
+    assert_eq!(answer.status, 204, "{}", answer.text());
+
+    let rows = server.query("* | sort by (_time) | fields _time, _stream, _msg, job, trace", "");
+    assert_eq!(
+        rows,
+        [
+            json!({"_time":"2026-01-31T12:00:01Z","_stream":"{host=\"a\",job=\"web\"}","_msg":"first \"line\"","job":"web"}),
+            json!({"_time":"2026-01-31T12:00:02Z","_stream":"{host=\"a\",job=\"web\"}","_msg":"{\"n\":2}","job":"web","trace":"7"}),
+            json!({"_time":"2026-01-31T12:00:03Z","_stream":"{job=\"db\"}","_msg":"third","job":"db"}),
+            json!({"_time":"2026-01-31T12:00:04Z","_stream":"{host=\"a\",job=\"web\"}","_msg":"fourth","job":"web"}),
+        ]
+    );
+    // They come back as they were pushed, with their labels.
+    let (start, end) = (nanoseconds(0), nanoseconds(60));
+    let parameters = [("start", &*start), ("end", &*end), ("query", r#"{job="web"} |= "f""#)];
+    let found = data(&server, "query_range", &parameters);
+    let stream = &found["result"][0];
+    assert_eq!(stream["stream"]["job"], "web");
+    assert_eq!(stream["stream"]["host"], "a");
+    assert_eq!(
+        stream["values"],
+        json!([[nanoseconds(4), "fourth"], [nanoseconds(1), "first \"line\""]])
+    );
+    // What is wrong is refused with a text, and counted.
+    for (content_type, body, status) in [
+        ("application/json", &b"{\"streams\":[{}]}"[..], 400),
+        ("application/x-protobuf", b"no snappy", 400),
+        ("application/json", &vec![b' '; (4 << 20) + 1], 413),
+    ] {
+        let answer = push(content_type, body);
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert!(!answer.text().starts_with('{'), "{}", answer.text());
+    }
+    let http = server.ingest("http");
+    assert_eq!(http["lines_received"], 7, "{http}");
+    assert_eq!(http["lines_kept"], 4, "{http}");
+}

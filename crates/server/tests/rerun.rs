@@ -157,3 +157,27 @@ fn what_is_refused_and_the_command() {
     assert!(command(&["--list"]).starts_with("shop from 2026-01-31T12:00:00Z to"));
     assert_eq!(chart(&server).0[0], 10);
 }
+
+#[test]
+fn in_the_background() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_in(directory.path(), &[], CONFIG);
+    send(&server, 0..60, "a");
+    settled(&server, 60);
+    let path = "/api/v1/summary/rerun?type=shop&start=2026-01-31T12:00:00Z&end=2026-01-31T12:01:00Z&background=1";
+    let answer = server.post(path, b"");
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    // It is seen in the list of queries, until its end and after.
+    server.wait_for("the end of the rerun", |server| {
+        let queries = server.get("/api/v1/queries").json();
+        let entry = queries["queries"].as_array().unwrap().iter().find(|q| q["id"] == *id).cloned();
+        let entry = entry.expect("it is listed");
+        assert_eq!(entry["kind"], "summarise");
+        assert_ne!(entry["state"], "failed", "{entry}");
+        entry["state"] == "done"
+    });
+    assert_eq!(chart(&server), (vec![10; 6], vec![5; 6], 1));
+    let listed = server.get("/api/v1/summary/rerun").json();
+    assert_eq!(listed["reruns"].as_array().unwrap().len(), 1);
+}

@@ -162,6 +162,9 @@ pub enum RunError {
         "a pipe of the query makes a value longer than {0} bytes; let it put together fewer or shorter fields"
     )]
     ValueLimit(usize),
+    /// What had the place in the queue was no query, and could not be done.
+    #[error("{0}")]
+    Failed(String),
     /// The store could not be read.
     #[error("cannot read the stored lines: {0}")]
     Source(#[from] SourceError),

@@ -15,7 +15,7 @@ use super::terminal::escaped;
   loginson summarise --list                        intervals that were summarised again
 
 The charts then show the lines that are there now, for instance without those that were deleted. While it runs it is an
-entry of the queue; ending this command, or cancelling it there, leaves the charts as they were.")]
+entry of the queue; ending this command, unless with --background, or cancelling it there, leaves the charts as they were.")]
 pub struct SummariseArgs {
     /// Which type of lines
     #[arg(value_name = "TYPE", required_unless_present = "list")]
@@ -26,8 +26,11 @@ pub struct SummariseArgs {
     /// Until when
     #[arg(long, value_name = "TIME", default_value = "now")]
     end: String,
+    /// Do not wait for the end; `loginson queries` shows how far it is
+    #[arg(long)]
+    background: bool,
     /// List the intervals that were summarised again
-    #[arg(long, conflicts_with_all = ["log_type", "start"])]
+    #[arg(long, conflicts_with_all = ["log_type", "start", "background"])]
     list: bool,
     #[command(flatten)]
     server: ServerArgs,
@@ -47,12 +50,16 @@ pub fn run(args: SummariseArgs) -> Result<()> {
         ("type", args.log_type.unwrap_or_default()),
         ("start", args.start.unwrap_or_default()),
         ("end", args.end),
+        ("background", u8::from(args.background).to_string()),
     ];
     let done: Value = match client.post_form("/api/v1/summary/rerun", &form)? {
         Ok(mut response) => serde_json::from_str(&response.body_mut().read_to_string()?)?,
         Err(refusal) => bail!("{}", escaped(&refusal.message())),
     };
-    println!("{}: {} lines", told(&done), done["lines"]);
+    match args.background {
+        true => println!("query {}; see loginson queries", text(&done, "id")),
+        false => println!("{}: {} lines", told(&done), done["lines"]),
+    }
     Ok(())
 }
 

@@ -207,6 +207,29 @@ pub async fn answer<T: Send + 'static>(
     reading_thread(move || asked.run(&link, work)).await
 }
 
+/// Starts a question that goes on whether its client stays or not; gives the number of its entry once it is in the queue, where it
+/// is seen and can be cancelled.
+pub async fn start<T: Send + 'static>(
+    asked: Asked,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<u64> {
+    let client = Client::default();
+    let link = client.link();
+    let (tell, entered) = oneshot::channel();
+    link.lock().tell = Some(tell);
+    let run = reading_thread(move || {
+        let _stays = client;
+        asked.run(&link, work)
+    });
+    tokio::pin!(run);
+    tokio::select! {
+        biased;
+        Ok(id) = entered => Ok(id),
+        // It got no place; or it was quick, and said so before.
+        result = &mut run => result.and(Err(broken())),
+    }
+}
+
 /// Starts work that reads, on a thread of its own: it gives way to those that take lines and keep them for the rest of its
 /// life, which a thread that is used again must not. As many as there are HTTP connections, of which the queue lets few run.
 pub fn reading_thread<T: Send + 'static>(
@@ -241,6 +264,8 @@ pub struct Link(Arc<Mutex<Linked>>);
 struct Linked {
     gone: bool,
     entry: Option<(Queue, u64)>,
+    /// Is told the number of the entry.
+    tell: Option<oneshot::Sender<u64>>,
 }
 
 impl Client {
@@ -268,6 +293,10 @@ impl Link {
             queue.cancel(id);
         }
         linked.entry = Some((queue.clone(), id));
+        if let Some(tell) = linked.tell.take() {
+            // Nobody may wait for it any more.
+            let _ = tell.send(id);
+        }
     }
 
     fn client_is_gone(&self) -> bool {

@@ -179,7 +179,7 @@ pub fn router(app: Arc<App>) -> Router {
     let inserting = Inserting::new(app.config.insert, Arc::clone(&app.accounting), to);
     Router::new()
         .merge(status::routes())
-        .merge(insert::routes(inserting))
+        .merge(insert::routes(Arc::clone(&inserting)))
         .merge(select::routes())
         .merge(export::routes())
         .merge(files::routes())
@@ -190,7 +190,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(summary::routes())
         .merge(metrics::routes())
         .merge(nodes::routes())
-        .merge(loki::routes())
+        .merge(loki::routes(inserting))
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(guard, guard::check))

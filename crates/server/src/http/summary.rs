@@ -2,7 +2,7 @@
 //! interval again, as an entry of the queue.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, State};
@@ -10,13 +10,14 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
+use query::RunError;
 use query::time::format_time;
 use serde::Serialize;
 use serde_json::{Value, json};
 use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun};
 
 use super::App;
-use super::ask::{Asked, answer, reading_thread};
+use super::ask::{Asked, Running, answer, reading_thread, start};
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 use crate::reruns::RerunError;
@@ -83,22 +84,35 @@ async fn rerun(
     asked.context.limits.run_time = Duration::MAX;
     let pipeline = app.pipeline()?;
     let config = app.config.summary.clone();
-    let done = answer(asked, move |running| {
+    let refused: Arc<Mutex<Option<RerunError>>> = Arc::default();
+    let why = Arc::clone(&refused);
+    let work = move |running: &Running| {
         let progress = &running.context.progress;
         let check = || running.check();
-        match pipeline.rerun(&config, &log_type, (start_ns, end_ns), &check, progress) {
-            Ok(done) => Ok(Ok(done)),
-            Err(RerunError::Run(error)) => Err(error),
-            Err(error) => Ok(Err(error)),
-        }
-    });
-    let done = done.await?.map_err(|error| {
-        let status = match error {
-            RerunError::Busy | RerunError::Full => StatusCode::CONFLICT,
-            RerunError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
-            RerunError::Run(_) | RerunError::NotKept(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        let done = pipeline.rerun(&config, &log_type, (start_ns, end_ns), &check, progress);
+        done.map_err(|error| match error {
+            RerunError::Run(error) => error,
+            error => {
+                let told = RunError::Failed(error.to_string());
+                *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                told
+            }
+        })
+    };
+    if params.get("background").is_some_and(|value| value != "0") {
+        let id = start(asked, work).await?;
+        let body = json!({ "id": id.to_string() });
+        return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
+    }
+    let done = answer(asked, work).await.map_err(|error| {
+        let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let status = match &refused {
+            Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
+            Some(RerunError::NotReady) => StatusCode::SERVICE_UNAVAILABLE,
+            Some(RerunError::NotKept(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Some(RerunError::Run(_)) | None => return error,
         };
-        ApiError::new(status, error.to_string())
+        ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
     })?;
     let mut body = shown(&done.rerun);
     body["lines"] = done.lines.into();

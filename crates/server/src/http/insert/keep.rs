@@ -92,6 +92,17 @@ impl Keeper {
         self
     }
 
+    /// Gives the lines that are taken next the fields that name their streams, and `_time` and `_msg` their usual names; fields of
+    /// streams that parameters name stay.
+    pub fn name_streams(&mut self, fields: Vec<String>) {
+        let hints = Arc::make_mut(&mut self.sink.origin.hints);
+        if hints.stream_fields.is_empty() {
+            hints.stream_fields = fields;
+        }
+        hints.time_fields = vec!["_time".to_owned()];
+        hints.msg_fields = vec!["_msg".to_owned()];
+    }
+
     /// Takes from the front of `chunk` until it is used up, or as much is on its way as may be: then it returns true,
     /// and is to be called again after [`Keeper::make_room`].
     pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {

@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
 use axum::http::header::EXPECT;
@@ -28,7 +28,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use collector::body::Shape;
+use collector::body::{Encoding, Shape};
 use collector::{Accounting, SourceKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -95,10 +95,11 @@ fn answer(result: ApiResult<Counts>) -> Response {
 }
 
 /// What is known before the body is read.
-struct Request {
+pub struct Request {
     peer: SocketAddr,
     params: Params,
-    headers: HeaderMap,
+    /// Headers.
+    pub headers: HeaderMap,
 }
 
 impl FromRequestParts<Arc<Inserting>> for Request {
@@ -122,21 +123,88 @@ async fn insert(
     body: Body,
 ) -> ApiResult<Counts> {
     let mut reader = BodyReader::new(body, inserting.options.body);
-    let result = match prepare(inserting, request, shape).await {
+    let encoding = options::encoding(&request.headers);
+    let result = match prepare(inserting, request, shape, encoding).await {
         Ok((mut keeper, _place)) => {
             let taken = take_all(&mut keeper, &mut reader).await;
             keeper.end(taken).await
         }
         Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
     };
-    // A sender that waits for leave to send learns the answer without sending; from one that fell silent nothing comes.
-    if let Err(error) = &result
-        && error.status() != StatusCode::REQUEST_TIMEOUT
-        && !request.headers.contains_key(EXPECT)
-    {
-        reader.discard(DISCARDED_BYTES_MAX).await;
+    if let Err(error) = &result {
+        discard(&mut reader, request, error).await;
     }
     result
+}
+
+/// Reads the rest of a refused body, so that its sender gets to see the answer.
+async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
+    // A sender that waits for leave to send learns the answer without sending; from one that fell silent nothing comes.
+    if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
+        reader.discard(DISCARDED_BYTES_MAX).await;
+    }
+}
+
+/// A body that has to be read whole before its lines are known, and whose lines are then taken as JSON lines are.
+pub struct WholeBody<'r> {
+    request: &'r Request,
+    reader: BodyReader,
+    keeper: Keeper,
+    _place: Place,
+}
+
+impl<'r> WholeBody<'r> {
+    /// Takes a place among those that bring lines.
+    pub async fn enter(
+        inserting: &Inserting,
+        request: &'r Request,
+        body: Body,
+    ) -> ApiResult<WholeBody<'r>> {
+        let mut reader = BodyReader::new(body, inserting.options.body);
+        match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
+            Ok((keeper, _place)) => Ok(WholeBody { request, reader, keeper, _place }),
+            Err(error) => {
+                discard(&mut reader, request, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The body as it was sent; none when it has more than so many bytes.
+    pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.reader.next().await? {
+            if whole.len() + chunk.len() > bytes_max {
+                return Ok(None);
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(Some(whole))
+    }
+
+    /// How the body is compressed.
+    pub fn encoding(&self) -> ApiResult<Encoding> {
+        options::encoding(&self.request.headers)
+    }
+
+    /// Names what parameters leave open about the lines that are taken next.
+    pub fn name_streams(&mut self, fields: Vec<String>) {
+        self.keeper.name_streams(fields);
+    }
+
+    /// Takes whole lines, each a JSON object.
+    pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
+        take(&mut self.keeper, lines).await
+    }
+
+    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        let result = self.keeper.end(taken).await;
+        if let Err(error) = &result {
+            discard(&mut self.reader, self.request, error).await;
+        }
+        result
+    }
 }
 
 /// What makes a request refused before its body is read; and a place among those that bring lines.
@@ -144,12 +212,13 @@ async fn prepare(
     inserting: &Inserting,
     request: &Request,
     shape: Shape,
+    encoding: ApiResult<Encoding>,
 ) -> ApiResult<(Keeper, Place)> {
     let to = (inserting.to)()?;
     if let Some(refusal) = to.refusal() {
         return Err(refused(&refusal));
     }
-    let encoding = options::encoding(&request.headers)?;
+    let encoding = encoding?;
     let origin = options::origin(request, shape)?;
     let place = Place::take(inserting).await?;
     let keeper = Keeper::new(to, origin, encoding, shape)?;
@@ -200,14 +269,14 @@ async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader) -> ApiResult<()>
             }
         };
         match chunk {
-            Some(chunk) => take(keeper, chunk).await?,
+            Some(chunk) => take(keeper, &chunk).await?,
             None => return Ok(()),
         }
     }
 }
 
-async fn take(keeper: &mut Keeper, chunk: Bytes) -> ApiResult<()> {
-    let mut rest = &chunk[..];
+async fn take(keeper: &mut Keeper, chunk: &[u8]) -> ApiResult<()> {
+    let mut rest = chunk;
     while keeper.take(&mut rest)? {
         keeper.make_room().await?;
     }

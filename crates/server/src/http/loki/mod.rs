@@ -7,6 +7,7 @@ mod answer;
 mod index;
 mod labels;
 mod params;
+mod push;
 mod query;
 mod tail;
 
@@ -21,18 +22,20 @@ use serde_json::json;
 
 use super::App;
 use super::error::ApiError;
+use super::insert::Inserting;
 use super::params::Params;
 
 /// The version of Loki whose API this is.
 const LOKI_VERSION: &str = "3.7.0";
 
 /// The routes below `/loki/api/v1/`.
-pub fn routes() -> Router<Arc<App>> {
+pub fn routes(inserting: Arc<Inserting>) -> Router<Arc<App>> {
     Router::new()
         .merge(query::routes())
         .merge(labels::routes())
         .merge(index::routes())
         .merge(tail::routes())
+        .merge(push::routes(inserting))
         .route("/loki/api/v1/format_query", get(format_query).post(format_query))
         .route("/loki/api/v1/status/buildinfo", get(build_info))
 }
