@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,13 @@ test-parquet: build ## Exported Parquet, read by DuckDB and pandas
 
 test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs Go, builds for minutes the first time
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
+
+test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
+	cargo build --locked -p loginson
+	cargo test --locked -p loginson-lab --features real-servers --test contract --test studies
+
+lab: build ## Build the lab
+	cargo build --release --locked -p loginson-lab
 
 bench: build ## Measure this machine beside its limits; see docs/benchmarks
 	cargo build --release --locked -p loginson-collector --example tcp_limit

@@ -284,11 +284,11 @@ impl Study {
             if !experiment.targets_per_s.is_empty() {
                 return Some("it has `targets_per_s` as well as `shares_of`".into());
             }
-            if shares.iter().any(|share| !(*share > 0.0 && *share <= 1.0)) {
+            if shares.iter().any(|share| !share.is_finite() || *share <= 0.0 || *share > 1.0) {
                 return Some("a share is above 0 and at most 1".into());
             }
         }
-        if experiment.targets_per_s.iter().any(|target| !(*target > 0.0)) {
+        if experiment.targets_per_s.iter().any(|target| !target.is_finite() || *target <= 0.0) {
             return Some("a target is above 0".into());
         }
         None

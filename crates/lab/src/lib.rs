@@ -4,9 +4,12 @@
 //! operations of a [`workload`]; the lines it measures are kept raw by [`results`]; the report is made from these alone.
 
 pub mod agent;
+pub mod cli;
 pub mod compare;
 pub mod definition;
 pub mod driver;
+pub mod fleet;
+pub mod generate;
 pub mod histogram;
 pub mod load;
 pub mod measure;
@@ -16,6 +19,7 @@ pub mod reference;
 pub mod report;
 pub mod results;
 pub mod row;
+pub mod run;
 pub mod scale;
 pub mod servers;
 pub mod statistics;

@@ -47,6 +47,9 @@ pub const NODES_MAX: u32 = 16;
 /// Lines of a server's log that an error quotes.
 const TAIL_LINES: usize = 15;
 
+/// How long an address may be taken by what is about to end.
+const FREE_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Time between two looks at a process or two questions whether it answers.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -416,7 +419,7 @@ async fn start_all(
     say: &Say,
 ) -> Result<Vec<Process>, ServerError> {
     for address in nodes.iter().flat_map(|node| &node.listen) {
-        free(*address)?;
+        free(*address).await?;
     }
     let mut processes = Vec::new();
     for node in nodes {
@@ -510,12 +513,18 @@ fn ended(site: &Site, node: &Node) -> ServerError {
     ServerError::Ended { node: node.name.clone(), log: log.display().to_string(), tail }
 }
 
-/// An error where somebody listens on `address`. Bound as servers bind, so that connections of an earlier server that the
-/// system still remembers do not matter.
-fn free(address: SocketAddr) -> Result<(), ServerError> {
-    match TcpListener::bind(address) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(ServerError::Port { address, source }),
+/// An error where somebody listens on `address`, or goes on to. Bound as servers bind, so that connections of an earlier
+/// server that the system still remembers do not matter; what that server started may take a moment longer to end.
+async fn free(address: SocketAddr) -> Result<(), ServerError> {
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(()),
+            Err(source) if begin.elapsed() >= FREE_WAIT_MAX => {
+                return Err(ServerError::Port { address, source });
+            }
+            Err(_) => tokio::time::sleep(LOOK).await,
+        }
     }
 }
 

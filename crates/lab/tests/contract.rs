@@ -51,6 +51,39 @@ fn cassandra() {
     });
 }
 
+#[test]
+fn postgres() {
+    check(&Case {
+        name: "postgres",
+        ordered: true,
+        variants: &[&[], &[("synchronous_commit", "off")]],
+        spread: Some(&[]),
+        server: &[],
+    });
+}
+
+#[test]
+fn redis() {
+    check(&Case {
+        name: "redis",
+        ordered: true,
+        variants: &[&[], &[("scans", "off")]],
+        spread: Some(&[]),
+        server: &[],
+    });
+}
+
+#[test]
+fn loginson() {
+    check(&Case {
+        name: "loginson",
+        ordered: false,
+        variants: &[&[], &[("time", "")]],
+        spread: Some(&[]),
+        server: &[],
+    });
+}
+
 /// One store at a time: they are measured by their answers, not by how they share two processors.
 static TURN: Mutex<()> = Mutex::new(());
 

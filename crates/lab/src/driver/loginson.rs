@@ -315,14 +315,16 @@ impl Table {
         let key = value(text(KEY), self.schema.key)?;
         let columns = self.schema.columns.iter().enumerate();
         let values = columns.map(|(at, column)| {
-            let text = text(self.field(at));
-            match self.time == Some(at) {
+            let named = text(self.field(at));
+            // A number that is no time stands under its own name, beside a time that is not meant.
+            match self.time == Some(at) && named.is_empty() {
                 true => {
+                    let text = text("_time");
                     let time: Timestamp =
                         text.parse().map_err(|_| format!("`{text}` is no time"))?;
                     Ok(Value::Integer(time.as_second()))
                 }
-                false => value(text, column.kind),
+                false => value(named, column.kind),
             }
         });
         let values = values.collect::<Result<_, String>>()?;

@@ -1,0 +1,102 @@
+//! The commands of `loginson-lab`.
+
+mod run;
+mod shown;
+mod studies;
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+use crate::scale::Scale;
+use crate::servers::cli::{HomeArgs, StoresCommand};
+
+#[derive(Parser)]
+#[command(
+    name = "loginson-lab",
+    version,
+    about = "Measures the stores people keep logs and measurements in, and says with statistics which one fits",
+    after_help = "Examples:
+  loginson-lab list                                          the studies there are
+  loginson-lab run study1 --scale smoke --stores postgres    does it all work here? Fetches and starts PostgreSQL
+  loginson-lab run study1 --scale small                      minutes to an hour; the report is beside the results
+  loginson-lab run ycsb --endpoint redis=db7:6379 --stores redis     a server that runs already
+  loginson-lab resume lab-results/study1-small               go on after Ctrl-C
+  loginson-lab report lab-results/study1-small               make the report again
+  loginson-lab compare OLD NEW                               is the new one really faster?"
+)]
+struct Cli {
+    #[command(flatten)]
+    home: HomeArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the studies
+    List,
+    /// Show what a study measures at a scale
+    Show {
+        /// A study, or a definition of your own: ./mine.toml
+        study: String,
+        /// Sizes of the paper, of minutes on 2 cores, or of seconds
+        #[arg(long, value_enum, default_value = "small")]
+        scale: Scale,
+        /// Print the definition itself
+        #[arg(long)]
+        definition: bool,
+    },
+    /// Run a study and make its report
+    Run(run::RunArgs),
+    /// Go on with a run that was stopped
+    Resume(run::ResumeArgs),
+    /// Install, start, stop and remove the servers of stores
+    Stores {
+        #[command(subcommand)]
+        command: StoresCommand,
+    },
+    /// Make the report of a run again
+    Report(crate::report::cli::Args),
+    /// Compare two runs of one study, or a run with the figures of the paper
+    Compare(crate::compare::cli::Args),
+    /// Send a share of the load for a run on another machine, which names this one with --agents
+    Agent {
+        /// Where it listens. There is no password: other addresses than loopback only in a network of your own
+        #[arg(long, default_value = "127.0.0.1:9614", value_name = "HOST:PORT")]
+        listen: String,
+    },
+}
+
+/// Does what the command line asks. Answers whether all went well.
+pub async fn main() -> anyhow::Result<bool> {
+    let Cli { home, command } = Cli::parse();
+    match command {
+        Command::List => print(&studies::list()?),
+        Command::Show { study, scale, definition } => {
+            print(&studies::show(&study, scale, definition)?);
+        }
+        Command::Run(args) => return run::run(args, home.home()?).await,
+        Command::Resume(args) => return run::resume(args, home.home()?).await,
+        Command::Stores { command } => crate::servers::cli::run(command, &home.home()?).await?,
+        Command::Report(args) => crate::report::cli::run(&args)?,
+        Command::Compare(args) => crate::compare::cli::run(&args)?,
+        Command::Agent { listen } => agent(&listen).await?,
+    }
+    Ok(true)
+}
+
+/// Prints. A reader that has seen enough, as `head`, is no mistake.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Takes trials until Ctrl-C. Its first line says where it listens.
+async fn agent(listen: &str) -> anyhow::Result<()> {
+    let listener =
+        tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;
+    print(&format!("{}\n", listener.local_addr()?));
+    std::io::stdout().flush()?;
+    Ok(crate::agent::serve(listener, crate::driver::open, run::stop_on_ctrl_c()).await?)
+}

@@ -1,0 +1,233 @@
+//! `loginson-lab run` and `resume`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::shown::Shown;
+use crate::definition::{self, Study};
+use crate::driver::{self, OpenError};
+use crate::fleet::Fleet;
+use crate::generate::{GeneratorArgs, Generators};
+use crate::plan::{Choices, StoreChoice, plan};
+use crate::results::{Directory, FORMAT, Run};
+use crate::run::{Runner, now};
+use crate::scale::Scale;
+use crate::servers::{self, Home};
+
+/// What a run is asked to be.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct RunArgs {
+    /// A study (`loginson-lab list`), or a definition of your own: ./mine.toml
+    study: String,
+    /// Sizes of the paper, of minutes on 2 cores, or of seconds
+    #[arg(long, value_enum, default_value = "small")]
+    scale: Scale,
+    /// The stores, each with options of its driver: postgres,cassandra,cassandra+index=none [default: those of the study]
+    #[arg(long, value_delimiter = ',', value_name = "STORE[+OPTION=VALUE]")]
+    stores: Vec<String>,
+    /// Only these experiments [default: all]
+    #[arg(long, value_delimiter = ',')]
+    experiments: Vec<String>,
+    /// Another number of repetitions
+    #[arg(long)]
+    repetitions: Option<u32>,
+    /// Of all that is random: the same seed sends the same operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A server that runs already, its tables are replaced: redis=db7:6379,db8:6379
+    #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
+    endpoints: Vec<(String, String)>,
+    /// An option of a server that is started here: cassandra.heap=2g (`loginson-lab stores options`)
+    #[arg(long = "set", value_name = "STORE.OPTION=VALUE", value_parser = pair)]
+    settings: Vec<(String, String)>,
+    #[command(flatten)]
+    generators: GeneratorArgs,
+    /// Where results go [default: lab-results/STUDY-SCALE]
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+    /// Leave the servers running at the end, their data below DIRECTORY/servers
+    #[arg(long)]
+    keep_servers: bool,
+}
+
+/// Which run goes on.
+#[derive(Debug, Clone, Args)]
+pub struct ResumeArgs {
+    /// The directory of its results
+    directory: PathBuf,
+    /// Do trials again that failed
+    #[arg(long)]
+    retry_failed: bool,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it is NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl RunArgs {
+    fn stores(&self, study: &Study) -> anyhow::Result<Vec<StoreChoice>> {
+        let texts = if self.stores.is_empty() { &study.stores } else { &self.stores };
+        let stores: Result<Vec<StoreChoice>, String> =
+            texts.iter().map(|text| StoreChoice::parse(text)).collect();
+        let stores = stores.map_err(anyhow::Error::msg)?;
+        for (at, store) in stores.iter().enumerate() {
+            if !driver::NAMES.contains(&&*store.name) {
+                return Err(OpenError::Unknown { name: store.name.clone() }.into());
+            }
+            if !self.external().contains_key(&store.name) {
+                servers::find(&store.name)?;
+            }
+            if stores[..at].contains(store) {
+                bail!("{} is named twice", store.label());
+            }
+        }
+        Ok(stores)
+    }
+
+    fn choices(&self, study: &Study) -> anyhow::Result<Choices> {
+        let known: Vec<&str> = study.experiments.iter().map(|e| &*e.name).collect();
+        if let Some(name) = self.experiments.iter().find(|name| !known.contains(&&***name)) {
+            bail!("{} has no experiment `{name}`; it has {}", study.name, known.join(", "));
+        }
+        let experiments = (!self.experiments.is_empty()).then(|| self.experiments.clone());
+        Ok(Choices { experiments, repetitions: self.repetitions, seed: self.seed })
+    }
+
+    fn external(&self) -> BTreeMap<String, Vec<String>> {
+        let split = |list: &String| list.split(',').map(str::to_owned).collect();
+        self.endpoints.iter().map(|(store, list)| (store.clone(), split(list))).collect()
+    }
+
+    fn settings(&self) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
+        let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        for (name, value) in &self.settings {
+            let (store, option) = name.split_once('.').with_context(|| {
+                format!("--set {name}={value}: write STORE.OPTION=VALUE, as cassandra.heap=2g")
+            })?;
+            settings.entry(store.to_owned()).or_default().insert(option.to_owned(), value.clone());
+        }
+        Ok(settings)
+    }
+}
+
+/// Runs a study from its beginning.
+pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
+    let text = definition::text(&args.study)?;
+    let study = Study::parse(&args.study, &text, args.scale)?;
+    let out = args.out.clone().unwrap_or_else(|| {
+        Path::new("lab-results").join(format!("{}-{}", study.name, args.scale.name()))
+    });
+    if out.join("run.json").exists() {
+        bail!(
+            "{0} has results already; go on with them: loginson-lab resume {0}, or name another directory with --out",
+            out.display()
+        );
+    }
+    args.stores(&study)?;
+    args.choices(&study)?;
+    args.settings()?;
+    let run = Run {
+        format: FORMAT,
+        study: study.name.clone(),
+        definition: text,
+        scale: args.scale.name().to_owned(),
+        seed: args.seed,
+        started: now(),
+        command: std::env::args().collect(),
+        lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: crate::measure::machine::describe(),
+        stores: Vec::new(),
+    };
+    let directory = Directory::create(&out, &run)?;
+    let kept = serde_json::to_string_pretty(&args)?;
+    std::fs::write(arguments(&out), kept).with_context(|| arguments(&out).display().to_string())?;
+    go_on(&args, directory, run, home).await
+}
+
+/// Goes on with a run that was stopped.
+pub async fn resume(args: ResumeArgs, home: Home) -> anyhow::Result<bool> {
+    let (directory, run) = Directory::open(&args.directory)?;
+    let path = arguments(&args.directory);
+    let kept = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let kept: RunArgs =
+        serde_json::from_slice(&kept).with_context(|| path.display().to_string())?;
+    if args.retry_failed {
+        let forgotten = directory.forget_failed()?;
+        eprintln!("{forgotten} trials that failed are done again");
+    }
+    go_on(&kept, directory, run, home).await
+}
+
+fn arguments(directory: &Path) -> PathBuf {
+    directory.join("arguments.json")
+}
+
+async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> anyhow::Result<bool> {
+    let study = Study::parse(&run.study, &run.definition, args.scale)?;
+    let steps = plan(&study, &args.stores(&study)?, &args.choices(&study)?);
+    let mut shown = Shown::new();
+    let servers = directory.path().join("servers");
+    let home = home.apart(&servers)?;
+    let mut fleet = Fleet::new(home, args.external(), args.settings()?, shown.sayer());
+    let generators = Generators::start(&args.generators).await?;
+    let stop = stop_on_ctrl_c();
+    let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop)?;
+    let outcome = runner.steps(&steps, &mut shown).await;
+    if !args.keep_servers {
+        fleet.down_all().await?;
+    }
+    let tally = outcome?;
+    let at = directory.path().display();
+    if tally.stopped {
+        shown.say(&format!("stopped; go on with: loginson-lab resume {at}"));
+        return Ok(false);
+    }
+    if !args.keep_servers {
+        remove(&servers)?;
+    }
+    for path in crate::report::write(directory.path(), directory.path())? {
+        println!("{}", path.display());
+    }
+    for (kind, list) in [("wrong answer", &tally.wrong), ("failed", &tally.failed)] {
+        for text in list {
+            shown.say(&format!("{kind}: {text}"));
+        }
+    }
+    if !tally.failed.is_empty() {
+        shown.say(&format!("do them again: loginson-lab resume --retry-failed {at}"));
+    }
+    Ok(tally.wrong.is_empty() && tally.failed.is_empty())
+}
+
+/// Removes the data of servers that are not needed any more.
+fn remove(servers: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_dir_all(servers) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| servers.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Becomes true at the first Ctrl-C; a second one ends the program at once.
+pub fn stop_on_ctrl_c() -> watch::Receiver<bool> {
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            if *sender.borrow() {
+                std::process::exit(130);
+            }
+            eprintln!(
+                "stops after this moment; Ctrl-C again ends at once and leaves servers running"
+            );
+            let _ = sender.send(true);
+        }
+    });
+    receiver
+}

@@ -1,0 +1,106 @@
+//! How far a run is: a line that changes on a terminal, and a line for each trial elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::studies::described;
+use crate::plan::Step;
+use crate::results::{End, Line, Outcome};
+use crate::run::Watch;
+
+/// Tells a person how far a run is.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    count: u64,
+    second: u64,
+    what: String,
+}
+
+impl Shown {
+    /// On standard error, which is a terminal or a log.
+    pub fn new() -> Shown {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("[{pos}/{len}] {msg}");
+            bar.set_style(style.expect("the template is right"));
+            bar.enable_steady_tick(Duration::from_secs(1));
+            bar
+        });
+        Shown { bar, count: 0, second: 0, what: String::new() }
+    }
+
+    /// A line that stays.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// A part that tells what servers do.
+    pub fn sayer(&self) -> crate::servers::Say {
+        let bar = self.bar.clone();
+        std::sync::Arc::new(move |text: &str| match &bar {
+            Some(bar) => bar.set_message(text.to_owned()),
+            // The time that goes by is for those who watch.
+            None if text.starts_with("waits for") => {}
+            None => eprintln!("{text}"),
+        })
+    }
+}
+
+impl Watch for Shown {
+    fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>) {
+        let trial = &step.trial;
+        let left = left.map(|left| format!(", {} left", rough(left))).unwrap_or_default();
+        let nodes =
+            if trial.nodes > 1 { format!(" on {} nodes", trial.nodes) } else { String::new() };
+        self.what = format!(
+            "{} {}{nodes}, repetition {} ({}){left}",
+            trial.experiment,
+            trial.store.label,
+            trial.repetition,
+            described(&trial.work)
+        );
+        (self.count, self.second) = (0, 0);
+        if let Some(bar) = &self.bar {
+            bar.set_length(of as u64);
+            bar.set_position(u64::from(step.order));
+            bar.set_message(self.what.clone());
+        }
+    }
+
+    fn line(&mut self, line: &Line) {
+        let Line::Second(second) = line else { return };
+        if u64::from(second.second) != self.second {
+            (self.count, self.second) = (0, u64::from(second.second));
+        }
+        self.count += second.count;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}: {}/s", self.what, self.count));
+        }
+    }
+
+    fn ended(&mut self, step: &Step, end: &End) {
+        let outcome = match &end.outcome {
+            Outcome::Completed => format!("{:.1} s", end.seconds),
+            Outcome::NotSupported { ability } => format!("not supported: it has no `{ability}`"),
+            Outcome::Wrong { message } => format!("WRONG ANSWER: {message}"),
+            Outcome::Failed { message } => format!("FAILED: {message}"),
+        };
+        if self.bar.is_none() || !matches!(end.outcome, Outcome::Completed) {
+            self.say(&format!("{}: {outcome}", step.name));
+        }
+    }
+}
+
+/// A time that is only known roughly.
+fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..90 => format!("{s} s"),
+        s @ 90..5_400 => format!("{} min", s.div_ceil(60)),
+        s => format!("{:.1} h", s as f64 / 3_600.0),
+    }
+}

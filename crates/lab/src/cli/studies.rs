@@ -1,0 +1,89 @@
+//! `loginson-lab list` and `show`.
+
+use std::fmt::Write;
+
+use crate::definition::{STUDIES, Study, text};
+use crate::scale::Scale;
+use crate::trial::{Load, Work};
+
+/// The studies.
+pub fn list() -> anyhow::Result<String> {
+    let mut out = String::new();
+    for (name, text) in STUDIES {
+        let study = Study::parse(name, text, Scale::Small)?;
+        writeln!(out, "{name:8} {}\n         after {}", study.title, study.source)?;
+        writeln!(out, "         stores: {}\n", study.stores.join(", "))?;
+    }
+    writeln!(out, "`loginson-lab show STUDY` says what it measures.")?;
+    Ok(out)
+}
+
+/// What a study measures, or its definition.
+pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String> {
+    let text = text(name)?;
+    if definition {
+        return Ok(text);
+    }
+    let study = Study::parse(name, &text, scale)?;
+    let mut out = String::new();
+    writeln!(out, "{} ({}), at scale {}", study.title, study.name, scale.name())?;
+    writeln!(out, "after {}\n\n{}\n", study.source, study.about)?;
+    for experiment in &study.experiments {
+        writeln!(out, "{}: {}", experiment.name, experiment.title)?;
+        writeln!(out, "    {}", experiment.about)?;
+        let work = match (&experiment.load, &experiment.real_time) {
+            (Some(load), _) => loaded(load),
+            (None, Some(real_time)) => format!(
+                "{} records at {} a second, then at most {} counts",
+                real_time.records, real_time.per_s, real_time.counts_max
+            ),
+            (None, None) => String::new(),
+        };
+        writeln!(out, "    {work}; {} times for each store", experiment.repetitions)?;
+        if experiment.nodes != [1] {
+            writeln!(out, "    on clusters of {} nodes", joined(&experiment.nodes))?;
+        }
+        if !experiment.targets_per_s.is_empty() {
+            writeln!(out, "    at {} operations a second", joined(&experiment.targets_per_s))?;
+        }
+        if let Some(of) = &experiment.shares_of {
+            writeln!(
+                out,
+                "    at shares of the rate of `{}`: {}",
+                of.experiment,
+                joined(&of.shares)
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(out)
+}
+
+fn loaded(load: &Load) -> String {
+    let mut parts = vec![format!("{} threads", load.threads)];
+    let counts = [
+        load.operations.map(|n| format!("{n} operations")),
+        load.operations_per_thread.map(|n| format!("{n} operations of each")),
+        load.seconds.map(|s| format!("at most {s} s")),
+    ];
+    parts.extend(counts.into_iter().flatten());
+    if load.ramp_s > 0.0 {
+        parts.push(format!("started over {} s", load.ramp_s));
+    }
+    parts.join(", ")
+}
+
+fn joined<T: std::fmt::Display>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What a trial does, in a few words.
+pub fn described(work: &Work) -> String {
+    match work {
+        Work::Load { load, .. } => match load.target_per_s {
+            Some(target) => format!("{} threads, {target:.0}/s", load.threads),
+            None => format!("{} threads", load.threads),
+        },
+        Work::RealTime(real_time) => format!("{} records", real_time.records),
+    }
+}

@@ -1,0 +1,62 @@
+//! Where the load of a run comes from: this process, others on this machine, or agents on others.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{self, Processes};
+use crate::driver::Driver;
+use crate::load::{self, Lines, Setting, Stop};
+use crate::measure::process::Watched;
+use crate::results::End;
+use crate::trial::{Role, Trial};
+
+/// Who sends.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
+pub struct GeneratorArgs {
+    /// Generators on other machines, each started with `loginson-lab agent`; every trial is shared among them
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT")]
+    pub agents: Vec<String>,
+    /// Share every trial among this many processes of this machine
+    #[arg(long, conflicts_with = "agents", value_name = "N")]
+    pub processes: Option<u32>,
+}
+
+/// The generators of a run.
+pub struct Generators {
+    agents: Vec<String>,
+    /// Ended when the run is over.
+    _processes: Option<Processes>,
+}
+
+impl Generators {
+    /// Starts the processes that were asked for.
+    pub async fn start(args: &GeneratorArgs) -> std::io::Result<Generators> {
+        let Some(count) = args.processes.filter(|count| *count > 1) else {
+            return Ok(Generators { agents: args.agents.clone(), _processes: None });
+        };
+        let program: PathBuf = std::env::current_exe()?;
+        let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count));
+        let processes = starting.await.map_err(std::io::Error::other)??;
+        Ok(Generators { agents: processes.addresses().to_vec(), _processes: Some(processes) })
+    }
+
+    /// Sends the operations of `trial`, and its lines to `lines`: what is measured of it, and what `store`, the generator and
+    /// the host use meanwhile. Answers how it ended, or none when it was stopped. Data is always loaded from here.
+    pub async fn run(
+        &self,
+        driver: Arc<dyn Driver>,
+        trial: &Trial,
+        store: Option<Watched>,
+        lines: Lines,
+        stop: Stop,
+    ) -> Option<End> {
+        let watched = store.into_iter().chain([Watched::generator()]).collect();
+        if self.agents.is_empty() || trial.role == Role::Prepare {
+            let setting = Setting { watched, ..Setting::default() };
+            return load::run_in(setting, driver, trial, lines, stop).await;
+        }
+        agent::run(&self.agents, trial, watched, lines, stop).await
+    }
+}

@@ -1,0 +1,502 @@
+//! Runs the steps of a plan, one after another, and keeps what they measure.
+//!
+//! The way of a step: its store is brought up; what it cannot do is told and nothing is measured; its data is loaded unless it
+//! is there; its operations are sent and measured; its file is complete. A step whose store fails is told with its reason and
+//! the run goes on; a run that was stopped goes on where it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::definition::{Dataset, Study};
+use crate::driver::{self, Ability, Driver, Settle, StoreError};
+use crate::fleet::{Fleet, Up};
+use crate::generate::Generators;
+use crate::load::Stop;
+use crate::measure::directory_bytes;
+use crate::measure::process::Watched;
+use crate::plan::{NULL, Step};
+use crate::results::{
+    Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
+};
+use crate::trial::{Role, Trial, Work};
+
+/// Lines of measurements between generator and file. When it is full the measuring waits for the disk.
+const LINES_WAITING_MAX: usize = 1_024;
+
+/// What ends a run before its last step.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Results cannot be kept, as on a full disk.
+    #[error(
+        "{0}; what was measured before is kept: loginson-lab resume goes on once that is mended"
+    )]
+    Results(#[from] ResultsError),
+    /// The servers of one store cannot even be removed.
+    #[error(transparent)]
+    Server(#[from] crate::servers::ServerError),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Trials that were completed.
+    pub completed: u32,
+    /// Trials whose store cannot do what they ask.
+    pub not_supported: u32,
+    /// Trials with a wrong answer, as `name: message`.
+    pub wrong: Vec<String>,
+    /// Trials that failed, as `name: message`.
+    pub failed: Vec<String>,
+    /// Whether it was stopped before its last trial.
+    pub stopped: bool,
+}
+
+/// Is told how far the run is.
+pub trait Watch {
+    /// A step begins; `left` is how long the rest takes as far as known.
+    fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>);
+    /// A line was measured.
+    fn line(&mut self, line: &Line);
+    /// A step ended.
+    fn ended(&mut self, step: &Step, end: &End);
+}
+
+/// What holds between steps, kept beside the results, so that a resumed run knows which data is loaded.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    /// The number of nodes that a store's data was made with, by its name.
+    nodes: BTreeMap<String, u32>,
+    /// Data sets that are loaded: label of the store, data set.
+    loaded: BTreeSet<(String, String)>,
+}
+
+/// A run under way.
+pub struct Runner<'a> {
+    study: &'a Study,
+    directory: &'a Directory,
+    run: Run,
+    fleet: &'a mut Fleet,
+    generators: &'a Generators,
+    stop: Stop,
+    state: State,
+    /// How long trials took, by experiment and label of the store.
+    took: BTreeMap<(String, String), Vec<f64>>,
+}
+
+impl<'a> Runner<'a> {
+    /// Goes on with the run of `directory`, which may be new.
+    pub fn new(
+        study: &'a Study,
+        directory: &'a Directory,
+        run: Run,
+        fleet: &'a mut Fleet,
+        generators: &'a Generators,
+        stop: Stop,
+    ) -> Result<Runner<'a>, ResultsError> {
+        let state = match std::fs::read(state_path(directory)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+            Err(_) => State::default(),
+        };
+        let took = BTreeMap::new();
+        Ok(Runner { study, directory, run, fleet, generators, stop, state, took })
+    }
+
+    /// Makes all steps that have not been made.
+    pub async fn steps(
+        &mut self,
+        steps: &[Step],
+        watch: &mut dyn Watch,
+    ) -> Result<Tally, RunError> {
+        let mut tally = Tally::default();
+        for (at, step) in steps.iter().enumerate() {
+            if self.directory.has(&step.name) {
+                continue;
+            }
+            let left = self.left(&steps[at..]);
+            watch.begins(step, steps.len(), left);
+            let began = Instant::now();
+            let Some(end) = self.step(step, watch).await? else {
+                tally.stopped = true;
+                break;
+            };
+            let key = (step.trial.experiment.clone(), step.trial.store.label.clone());
+            self.took.entry(key).or_default().push(began.elapsed().as_secs_f64());
+            watch.ended(step, &end);
+            match end.outcome {
+                Outcome::Completed => tally.completed += 1,
+                Outcome::NotSupported { .. } => tally.not_supported += 1,
+                Outcome::Wrong { message } => tally.wrong.push(format!("{}: {message}", step.name)),
+                Outcome::Failed { message } => {
+                    tally.failed.push(format!("{}: {message}", step.name));
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    /// How long the steps that are left take, by what was seen of their like; none before anything was seen.
+    fn left(&self, steps: &[Step]) -> Option<Duration> {
+        let all: Vec<f64> = self.took.values().flatten().copied().collect();
+        let usual = mean(&all)?;
+        let estimate = |step: &Step| {
+            let (experiment, label) = (&step.trial.experiment, &step.trial.store.label);
+            let same = self.took.get(&(experiment.clone(), label.clone()));
+            let kin = || {
+                let kin = self.took.iter().filter(|((e, _), _)| e == experiment);
+                mean(&kin.flat_map(|(_, took)| took).copied().collect::<Vec<_>>())
+            };
+            same.and_then(|took| mean(took)).or_else(kin).unwrap_or(usual)
+        };
+        let todo = steps.iter().filter(|step| !self.directory.has(&step.name));
+        Some(Duration::from_secs_f64(todo.map(estimate).sum()))
+    }
+
+    /// One step; none when it was stopped.
+    async fn step(&mut self, step: &Step, watch: &mut dyn Watch) -> Result<Option<End>, RunError> {
+        if !self.rest(step.rest_s).await {
+            return Ok(None);
+        }
+        let mut trial = step.trial.clone();
+        let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
+        let ready = self.ready(step, &mut trial, &dataset, watch).await?;
+        let started = now();
+        let mut writer = self.directory.begin(&step.name)?;
+        let header = Header { trial: trial.clone(), order: step.order, started };
+        writer.write(&Line::Header(Box::new(header)))?;
+        let end = match ready {
+            Ready::Stopped => return Ok(None),
+            Ready::Not(outcome) => End { outcome, seconds: 0.0 },
+            Ready::Yes(store) => {
+                let Some(mut end) = self.measure(&store, &trial, &mut writer, watch).await? else {
+                    return Ok(None);
+                };
+                if end.outcome == Outcome::Completed && step.fresh && trial.role == Role::Measure {
+                    let sizes = sizes(&store, &trial, Settle::Flushed).await;
+                    end.outcome = keep(sizes, &mut writer, watch)?;
+                }
+                end
+            }
+        };
+        writer.end(end.clone())?;
+        Ok(Some(end))
+    }
+
+    /// Brings up the store of a step and loads its data.
+    async fn ready(
+        &mut self,
+        step: &Step,
+        trial: &mut Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Ready, RunError> {
+        let failed = |message: String| Ok(Ready::Not(Outcome::Failed { message }));
+        let up = match trial.store.name == NULL {
+            true => None,
+            false => match self.up(&trial.store.name, trial.nodes).await? {
+                Ok(up) => Some(up),
+                Err(message) => return failed(message),
+            },
+        };
+        if let Some(up) = &up {
+            trial.store.endpoints.clone_from(&up.endpoints);
+            for (option, value) in &up.options {
+                trial.store.options.entry(option.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        let driver = match driver::open(&trial.store) {
+            Ok(driver) => driver,
+            Err(error) => return failed(error.to_string()),
+        };
+        let experiment = self.study.experiments.iter().find(|e| e.name == trial.experiment);
+        let needs = experiment.expect("the plan is of this study").needs(dataset);
+        if let Some(lacking) = needs.iter().find(|need| !driver.abilities().contains(need)) {
+            return Ok(Ready::Not(Outcome::NotSupported { ability: lacking.name().into() }));
+        }
+        let store = Store { driver, up };
+        if trial.role == Role::Limit {
+            return Ok(Ready::Yes(store));
+        }
+        if let Err(error) = self.note_store(&store, trial).await? {
+            return failed(error.to_string());
+        }
+        if let Some((base, share)) = &step.share_of {
+            match reached(self.directory, base, trial)? {
+                Some(rate) => aim(&mut trial.work, rate * share),
+                None => {
+                    return failed(format!(
+                        "its rate is a share of what {} reached in `{base}`, which was not completed",
+                        trial.store.label
+                    ));
+                }
+            }
+        }
+        match self.load(step, &store, trial, dataset, watch).await? {
+            Loaded::Yes => Ok(Ready::Yes(store)),
+            Loaded::Stopped => Ok(Ready::Stopped),
+            Loaded::Not(message) => failed(message),
+        }
+    }
+
+    /// The store with as many nodes. Data that was made with another number of nodes is removed.
+    async fn up(&mut self, store: &str, nodes: u32) -> Result<Result<Up, String>, RunError> {
+        if self.state.nodes.get(store) != Some(&nodes) {
+            self.fleet.wipe(store).await?;
+            self.state.nodes.insert(store.to_owned(), nodes);
+            self.state.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
+            self.keep_state()?;
+        }
+        Ok(self.fleet.up(store, nodes).await.map_err(|error| error.to_string()))
+    }
+
+    /// Keeps the version and configuration of a store that is seen for the first time.
+    async fn note_store(
+        &mut self,
+        store: &Store,
+        trial: &Trial,
+    ) -> Result<Result<(), StoreError>, RunError> {
+        if self.run.stores.iter().any(|known| known.label == trial.store.label) {
+            return Ok(Ok(()));
+        }
+        let version = match store.driver.version().await {
+            Ok(version) => version,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.run.stores.push(StoreInfo {
+            label: trial.store.label.clone(),
+            version,
+            options: trial.store.options.clone(),
+            configuration: store.up.as_ref().map(|up| up.configuration.clone()).unwrap_or_default(),
+        });
+        self.directory.write_run(&self.run)?;
+        Ok(Ok(()))
+    }
+
+    /// Makes the table of a step, and fills it.
+    async fn load(
+        &mut self,
+        step: &Step,
+        store: &Store,
+        trial: &Trial,
+        dataset: &Dataset,
+        watch: &mut dyn Watch,
+    ) -> Result<Loaded, RunError> {
+        let key = (trial.store.label.clone(), dataset.name.clone());
+        if !step.fresh && self.state.loaded.contains(&key) {
+            return Ok(Loaded::Yes);
+        }
+        self.state.loaded.remove(&key);
+        self.keep_state()?;
+        if let Err(error) = store.driver.create(&trial.schema).await {
+            return Ok(Loaded::Not(format!("its table could not be made: {error}")));
+        }
+        let Some(fill) = &dataset.fill else { return Ok(Loaded::Yes) };
+        let mut load = fill.load.clone();
+        if !store.driver.abilities().contains(&Ability::InsertMany) {
+            load.batch_rows = 1;
+        }
+        let filling = Trial {
+            role: Role::Prepare,
+            work: Work::Load { workload: fill.workload.clone(), load },
+            ..trial.clone()
+        };
+        let mut writer = self.directory.begin(&format!("{}-load", step.name))?;
+        let header = Header { trial: filling.clone(), order: step.order, started: now() };
+        writer.write(&Line::Header(Box::new(header)))?;
+        let Some(mut end) = self.measure(store, &filling, &mut writer, watch).await? else {
+            return Ok(Loaded::Stopped);
+        };
+        if end.outcome == Outcome::Completed {
+            end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
+        }
+        writer.end(end.clone())?;
+        match end.outcome {
+            Outcome::Completed => {
+                if !step.fresh {
+                    self.state.loaded.insert(key);
+                    self.keep_state()?;
+                }
+                Ok(Loaded::Yes)
+            }
+            Outcome::NotSupported { ability } => {
+                Ok(Loaded::Not(format!("its data needs `{ability}`")))
+            }
+            Outcome::Wrong { message } | Outcome::Failed { message } => {
+                Ok(Loaded::Not(format!("its data could not be loaded: {message}")))
+            }
+        }
+    }
+
+    /// Sends the operations of a trial, and writes what is measured; none when it was stopped.
+    async fn measure(
+        &self,
+        store: &Store,
+        trial: &Trial,
+        writer: &mut TrialWriter,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<End>, RunError> {
+        let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
+        let watched = store.up.as_ref().map(|up| Watched {
+            name: trial.store.label.clone(),
+            pids: up.pids(),
+            descendants: true,
+        });
+        let sending =
+            self.generators.run(store.driver.clone(), trial, watched, sender, self.stop.clone());
+        tokio::pin!(sending);
+        let mut end = None;
+        loop {
+            tokio::select! {
+                line = lines.recv() => match line {
+                    Some(line) => {
+                        watch.line(&line);
+                        writer.write(&line)?;
+                    }
+                    // All that was measured is here, and the generator has ended or is about to.
+                    None => return Ok(match end {
+                        Some(end) => end,
+                        None => sending.await,
+                    }),
+                },
+                ended = &mut sending, if end.is_none() => end = Some(ended),
+            }
+        }
+    }
+
+    /// Waits; whether the run was not stopped meanwhile.
+    async fn rest(&mut self, seconds: f64) -> bool {
+        let mut stop = self.stop.clone();
+        if *stop.borrow() {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => true,
+            _ = stop.wait_for(|stop| *stop) => false,
+        }
+    }
+
+    fn keep_state(&self) -> Result<(), ResultsError> {
+        let path = state_path(self.directory);
+        let text = serde_json::to_string(&self.state).expect("it is plain data");
+        std::fs::write(&path, text)
+            .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
+    }
+}
+
+/// A store that answers.
+struct Store {
+    driver: Arc<dyn Driver>,
+    up: Option<Up>,
+}
+
+enum Ready {
+    Yes(Store),
+    Not(Outcome),
+    Stopped,
+}
+
+enum Loaded {
+    Yes,
+    Not(String),
+    Stopped,
+}
+
+fn state_path(directory: &Directory) -> PathBuf {
+    directory.path().join("state.json")
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The moment, RFC 3339.
+pub fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+}
+
+/// What a table takes, before and after the store wrote and merged what it had.
+async fn sizes(store: &Store, trial: &Trial, until: Settle) -> Result<Vec<Line>, StoreError> {
+    let mut lines = Vec::new();
+    let all = [
+        (Settle::Visible, "visible"),
+        (Settle::Flushed, "flushed"),
+        (Settle::Compacted, "compacted"),
+    ];
+    let last = all.iter().position(|(settle, _)| *settle == until).expect("all are there");
+    for (settle, name) in &all[..=last] {
+        let began = Instant::now();
+        store.driver.settle(&trial.schema, *settle).await?;
+        let value = |what: &str, value: f64| Line::Value { name: format!("{what}_{name}"), value };
+        lines.push(value("settle_s", began.elapsed().as_secs_f64()));
+        if let Some(bytes) = store.driver.table_bytes(&trial.schema).await? {
+            lines.push(value("table_bytes", bytes as f64));
+        }
+        if let Some(up) = store.up.as_ref().filter(|up| !up.data.is_empty()) {
+            let bytes: u64 = up.data.iter().map(|path| directory_bytes(path).unwrap_or(0)).sum();
+            lines.push(value("directory_bytes", bytes as f64));
+        }
+    }
+    Ok(lines)
+}
+
+/// Writes what [`sizes`] found.
+fn keep(
+    sizes: Result<Vec<Line>, StoreError>,
+    writer: &mut TrialWriter,
+    watch: &mut dyn Watch,
+) -> Result<Outcome, ResultsError> {
+    match sizes {
+        Ok(lines) => {
+            for line in lines {
+                watch.line(&line);
+                writer.write(&line)?;
+            }
+            Ok(Outcome::Completed)
+        }
+        Err(error) => Ok(Outcome::Failed { message: format!("while it settled: {error}") }),
+    }
+}
+
+/// Operations per second that the store of `trial` reached in another experiment, mean of its repetitions.
+fn reached(
+    directory: &Directory,
+    experiment: &str,
+    trial: &Trial,
+) -> Result<Option<f64>, ResultsError> {
+    let mut rates = Vec::new();
+    for name in directory.trials()? {
+        let lines = directory.read(&name)?;
+        let Some(Line::Header(header)) = lines.first() else { continue };
+        let other = &header.trial;
+        let same = other.experiment == experiment
+            && other.role == Role::Measure
+            && other.store.label == trial.store.label
+            && other.nodes == trial.nodes;
+        let Some(Line::End(End { outcome: Outcome::Completed, seconds })) = lines.last() else {
+            continue;
+        };
+        if same && *seconds > 0.0 {
+            rates.push(operations(&lines) as f64 / seconds);
+        }
+    }
+    Ok(mean(&rates))
+}
+
+fn operations(lines: &[Line]) -> u64 {
+    let count = |line: &Line| match line {
+        Line::Second(second) => second.count,
+        _ => 0,
+    };
+    lines.iter().map(count).sum()
+}
+
+fn aim(work: &mut Work, rate: f64) {
+    if let Work::Load { load, .. } = work {
+        load.target_per_s = Some(rate);
+    }
+}

@@ -1,0 +1,130 @@
+//! The studies whole, at the scale of tests, on the real servers: fetched, started, loaded, measured, reported.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lab::results::{Directory, Line, Outcome};
+use lab::trial::Role;
+
+/// `loginson-lab` with its servers' software where it usually is.
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a study, and looks at each trial and at the report.
+fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let ran = lab(&["run", name, "--scale", "smoke", "--stores", stores, "--out", path]).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let (directory, run) = Directory::open(&out).unwrap();
+    assert_eq!(run.stores.len(), stores.split(',').count(), "{:?}", run.stores);
+    let mut measured = 0;
+    for trial in directory.trials().unwrap() {
+        let lines = directory.read(&trial).unwrap();
+        let (Some(Line::Header(header)), Some(Line::End(end))) = (lines.first(), lines.last())
+        else {
+            panic!("{trial}: it has no header or no end");
+        };
+        let (experiment, store) = (&header.trial.experiment, &header.trial.store.name);
+        match &end.outcome {
+            Outcome::Completed => assert!(supported(experiment, store), "{trial}"),
+            Outcome::NotSupported { ability } => {
+                assert!(!supported(experiment, store), "{trial}: {ability}");
+                continue;
+            }
+            other => panic!("{trial}: {other:?}"),
+        }
+        if header.trial.role == Role::Measure {
+            measured += 1;
+            let answers = |line: &Line| matches!(line, Line::Second(s) if s.count > 0);
+            assert!(lines.iter().any(answers), "{trial} has no answer");
+            let used = |line: &Line| matches!(line, Line::Resource(r) if r.process == *store);
+            assert!(lines.iter().any(used), "{trial} does not say what the servers used");
+        }
+    }
+    assert!(measured > 0);
+    for report in ["report.html", "report.md"] {
+        let text = std::fs::read_to_string(out.join(report)).unwrap();
+        for store in stores.split(',') {
+            assert!(text.contains(store), "{report} does not speak of {store}");
+        }
+    }
+    assert!(!out.join("servers").exists(), "the servers' data is removed");
+}
+
+#[test]
+fn logs() {
+    study("study1", "postgres,elasticsearch,cassandra,loginson", &|_, _| true);
+}
+
+#[test]
+fn ycsb() {
+    // Our own store has no update, and no scan in the order of keys.
+    study("ycsb", "postgres,redis,loginson", &|experiment, store| {
+        store != "loginson" || ["c", "d"].contains(&experiment)
+    });
+}
+
+#[test]
+fn apm() {
+    study("apm", "redis,postgres", &|_, _| true);
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let arguments = [
+        "run",
+        "study1",
+        "--scale",
+        "smoke",
+        "--stores",
+        "postgres",
+        "--experiments",
+        "writes,reads",
+    ];
+    let mut child = lab(&arguments).args(["--out", path]).spawn().unwrap();
+    let first = |folder: &Path| {
+        let files = std::fs::read_dir(folder.join("trials")).ok()?;
+        let complete = |name: String| name.ends_with(".jsonl") && !name.contains("null");
+        files.flatten().find(|f| complete(f.file_name().to_string_lossy().into_owned()))
+    };
+    while first(&out).is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was stopped");
+        std::thread::yield_now();
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    let kept: Vec<String> = Directory::open(&out).unwrap().0.trials().unwrap();
+    let resumed = lab(&["resume", path]).output().unwrap();
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let all = Directory::open(&out).unwrap().0.trials().unwrap();
+    assert!(kept.iter().all(|trial| all.contains(trial)) && kept.len() < all.len());
+    assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (arguments, expected) in [
+        (&["run", "study9"][..], "study1, ycsb, apm"),
+        (&["run", "study1", "--stores", "oracle"], "oracle"),
+        (&["run", "study1", "--experiments", "reeds"], "writes, reads"),
+        (&["run", "study1", "--stores", "redis+aof"], "STORE+OPTION=VALUE"),
+        (&["run", "study1", "--set", "heap=1g"], "STORE.OPTION=VALUE"),
+        (&["resume", "/nowhere"], "/nowhere"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = lab(arguments).current_dir(folder.path()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(expected), "{arguments:?}: {text}");
+        assert!(!folder.path().join("lab-results").exists(), "{arguments:?} began to measure");
+    }
+}
