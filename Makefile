@@ -65,7 +65,7 @@ test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs G
 
 test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
 	cargo build --locked -p loginson
-	cargo test --locked -p loginson-lab --features real-servers --test contract --test studies
+	cargo test --locked --workspace --features loginson-lab/real-servers --test contract --test studies
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab

@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::load::{self, Lines, Setting, Stop};
 use crate::measure::process::Watched;
 use crate::results::End;
-use crate::trial::{Role, Trial};
+use crate::trial::{Role, Trial, Work};
 
 /// Who sends.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
@@ -43,7 +43,8 @@ impl Generators {
     }
 
     /// Sends the operations of `trial`, and its lines to `lines`: what is measured of it, and what `store`, the generator and
-    /// the host use meanwhile. Answers how it ended, or none when it was stopped. Data is always loaded from here.
+    /// the host use meanwhile. Answers how it ended, or none when it was stopped. Data is always loaded from here, and the
+    /// delay of new rows, which needs one clock, is always measured from here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,
@@ -53,7 +54,8 @@ impl Generators {
         stop: Stop,
     ) -> Option<End> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();
-        if self.agents.is_empty() || trial.role == Role::Prepare {
+        let here = trial.role == Role::Prepare || matches!(trial.work, Work::RealTime(_));
+        if here || self.agents.is_empty() {
             let setting = Setting { watched, ..Setting::default() };
             return load::run_in(setting, driver, trial, lines, stop).await;
         }
