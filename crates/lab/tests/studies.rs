@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use lab::results::{Directory, Line, Outcome};
 use lab::trial::Role;
@@ -13,8 +14,12 @@ fn lab(arguments: &[&str]) -> Command {
     command
 }
 
+/// One run at a time: all start their servers at the usual ports.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs a study, and looks at each trial and at the report.
 fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -77,6 +82,7 @@ fn apm() {
 
 #[test]
 fn a_run_that_was_stopped_goes_on() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
