@@ -3,7 +3,7 @@
 //! The fixtures were written by the version that introduced their format, with
 //! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-segment --test fixtures`, and are never written again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use platform::{Disk, RealDisk};
@@ -18,7 +18,7 @@ use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
 const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
 
 fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+    PathBuf::from("tests/fixtures")
 }
 
 fn lines() -> Vec<String> {

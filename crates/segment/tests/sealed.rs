@@ -186,7 +186,7 @@ fn check_columns(file: &SealedFile, place: usize, batch: &Batch) {
 }
 
 fn corpus() -> Vec<Vec<Vec<u8>>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
+    let dir = Path::new("../../testdata/corpora");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -16,7 +16,7 @@ use common::{Server, loginson};
 const REPEATS: usize = 190;
 
 fn corpora() -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
+    let directory = Path::new("../../testdata/corpora");
     let files = fs::read_dir(directory).expect("the excerpts are part of the repository");
     let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "log"));

@@ -30,8 +30,8 @@ pub struct Input {
 
 /// Lines for each application, as files in `directory`.
 pub fn inputs(directory: &Path) -> Vec<Input> {
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpora");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&corpora)
+    let corpora = Path::new("../../testdata/corpora");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(corpora)
         .unwrap_or_else(|error| panic!("{}: {error}", corpora.display()))
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "log"))

@@ -278,7 +278,7 @@ mod tests {
     /// A catalog of version 1 as the first release wrote it is read, and brought up.
     #[test]
     fn version_1_becomes_version_2() {
-        let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/catalog-v1.sqlite");
+        let fixture = "tests/fixtures/catalog-v1.sqlite";
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         std::fs::copy(fixture, &path).unwrap();
