@@ -1,14 +1,17 @@
 //! Frames from lines that come in calls, from many threads: HTTP requests, and Loginson's own rows.
 //!
 //! Small pushes share frames, so that a thousand small requests are a few frames and a few commits. A frame is
-//! delivered when it is full, or when [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or what is configured) has passed
-//! since its first line; a thread of the intake sees to that.
+//! delivered when it is full, or when none of this intake is on its way to the disk: a lone request waits for nothing but the
+//! disk, and what comes meanwhile goes together. Where the disk takes long, a frame leaves when
+//! [`FRAME_AGE_AWAITED_MS`](crate::FRAME_AGE_AWAITED_MS) (or what is configured) has passed since its first line; a thread of
+//! the intake sees to both.
 //!
 //! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of all of them what
 //! became of them; each ticket resolves exactly once.
 //! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for room on a full
 //! disk, since a caller can be told (the ticket's error) and is able to come again.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,8 +38,29 @@ struct Shared {
     destination: Destination,
     frame_age: Duration,
     building: Mutex<Building>,
-    /// The first line of a frame came, or the intake stops.
+    on_its_way: Arc<OnItsWay>,
+}
+
+/// Frames that were delivered and whose fate is not known yet.
+#[derive(Default)]
+struct OnItsWay {
+    frames: AtomicUsize,
+    /// The first line of a frame came, no frame is on its way any more, or the intake stops.
     changed: Condvar,
+}
+
+impl OnItsWay {
+    fn none(&self) -> bool {
+        self.frames.load(Ordering::Acquire) == 0
+    }
+
+    /// One less. Called by whoever knows the fate, who may not wait for the lock of the frame that is being built: its holder
+    /// may be waiting for him. So the thread of the intake can miss this call, and then finds the frame when it is old.
+    fn settled(&self) {
+        if self.frames.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.changed.notify_all();
+        }
+    }
 }
 
 struct Building {
@@ -66,7 +90,7 @@ impl Intake {
             destination: Destination::new(source, deliver, accounting),
             frame_age: Duration::from_millis(frame_age_ms),
             building: Mutex::new(building),
-            changed: Condvar::new(),
+            on_its_way: Arc::default(),
         });
         let flushed = Arc::clone(&shared);
         let flusher = std::thread::Builder::new()
@@ -136,7 +160,7 @@ impl Intake {
         let mut building = self.shared.lock();
         building.stopped = true;
         self.shared.flush(&mut building);
-        self.shared.changed.notify_all();
+        self.shared.on_its_way.changed.notify_all();
     }
 }
 
@@ -204,32 +228,44 @@ impl Shared {
         let ticket = Ticket::new(Arc::clone(&building.fate), count, bytes);
         if building.begun.is_none() {
             building.begun = Some(Instant::now());
-            self.changed.notify_all();
+            self.on_its_way.changed.notify_all();
         }
-        if !rest.is_empty() || building.builder.is_full() {
+        if !rest.is_empty() || building.builder.is_full() || self.on_its_way.none() {
             self.flush(building);
         }
         (ticket, rest)
     }
 
     fn flush(&self, building: &mut Building) {
+        if building.builder.is_empty() {
+            return;
+        }
         let decided = std::mem::take(&mut building.fate);
-        let fate = move |_, result: &Result<(), DeliverError>| decided.settle(result);
+        let on_its_way = Arc::clone(&self.on_its_way);
+        let fate = move |_, result: &Result<(), DeliverError>| {
+            decided.settle(result);
+            on_its_way.settled();
+        };
         building.begun = None;
+        self.on_its_way.frames.fetch_add(1, Ordering::AcqRel);
         self.destination.deliver(&mut building.builder, Patience::Awaited, Some(Box::new(fate)));
     }
 
     fn flush_old_frames(&self) {
         let mut building = self.lock();
         while !building.stopped {
-            let left = building.begun.map(|begun| self.frame_age.saturating_sub(begun.elapsed()));
+            let changed = &self.on_its_way.changed;
+            let left = building.begun.map(|begun| match self.on_its_way.none() {
+                true => Duration::ZERO,
+                false => self.frame_age.saturating_sub(begun.elapsed()),
+            });
             building = match left {
-                None => self.changed.wait(building).expect("nothing panics"),
+                None => changed.wait(building).expect("nothing panics"),
                 Some(Duration::ZERO) => {
                     self.flush(&mut building);
                     building
                 }
-                Some(left) => self.changed.wait_timeout(building, left).expect("nothing panics").0,
+                Some(left) => changed.wait_timeout(building, left).expect("nothing panics").0,
             };
         }
     }

@@ -65,8 +65,8 @@ pub struct StoreConfig {
     /// Frames and parsed batches kept in memory, in bytes. What arrived last stays; the rest is
     /// read from disk, and parsed, when asked for.
     pub cache_bytes_max: usize,
-    /// At most one group of frames is made durable in this time, milliseconds, unless much waits. A higher value
-    /// means fewer syncs and later acknowledgements.
+    /// At most one group of frames is made durable in this time, milliseconds, unless much waits, or a sender who waits for the
+    /// answer. A higher value means fewer syncs, and lines that can be lost to a crash of the machine for longer.
     pub commit_interval_ms: u64,
     /// Space left free on the file system, in bytes. The store says that the disk is full when it would take more.
     pub disk_free_bytes_min: u64,

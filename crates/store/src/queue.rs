@@ -38,6 +38,8 @@ impl Pending {
 pub(crate) struct Waiting {
     pub(crate) frames: VecDeque<Pending>,
     pub(crate) bytes: usize,
+    /// Frames whose sender waits for the answer.
+    pub(crate) awaited: usize,
     pub(crate) closed: bool,
 }
 
@@ -62,6 +64,7 @@ impl Queue {
     /// Adds frames behind those that wait.
     pub(crate) fn push(&self, mut waiting: MutexGuard<'_, Waiting>, pending: Vec<Pending>) {
         waiting.bytes += pending.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
+        waiting.awaited += pending.iter().filter(|p| p.awaited).count();
         waiting.frames.extend(pending);
         self.changed.notify_one();
     }
@@ -141,6 +144,7 @@ impl Queue {
 
     fn release(&self, waiting: &mut Waiting, taken: &[Pending]) {
         waiting.bytes -= taken.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
+        waiting.awaited -= taken.iter().filter(|p| p.awaited).count();
         self.room.notify_all();
     }
 }

@@ -105,8 +105,9 @@ fn wait_for_work(shared: &Shared, pace: &Pace) -> bool {
         }
         let failing = *lock(&shared.state) != StoreState::Ok;
         let idle = waiting.frames.is_empty() && !failing;
-        let full = waiting.bytes >= GROUP_BYTES_FULL && !failing;
-        if !idle && (now_ns >= pace.commit_ns || full) {
+        // Whoever waits for an answer waits for the disk alone; what comes while it syncs is the next group.
+        let urgent = (waiting.bytes >= GROUP_BYTES_FULL || waiting.awaited > 0) && !failing;
+        if !idle && (now_ns >= pace.commit_ns || urgent) {
             return false;
         }
         let timeout = match idle {
