@@ -15,6 +15,7 @@ pub mod load;
 pub mod measure;
 pub mod options;
 pub mod plan;
+mod proc;
 pub mod reference;
 pub mod report;
 pub mod results;

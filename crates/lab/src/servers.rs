@@ -155,7 +155,7 @@ impl Running {
     pub fn pids(&self) -> Vec<u32> {
         let roots: Vec<u32> =
             self.nodes.iter().map(|(_, p)| p).filter(|p| p.alive()).map(|p| p.pid).collect();
-        process::trees(&roots)
+        crate::proc::trees(&roots)
     }
 
     /// Directories with all that it stores.

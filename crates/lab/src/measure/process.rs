@@ -4,9 +4,10 @@
 //! whole. A descendant that comes later counts from its beginning; what one did between the last sample and its end is not
 //! seen. Where `/proc` does not let us read (another user's disk counters), the number is 0.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::machine::kilobytes;
+use crate::proc::{Stat, trees};
 use crate::results::Resource;
 
 /// Ticks of a second in `/proc`: the same on every architecture that this runs on (USER_HZ).
@@ -65,9 +66,8 @@ impl Sampler {
 
     /// Forgets what was before now.
     pub fn restart(&mut self) {
-        let table = processes();
         for watched in &self.watched {
-            for pid in members(watched, &table) {
+            for pid in members(watched) {
                 if let Some((start, counters)) = process(pid) {
                     self.last.insert((pid, start), counters);
                 }
@@ -80,11 +80,10 @@ impl Sampler {
 
     /// What was used since the last sample.
     pub fn sample(&mut self, second: u32) -> Vec<Resource> {
-        let table = processes();
         let mut resources = Vec::new();
         for watched in &self.watched {
             let mut sum = Resource { second, process: watched.name.clone(), ..Resource::default() };
-            for pid in members(watched, &table) {
+            for pid in members(watched) {
                 let Some((start, now)) = process(pid) else { continue };
                 let before = self.last.insert((pid, start), now).unwrap_or_default();
                 add(&mut sum, before, now);
@@ -110,62 +109,27 @@ fn add(sum: &mut Resource, before: Counters, now: Counters) {
     sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
 }
 
-/// The parent of every process.
-fn processes() -> BTreeMap<u32, u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some((pid, parse_stat(&stat)?.0))
-    })
-    .collect()
-}
-
-/// The processes that are watched, as `table` of parents has them.
-fn members(watched: &Watched, table: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
-    let mut members: BTreeSet<u32> = watched.pids.iter().copied().collect();
-    if !watched.descendants {
-        return members;
-    }
-    loop {
-        let children: Vec<u32> = table
-            .iter()
-            .filter(|(pid, parent)| members.contains(parent) && !members.contains(pid))
-            .map(|(pid, _)| *pid)
-            .collect();
-        if children.is_empty() {
-            return members;
-        }
-        members.extend(children);
-    }
-}
-
-/// Parent, processor ticks and time of the start, of a line of `/proc/PID/stat`. The name stands in brackets and may have
-/// blanks and brackets itself.
-fn parse_stat(stat: &str) -> Option<(u32, u64, u64)> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    // Numbered as in proc(5), whose third field is the first here.
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some((field(4)? as u32, field(14)? + field(15)?, field(22)?))
+/// The processes that are watched, at this moment.
+fn members(watched: &Watched) -> Vec<u32> {
+    if watched.descendants { trees(&watched.pids) } else { watched.pids.clone() }
 }
 
 fn process(pid: u32) -> Option<(u64, Counters)> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
-    let (_, cpu_ticks, start) = parse_stat(&read("stat")?)?;
+    let stat = Stat::of(pid)?;
     let io = read("io").unwrap_or_default();
     let number = |name: &str| {
         let line = io.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     };
     let counters = Counters {
-        cpu_ticks,
+        cpu_ticks: stat.cpu_ticks,
         memory_bytes: kilobytes(&read("status").unwrap_or_default(), "VmRSS"),
         disk_read_bytes: number("read_bytes:"),
         disk_write_bytes: number("write_bytes:"),
         network_bytes: 0,
     };
-    Some((start, counters))
+    Some((stat.began_ticks, counters))
 }
 
 fn host() -> Counters {
@@ -229,30 +193,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_brackets_do_not_confuse() {
-        let rest = "S 7 1 1 0 -1 4194560 1 2 3 4 11 22 0 0 20 0 1 0 5555 0 0";
-        for name in ["a", "a b", "a) S 9 (b"] {
-            let stat = format!("42 ({name}) {rest}");
-            assert_eq!(parse_stat(&stat), Some((7, 33, 5555)), "{name}");
-        }
-        assert_eq!(parse_stat("42 (a) S 7"), None);
-    }
-
-    #[test]
     fn counters_of_the_host_are_read() {
         assert_eq!(parse_busy("cpu  1 2 3 100 200 4 5 6 7 8\ncpu0 9 9 9\n"), 21);
         let disks = "8 0 sda 1 0 10 0 1 0 20 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0\n";
         assert_eq!(parse_diskstats(disks, |name| name == "sda"), (5120, 10240));
         let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1\n  eth0: 5 1 0 0 0 0 0 0 6 1\n";
         assert_eq!(parse_network(network), 111);
-    }
-
-    #[test]
-    fn descendants_belong_to_their_process_where_asked() {
-        let table = BTreeMap::from([(2, 1), (3, 2), (4, 3), (5, 1)]);
-        let watched = |descendants| Watched { name: String::new(), pids: vec![2], descendants };
-        assert_eq!(members(&watched(true), &table), BTreeSet::from([2, 3, 4]));
-        assert_eq!(members(&watched(false), &table), BTreeSet::from([2]));
     }
 
     #[test]

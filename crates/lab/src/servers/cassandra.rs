@@ -112,13 +112,9 @@ impl Server for Cassandra {
                 default: "7199",
                 help: "on 127.0.0.1, of the first node; the others follow",
             },
-            Known { name: "heap", default: "1g", help: "of each node" },
-            Known {
-                name: "direct",
-                default: "512m",
-                help: "memory outside the heap, of each node",
-            },
-            Known { name: "java", default: "java", help: "a Java 17" },
+            maven::HEAP,
+            maven::DIRECT,
+            maven::JAVA,
         ]
     }
 

@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 
-use super::{Home, Say, home};
+use super::{Home, Say};
+use crate::measure::directory_bytes;
 
 /// Where servers live, for all commands that use them.
 #[derive(Debug, Clone, Args)]
@@ -125,7 +126,7 @@ fn status(home: &Home) -> anyhow::Result<()> {
             continue;
         };
         for (node, process) in &running.nodes {
-            let disk_mib = home::disk_bytes(std::slice::from_ref(&node.data)) >> 20;
+            let disk_mib = directory_bytes(&node.data).unwrap_or(0) >> 20;
             println!(
                 "{}: {}, pid {}, {disk_mib} MiB on disk",
                 node.name, node.endpoint, process.pid

@@ -60,13 +60,9 @@ impl Server for Elasticsearch {
             Known { name: "version", default: "7.17.28", help: "a release 7" },
             Known { name: "port", default: "19200", help: "of the first node; the others follow" },
             Known { name: "transport_port", default: "19300", help: "between nodes; of the first" },
-            Known { name: "heap", default: "1g", help: "of each node" },
-            Known {
-                name: "direct",
-                default: "512m",
-                help: "memory outside the heap, of each node",
-            },
-            Known { name: "java", default: "java", help: "a Java 17" },
+            maven::HEAP,
+            maven::DIRECT,
+            maven::JAVA,
         ]
     }
 

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{Say, ServerError, io};
@@ -150,23 +149,6 @@ pub(crate) fn tail(path: &Path, lines: usize) -> String {
         .join("\n")
 }
 
-/// Bytes that directories take on disk, with everything below. Files that go away meanwhile, as compaction removes them, do
-/// not count; other mounts and links are not followed.
-pub fn disk_bytes(directories: &[PathBuf]) -> u64 {
-    directories.iter().map(|directory| disk_bytes_of(directory)).sum()
-}
-
-fn disk_bytes_of(path: &Path) -> u64 {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
-    // The unit of `blocks` is 512 bytes whatever the file system's blocks are (stat(2)).
-    let own = metadata.blocks() * 512;
-    if !metadata.is_dir() {
-        return own;
-    }
-    let Ok(entries) = std::fs::read_dir(path) else { return own };
-    own + entries.flatten().map(|entry| disk_bytes_of(&entry.path())).sum::<u64>()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,20 +165,6 @@ mod tests {
         assert_eq!(tail(&path, 9).lines().count(), 3);
         std::fs::write(&path, "x\n".repeat(100_000)).unwrap();
         assert_eq!(tail(&path, 3), "x\nx\nx");
-    }
-
-    #[test]
-    fn disk_use_is_of_all_files_below() {
-        let directory = tempfile::tempdir().unwrap();
-        let deep = directory.path().join("a/b");
-        std::fs::create_dir_all(&deep).unwrap();
-        let before = disk_bytes(&[directory.path().to_owned()]);
-        std::fs::write(deep.join("file"), vec![7; 100_000]).unwrap();
-        File::open(deep.join("file")).unwrap().sync_all().unwrap();
-        std::os::unix::fs::symlink("/usr", deep.join("link")).unwrap();
-        let after = disk_bytes(&[directory.path().to_owned()]);
-        assert!((100_000..200_000).contains(&(after - before)), "{before} {after}");
-        assert_eq!(disk_bytes(&[directory.path().join("none")]), 0);
     }
 
     #[test]

@@ -4,38 +4,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Launch, Say, ServerError, Site, debian, io};
+use super::{Known, Launch, Say, ServerError, Site, debian, io};
 use crate::options::{OptionError, Options};
 
 /// The plugin that fetches, in a version that is known to take the arguments used here.
 const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1";
 
-/// Copies single files into `directory`; each is `group:name:version[:type[:classifier]]`. Blocks.
-pub fn copy(
-    site: &Site,
-    directory: &Path,
-    artifacts: &[&str],
-    say: &Say,
-) -> Result<(), ServerError> {
-    let mvn = mvn()?;
-    std::fs::create_dir_all(directory).map_err(io(directory))?;
-    for artifact in artifacts {
-        say(&format!("fetches {artifact}"));
-        let launch = Launch::new(
-            &mvn,
-            [
-                "-q".to_owned(),
-                "-B".to_owned(),
-                format!("{PLUGIN}:copy"),
-                format!("-Dartifact={artifact}"),
-                format!("-DoutputDirectory={}", directory.display()),
-                "-Dmdep.overWriteReleases=false".to_owned(),
-            ],
-        );
-        launch.run(&site.log.join("mvn.log"), directory)?;
-    }
-    Ok(())
-}
+/// The option of a server in Java: its heap.
+pub const HEAP: Known = Known { name: "heap", default: "1g", help: "of each node" };
+/// The option of a server in Java: what it takes besides.
+pub const DIRECT: Known =
+    Known { name: "direct", default: "512m", help: "memory outside the heap, of each node" };
+/// The option of a server in Java: see [`java`].
+pub const JAVA: Known = Known { name: "java", default: "java", help: "a Java 17" };
 
 /// Copies jars, each `group:name:version`, and all that they need at run time into `directory`. Blocks.
 pub fn copy_with_dependencies(

@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{ServerError, home, io};
+use crate::proc::Stat;
 
 /// The user that servers which refuse root get: the first that Debian gives to a person.
 const USER: &str = "1000";
@@ -65,52 +66,10 @@ impl Process {
     }
 }
 
-/// What `/proc/PID/stat` says.
-struct Stat {
-    state: u8,
-    parent: u32,
-    began_ticks: u64,
-}
-
-impl Stat {
-    fn of(pid: u32) -> Option<Stat> {
-        parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-}
-
-/// Fields 3, 4 and 22 of proc(5). The name of the command, field 2, may hold anything, also brackets.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    let parent = fields.next()?.parse().ok()?;
-    Some(Stat { state, parent, began_ticks: fields.nth(17)?.parse().ok()? })
-}
-
 fn boot() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
-}
-
-/// `roots` and all processes that came from them, at this moment.
-pub fn trees(roots: &[u32]) -> Vec<u32> {
-    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, Stat::of(pid)?.parent)))
-        .collect();
-    let mut found = roots.to_vec();
-    let mut next = 0;
-    while next < found.len() {
-        let parent = found[next];
-        let children = all.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid);
-        let new: Vec<u32> = children.filter(|pid| !found.contains(pid)).collect();
-        found.extend(new);
-        next += 1;
-    }
-    found
 }
 
 /// A program with its arguments.
@@ -250,6 +209,7 @@ fn namespaces() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::trees;
 
     fn sleeper(directory: &Path, refuses_root: bool) -> Process {
         let launch = Launch { refuses_root, ..Launch::new("sleep", ["1000"]) };
@@ -305,16 +265,6 @@ mod tests {
         let all: Vec<Process> = tree.iter().filter_map(|pid| Process::of(*pid)).collect();
         all.iter().for_each(|p| assert!(p.signal(Signal::KILL)));
         wait_for_end(&process);
-    }
-
-    #[test]
-    fn the_name_of_a_command_may_hold_anything() {
-        let text = "7 (a) (b c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
-        let stat = parse_stat(text).unwrap();
-        assert_eq!((stat.state, stat.parent, stat.began_ticks), (b'S', 3, 4711));
-        for cut in ["", "7", "7 (a", "7 (a)", "7 (a) S", "7 (a) S x", "7 (a) S 1 2 3"] {
-            assert!(parse_stat(cut).is_none(), "{cut}");
-        }
     }
 
     #[test]
