@@ -1,6 +1,7 @@
 //! Definitions of studies: TOML files that a person can read, one for each study.
 //!
-//! Those of the published studies are part of the program; a file of one's own is named by its path.
+//! Those of the published studies are part of the program; a file of one's own is named by its path. A property file of YCSB
+//! makes a study of its own, too ([`property_file`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +12,9 @@ use crate::driver::{Ability, Settle};
 use crate::row::{Column, Kind, Schema};
 use crate::scale::{NoValue, Scale, resolve};
 use crate::trial::{Load, RealTime};
-use crate::workload::Workload;
+use crate::workload::{Workload, WorkloadError, ycsb};
+
+mod property_file;
 
 /// The studies that come with the program: name, text.
 pub const STUDIES: [(&str, &str); 3] = [
@@ -137,7 +140,10 @@ pub struct SharesOf {
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
     /// Neither a study of ours nor a file.
-    #[error("there is no study `{name}`; there are {known}, or name a file: ./{name}.toml", known = names())]
+    #[error(
+        "there is no study `{name}`; there are {known}, or name a file: ./{name}.toml, or a property file of YCSB",
+        known = names()
+    )]
     Unknown {
         /// The name asked for.
         name: String,
@@ -157,6 +163,22 @@ pub enum DefinitionError {
         name: String,
         /// What and where.
         reason: String,
+    },
+    /// Properties were given for a definition that has none of its own.
+    #[error(
+        "{name}: properties belong to a property file of YCSB; change a definition in its file"
+    )]
+    Properties {
+        /// The study.
+        name: String,
+    },
+    /// A property is missing or cannot be used.
+    #[error("{name}: {source}")]
+    Workload {
+        /// The study.
+        name: String,
+        /// Which and why.
+        source: WorkloadError,
     },
     /// A value is missing for the scale.
     #[error("{name}: {source}")]
@@ -182,17 +204,29 @@ fn names() -> String {
     STUDIES.map(|(name, _)| name).join(", ")
 }
 
-/// The text of the study of this name, or of the file of this path.
-pub fn text(name: &str) -> Result<String, DefinitionError> {
-    if let Some((_, text)) = STUDIES.iter().find(|(known, _)| *known == name) {
+/// The definition of the study of this name, or of the file of this path: TOML, or a property file of YCSB, to whose
+/// properties `given` are added.
+pub fn text(name: &str, given: &[(String, String)]) -> Result<String, DefinitionError> {
+    let named = STUDIES.iter().find(|(known, _)| *known == name);
+    let path = Path::new(name);
+    let toml = path.extension().is_some_and(|extension| extension == "toml");
+    if (named.is_some() || toml) && !given.is_empty() {
+        return Err(DefinitionError::Properties { name: name.to_owned() });
+    }
+    if let Some((_, text)) = named {
         return Ok((*text).to_owned());
     }
-    let path = Path::new(name);
-    if path.extension().is_none_or(|extension| extension != "toml") {
+    if !toml && !path.is_file() {
         return Err(DefinitionError::Unknown { name: name.to_owned() });
     }
-    std::fs::read_to_string(path)
-        .map_err(|source| DefinitionError::Io { path: name.to_owned(), source })
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| DefinitionError::Io { path: name.to_owned(), source })?;
+    if toml {
+        return Ok(text);
+    }
+    let study = property_file::study(path, &text, given)
+        .map_err(|source| DefinitionError::Workload { name: name.to_owned(), source })?;
+    Ok(toml::to_string(&study).expect("a study is made of what TOML has"))
 }
 
 impl Study {
@@ -203,11 +237,23 @@ impl Study {
             .map_err(|e| DefinitionError::Syntax { name: name(), reason: e.to_string() })?;
         let value = resolve(toml::Value::Table(table), scale)
             .map_err(|source| DefinitionError::Scale { name: name(), source })?;
-        let study: Study = value
+        let mut study: Study = value
             .try_into()
             .map_err(|e| DefinitionError::Syntax { name: name(), reason: e.to_string() })?;
+        for workload in study.workloads() {
+            if let Workload::Ycsb { properties, .. } = workload {
+                ycsb::expand(properties)
+                    .map_err(|source| DefinitionError::Workload { name: name(), source })?;
+            }
+        }
         study.check()?;
         Ok(study)
+    }
+
+    fn workloads(&mut self) -> impl Iterator<Item = &mut Workload> {
+        let fills = self.datasets.iter_mut().filter_map(|dataset| dataset.fill.as_mut());
+        let measured = self.experiments.iter_mut().filter_map(|e| e.workload.as_mut());
+        fills.map(|fill| &mut fill.workload).chain(measured)
     }
 
     /// The data set of this name.
@@ -342,6 +388,38 @@ mod tests {
     }
 
     #[test]
+    fn the_mixes_of_the_study_of_2012() {
+        let study = Study::parse("apm", STUDIES[2].1, Scale::Paper).unwrap();
+        let mixes: Vec<_> = study
+            .experiments
+            .iter()
+            .filter(|e| e.shares_of.is_none())
+            .map(|e| match e.workload {
+                Some(Workload::Apm { read, scan, insert, .. }) => (&*e.name, [read, scan, insert]),
+                _ => panic!("{} is of another kind", e.name),
+            })
+            .collect();
+        let expected = [
+            ("r", [95, 0, 5]),
+            ("rw", [50, 0, 50]),
+            ("w", [1, 0, 99]),
+            ("rs", [47, 47, 6]),
+            ("rsw", [25, 25, 50]),
+        ];
+        assert_eq!(mixes, expected);
+        let shares: Vec<f64> = study
+            .experiments
+            .iter()
+            .filter_map(|e| e.shares_of.clone())
+            .flat_map(|of| of.shares)
+            .collect();
+        assert!(
+            [0.5, 0.6, 0.7, 0.8, 0.9, 0.95].iter().all(|share| shares.contains(share)),
+            "{shares:?}"
+        );
+    }
+
+    #[test]
     fn contradictions_are_named() {
         let text = |change: (&str, &str)| STUDIES[0].1.replacen(change.0, change.1, 1);
         for (change, expected) in [
@@ -353,7 +431,7 @@ mod tests {
             let error = Study::parse("study1", &text(change), Scale::Smoke).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
-        let error = super::text("study9").unwrap_err().to_string();
+        let error = super::text("study9", &[]).unwrap_err().to_string();
         assert!(error.contains("study1, ycsb, apm"), "{error}");
     }
 }

@@ -20,7 +20,9 @@ pub use sections::{PERCENTILES, document};
 use std::path::{Path, PathBuf};
 
 use crate::reference;
-use crate::results::{Directory, ResultsError};
+use crate::results::{Directory, Line, ResultsError};
+use crate::trial::Role;
+use crate::workload::ycsb;
 use summary::Summary;
 
 /// Why there is no report.
@@ -55,7 +57,9 @@ pub enum ReportError {
 
 /// The command line of `loginson-lab report`.
 pub mod cli {
-    use super::{Path, PathBuf, ReportError, write};
+    use std::io::Write;
+
+    use super::{Path, PathBuf, ReportError, write, ycsb_text};
 
     /// Makes the report of a run again: report.html and report.md.
     #[derive(Debug, clap::Args)]
@@ -65,10 +69,18 @@ pub mod cli {
         /// Where the report is written; the directory of the run without.
         #[arg(long)]
         pub out: Option<PathBuf>,
+        /// Print each trial in the text format of YCSB instead
+        #[arg(long, conflicts_with = "out")]
+        pub ycsb: bool,
     }
 
     /// Writes the report and says where.
     pub fn run(args: &Args) -> Result<(), ReportError> {
+        if args.ycsb {
+            // A reader that has seen enough, as `head`, is no mistake.
+            let _ = std::io::stdout().write_all(ycsb_text(&args.directory)?.as_bytes());
+            return Ok(());
+        }
         let out: &Path = args.out.as_deref().unwrap_or(&args.directory);
         for file in write(&args.directory, out)? {
             println!("{}", file.display());
@@ -85,6 +97,24 @@ pub fn read(directory: &Path) -> Result<Summary, ReportError> {
         return Err(ReportError::Empty { path: directory.display().to_string() });
     }
     Ok(summary)
+}
+
+/// Every trial of a store in the text format of YCSB, each after a line with its name.
+pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
+    let (results, _) = Directory::open(directory)?;
+    let mut out = String::new();
+    for trial in results.trials()? {
+        let lines = results.read(&trial)?;
+        let limit =
+            |line: &Line| matches!(line, Line::Header(header) if header.trial.role == Role::Limit);
+        if lines.first().is_some_and(limit) {
+            continue;
+        }
+        let text = ycsb::text(&lines)
+            .map_err(|e| ReportError::Trial { trial: trial.clone(), reason: e.to_string() })?;
+        out += &format!("# {trial}\n{text}");
+    }
+    Ok(out)
 }
 
 /// Writes the report of the run in `directory` into `out`; returns the files.

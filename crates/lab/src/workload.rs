@@ -420,6 +420,11 @@ impl Workload {
         })
     }
 
+    /// Whether it adds rows to its table.
+    pub fn inserts(&self) -> bool {
+        self.needs().contains(&Ability::Insert)
+    }
+
     /// The number of operations that ends a trial, of all generators: the load's, or `operationcount` of a workload of YCSB
     /// where the load says nothing.
     pub fn operations_max(&self, load: &Load) -> Option<u64> {

@@ -118,6 +118,56 @@ fn a_run_that_was_stopped_goes_on() {
 }
 
 #[test]
+fn a_property_file_of_ycsb_is_taken_as_it_is() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("workloadf"), folder.path().join("results"));
+    std::fs::copy("workloads/ycsb/f.properties", &file).unwrap();
+    let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
+    let given = ["-p", "operationcount=300", "-p", "threadcount=4", "--repetitions", "1"];
+    let arguments = ["run", file, "--stores", "redis", "--out", out];
+    let ran = lab(&arguments).args(given).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let printed = lab(&["report", out, "--ycsb"]).output().unwrap();
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let (load, run) =
+        text.split_once("-load\n").and_then(|(_, rest)| rest.split_once("# ")).unwrap();
+    assert!(load.contains("[INSERT-MANY], Operations, 10\n"), "{load}");
+    let count = |section: &str| -> u64 {
+        let line = format!("[{section}], Operations, ");
+        run.lines().find_map(|l| l.strip_prefix(&line)).expect(section).parse().unwrap()
+    };
+    // A read-modify-write is a read and an update, and one of the operations that were asked for.
+    let both = count("READ-MODIFY-WRITE");
+    assert!((100..200).contains(&both), "half of the operations: {both}");
+    assert_eq!((count("READ"), count("UPDATE")), (300, both));
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_it_goes_on_later() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    // What is written into this trial meets a disk without room.
+    let part = out.join("trials/0002-d-redis-n1-t500-r01.jsonl.part");
+    std::fs::create_dir_all(part.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    let mut run = lab(&["run", "ycsb", "--scale", "smoke", "--stores", "redis", "--out", path]);
+    let ended = run.args(["--experiments", "d"]).output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{text}");
+    assert!(text.contains("No space left") && text.contains("loginson-lab resume"), "{text}");
+    let kept = Directory::open(&out).unwrap().0.trials().unwrap();
+    std::fs::remove_file(&part).unwrap();
+    let resumed = lab(&["resume", path]).output().unwrap();
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let all = Directory::open(&out).unwrap().0.trials().unwrap();
+    assert!(!kept.is_empty() && kept.len() < all.len(), "{kept:?} {all:?}");
+    assert!(kept.iter().all(|trial| all.contains(trial)));
+}
+
+#[test]
 fn mistakes_are_named() {
     for (arguments, expected) in [
         (&["run", "study9"][..], "study1, ycsb, apm"),
@@ -125,6 +175,7 @@ fn mistakes_are_named() {
         (&["run", "study1", "--experiments", "reeds"], "writes, reads"),
         (&["run", "study1", "--stores", "redis+aof"], "STORE+OPTION=VALUE"),
         (&["run", "study1", "--set", "heap=1g"], "STORE.OPTION=VALUE"),
+        (&["run", "ycsb", "-p", "recordcount=10"], "property file"),
         (&["resume", "/nowhere"], "/nowhere"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ use crate::servers::cli::{HomeArgs, StoresCommand};
   loginson-lab run study1 --scale smoke --stores postgres    does it all work here? Fetches and starts PostgreSQL
   loginson-lab run study1 --scale small                      minutes to an hour; the report is beside the results
   loginson-lab run ycsb --endpoint redis=db7:6379 --stores redis     a server that runs already
+  loginson-lab run ./workloada -p threadcount=64 --stores redis      a property file of YCSB, as it is
   loginson-lab resume lab-results/study1-small               go on after Ctrl-C
   loginson-lab report lab-results/study1-small               make the report again
   loginson-lab compare OLD NEW                               is the new one really faster?"
@@ -39,7 +40,7 @@ enum Command {
     List,
     /// Show what a study measures at a scale
     Show {
-        /// A study, or a definition of your own: ./mine.toml
+        /// A study, a definition of your own: ./mine.toml, or a property file of YCSB
         study: String,
         /// Sizes of the paper, of minutes on 2 cores, or of seconds
         #[arg(long, value_enum, default_value = "small")]

@@ -22,8 +22,12 @@ use crate::servers::{self, Home};
 /// What a run is asked to be.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct RunArgs {
-    /// A study (`loginson-lab list`), or a definition of your own: ./mine.toml
+    /// A study (`loginson-lab list`), a definition of your own: ./mine.toml, or a property file of YCSB: ./workloada
     study: String,
+    /// A property before those of YCSB's file: recordcount=100000, threadcount=64
+    #[arg(short = 'p', long = "property", value_name = "NAME=VALUE", value_parser = pair)]
+    #[serde(default)]
+    properties: Vec<(String, String)>,
     /// Sizes of the paper, of minutes on 2 cores, or of seconds
     #[arg(long, value_enum, default_value = "small")]
     scale: Scale,
@@ -118,7 +122,7 @@ impl RunArgs {
 
 /// Runs a study from its beginning.
 pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
-    let text = definition::text(&args.study)?;
+    let text = definition::text(&args.study, &args.properties)?;
     let study = Study::parse(&args.study, &text, args.scale)?;
     let out = args.out.clone().unwrap_or_else(|| {
         Path::new("lab-results").join(format!("{}-{}", study.name, args.scale.name()))
@@ -177,12 +181,15 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     let mut fleet = Fleet::new(home, args.external(), args.settings()?, shown.sayer());
     let generators = Generators::start(&args.generators).await?;
     let stop = stop_on_ctrl_c();
-    let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop)?;
+    let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
     let outcome = runner.steps(&steps, &mut shown).await;
-    if !args.keep_servers {
-        fleet.down_all().await?;
-    }
+    let down = match args.keep_servers {
+        true => Ok(()),
+        false => fleet.down_all().await,
+    };
+    // Why the run ended comes first: servers that cannot be stopped may follow from it.
     let tally = outcome?;
+    down?;
     let at = directory.path().display();
     if tally.stopped {
         shown.say(&format!("stopped; go on with: loginson-lab resume {at}"));
@@ -194,7 +201,8 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     for path in crate::report::write(directory.path(), directory.path())? {
         println!("{}", path.display());
     }
-    for (kind, list) in [("wrong answer", &tally.wrong), ("failed", &tally.failed)] {
+    let kinds = [("note", &tally.notes), ("wrong answer", &tally.wrong), ("failed", &tally.failed)];
+    for (kind, list) in kinds {
         for text in list {
             shown.say(&format!("{kind}: {text}"));
         }

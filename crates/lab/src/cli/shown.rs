@@ -13,7 +13,7 @@ use crate::run::Watch;
 /// Tells a person how far a run is.
 pub struct Shown {
     bar: Option<ProgressBar>,
-    count: u64,
+    count: i64,
     second: u64,
     what: String,
 }
@@ -77,7 +77,7 @@ impl Watch for Shown {
         if u64::from(second.second) != self.second {
             (self.count, self.second) = (0, u64::from(second.second));
         }
-        self.count += second.count;
+        self.count += second.operations();
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{}: {}/s", self.what, self.count));
         }

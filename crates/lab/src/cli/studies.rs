@@ -20,7 +20,7 @@ pub fn list() -> anyhow::Result<String> {
 
 /// What a study measures, or its definition.
 pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String> {
-    let text = text(name)?;
+    let text = text(name, &[])?;
     if definition {
         return Ok(text);
     }

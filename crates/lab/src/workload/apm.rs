@@ -7,25 +7,8 @@ use std::collections::BTreeMap;
 
 use super::{Phase, Workload, WorkloadError};
 
-/// The study's workloads: name, and share of reads, scans and inserts, %.
-pub const WORKLOADS: [(&str, [u32; 3]); 5] = [
-    ("R", [95, 0, 5]),
-    ("RW", [50, 0, 50]),
-    ("W", [1, 0, 99]),
-    ("RS", [47, 47, 6]),
-    ("RSW", [25, 25, 50]),
-];
-
-/// Shares of the maximum throughput at which the study measured latencies again, %.
-pub const BOUNDED_PERCENT: [u32; 6] = [50, 60, 70, 80, 90, 95];
-
 /// Letters of `user`, which are the first of the 25 of a key; digits follow.
 const KEY_DIGITS: u32 = 21;
-
-/// Rates for the measurement with bounded throughput, operations per second.
-pub fn bounded_rates(maximum_per_s: f64) -> [f64; 6] {
-    BOUNDED_PERCENT.map(|percent| maximum_per_s * f64::from(percent) / 100.0)
-}
 
 /// A workload of the study as properties of YCSB.
 pub fn properties(workload: &Workload) -> Result<BTreeMap<String, String>, WorkloadError> {
@@ -93,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn workloads_have_the_studys_shares() {
-        for (name, shares) in WORKLOADS {
+    fn operations_have_the_shares_asked_for() {
+        for shares in [[95, 0, 5], [1, 0, 99], [47, 47, 6]] {
             let run = workload(Phase::Run, shares);
             let plan = run.plan(&run.schema().unwrap(), &Opening::of(Share::default())).unwrap();
             let mut steps = plan.steps(0);
@@ -113,14 +96,9 @@ mod tests {
                 steps.ended(&step.request, true);
             }
             for (got, share) in got.iter().zip(shares) {
-                assert!(got.abs_diff(share * 100) < 200, "{name}: {got} of 10000, {share} %");
+                assert!(got.abs_diff(share * 100) < 200, "{got} of 10000, {share} %");
             }
         }
         assert!(properties(&workload(Phase::Run, [50, 0, 49])).is_err());
-    }
-
-    #[test]
-    fn bounds_are_half_to_nearly_all() {
-        assert_eq!(bounded_rates(1000.0), [500.0, 600.0, 700.0, 800.0, 900.0, 950.0]);
     }
 }

@@ -17,12 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::keys::{self, Chooser, Records, Zipfian};
 use super::{Expect, Opening, Phase, Plan, Request, Step, Steps, Then, WorkloadError, letters};
 use crate::driver::Operation;
+use crate::results::READ_MODIFY_WRITE;
 use crate::row::{Column, Kind, Row, Schema, Value};
 
 mod properties;
 mod text;
 
-pub use properties::{CORE, parse};
+pub use properties::{expand, parse};
 pub use text::text;
 
 use properties::{Distribution, Properties};
@@ -286,7 +287,7 @@ impl Steps for RunSteps {
             Step::one(self.scan())
         } else if both > 0.0 {
             let number = self.chooser.next(&self.records, &mut self.random);
-            let then = Then { label: "read_modify_write", request: self.update(number) };
+            let then = Then { label: READ_MODIFY_WRITE, request: self.update(number) };
             Step { request: self.read_of(number), then: Some(Box::new(then)) }
         } else {
             // A rounding at the upper end of the sum.

@@ -79,10 +79,11 @@ pub struct Simulated {
 impl Simulated {
     /// Begins a run.
     pub fn new(path: &Path, study: &str, scale: &str, stores: &[&str], seed: u64) -> Simulated {
-        let definition = lab::definition::text(study).expect("a study of the program");
+        let definition = lab::definition::text(study, &[]).expect("a study of the program");
         let stores = stores.iter().map(|label| StoreInfo {
             label: (*label).to_owned(),
             version: format!("{label} 1.0 (simulated)"),
+            note: None,
             options: BTreeMap::new(),
             configuration: vec!["memory = 1 GB".into(), "# <simulated> & `quoted`".into()],
         });

@@ -51,6 +51,23 @@ pub fn parse(text: &str) -> BTreeMap<String, String> {
     properties
 }
 
+/// Replaces the property `core`, which YCSB does not know, by those of the public core workload that it names; what stands
+/// beside it goes before them.
+pub fn expand(properties: &mut BTreeMap<String, String>) -> Result<(), WorkloadError> {
+    let Some(name) = properties.remove("core") else { return Ok(()) };
+    let Some((_, text)) = CORE.iter().find(|(core, _)| *core == name) else {
+        return Err(WorkloadError::Value {
+            name: "core".into(),
+            value: name,
+            takes: CORE.map(|(core, _)| core).join(", "),
+        });
+    };
+    for (name, value) in parse(text) {
+        properties.entry(name).or_insert(value);
+    }
+    Ok(())
+}
+
 /// How records are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
@@ -370,6 +387,17 @@ mod tests {
         ];
         assert_eq!(shares, expected);
         assert_eq!(of(CORE[4].1).unwrap().scan_max, 100);
+    }
+
+    #[test]
+    fn a_core_workload_stands_for_its_file() {
+        let mut properties = parse("core=d\nrecordcount=50000");
+        expand(&mut properties).unwrap();
+        let mut expected = parse(CORE[3].1);
+        expected.insert("recordcount".into(), "50000".into());
+        assert_eq!(properties, expected);
+        let error = expand(&mut parse("core=g")).unwrap_err().to_string();
+        assert_eq!(error, "core = g: it takes a, b, c, d, e, f");
     }
 
     #[test]

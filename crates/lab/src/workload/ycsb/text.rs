@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::histogram::{self, HistogramError};
-use crate::results::Line;
+use crate::results::{Line, READ_MODIFY_WRITE};
 
 /// The lines of one trial as YCSB prints them at the end of a run. Latencies of operations without a right answer are not
 /// measured here, and so there are no sections of failed ones; their counts are returns of other names than `OK`.
@@ -29,7 +29,7 @@ pub fn text(lines: &[Line]) -> Result<String, HistogramError> {
     let count = |label: &str| labels.get(label).map_or(0, |(latencies, _)| latencies.len());
     // A read-modify-write is one operation, and is also measured as its read and its update.
     let all: u64 = labels.values().map(|(latencies, _)| latencies.len()).sum();
-    let operations = all - 2 * count("read_modify_write");
+    let operations = all - 2 * count(READ_MODIFY_WRITE);
     let seconds = seconds.unwrap_or(0.0);
     let mut out = String::new();
     let mut say = |section: &str, name: &str, value: &dyn std::fmt::Display| {
