@@ -81,6 +81,17 @@ pub enum Ability {
 }
 
 impl Ability {
+    /// Of a store that can do everything.
+    pub const ALL: &[Ability] = &[
+        Ability::Insert,
+        Ability::InsertMany,
+        Ability::Read,
+        Ability::Update,
+        Ability::Scan,
+        Ability::Count,
+        Ability::Delete,
+    ];
+
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -216,6 +227,9 @@ pub trait Driver: Send + Sync {
 
     /// The version of the server, in its own words.
     async fn version(&self) -> Result<String, StoreError>;
+
+    /// How [`Driver::version`] begins for those that the driver's contract is tested with.
+    fn versions_tested(&self) -> &'static [&'static str];
 
     /// Makes the table empty and new, with its indexes.
     async fn create(&self, schema: &Schema) -> Result<(), StoreError>;

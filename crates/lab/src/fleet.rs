@@ -1,6 +1,6 @@
 //! The servers of a run: started here, or already running elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::servers::{self, Home, Running, Say, ServerError};
@@ -32,6 +32,8 @@ pub struct Fleet {
     external: BTreeMap<String, Vec<String>>,
     settings: BTreeMap<String, BTreeMap<String, String>>,
     up: BTreeMap<String, (u32, Up)>,
+    /// Stores that were asked to start: a start that was cut off may have left processes.
+    begun: BTreeSet<String>,
     say: Say,
 }
 
@@ -44,7 +46,7 @@ impl Fleet {
         settings: BTreeMap<String, BTreeMap<String, String>>,
         say: Say,
     ) -> Fleet {
-        Fleet { home, external, settings, up: BTreeMap::new(), say }
+        Fleet { home, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
     }
 
     /// The store with as many nodes; started if it does not run. Of servers that others started, the number of nodes is theirs.
@@ -66,6 +68,7 @@ impl Fleet {
             self.down(store).await?;
         }
         let given = self.settings.get(store).cloned().unwrap_or_default();
+        self.begun.insert(store.to_owned());
         let running = servers::start(&self.home, store, nodes, &given, &self.say).await?;
         let spec = running.spec();
         let up = Up {
@@ -82,6 +85,7 @@ impl Fleet {
     /// Stops a store and removes its data; not those that others started.
     pub async fn wipe(&mut self, store: &str) -> Result<(), ServerError> {
         self.up.remove(store);
+        self.begun.remove(store);
         if self.external.contains_key(store) {
             return Ok(());
         }
@@ -90,16 +94,17 @@ impl Fleet {
 
     /// Stops a store; its data stays.
     pub async fn down(&mut self, store: &str) -> Result<(), ServerError> {
-        match self.up.remove(store) {
-            Some(_) => servers::stop(&self.home, store, &self.say).await,
-            None => Ok(()),
+        self.up.remove(store);
+        match self.begun.remove(store) {
+            true => servers::stop(&self.home, store, &self.say).await,
+            false => Ok(()),
         }
     }
 
     /// Stops all that were started here; the first error is told, after all were asked.
     pub async fn down_all(&mut self) -> Result<(), ServerError> {
         let mut outcome = Ok(());
-        for store in self.up.keys().cloned().collect::<Vec<_>>() {
+        for store in self.begun.clone() {
             outcome = outcome.and(self.down(&store).await);
         }
         outcome

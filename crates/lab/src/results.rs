@@ -63,6 +63,9 @@ pub struct StoreInfo {
     pub label: String,
     /// The server's version in its own words.
     pub version: String,
+    /// What to know of this store before its numbers are read, as that its version was never tested.
+    #[serde(default)]
+    pub note: Option<String>,
     /// Options of the driver.
     pub options: BTreeMap<String, String>,
     /// The server's configuration, as far as the lab set it: lines of a file, or arguments.
@@ -122,6 +125,22 @@ pub struct Second {
     pub histogram: String,
     /// Threads that were at work.
     pub threads: u32,
+}
+
+/// The label of an operation that is measured whole, and again as the read and the update it is made of (YCSB).
+pub const READ_MODIFY_WRITE: &str = "read_modify_write";
+
+impl Second {
+    /// Whether its operations stand under the labels of their parts as well: they are then left out where those are added up.
+    pub fn is_of_parts(&self) -> bool {
+        self.label == READ_MODIFY_WRITE
+    }
+
+    /// What it adds to the number of operations of a trial. Two parts were counted of an operation that is one.
+    pub fn operations(&self) -> i64 {
+        let count = i64::try_from(self.count).expect("no trial has so many");
+        if self.is_of_parts() { -count } else { count }
+    }
 }
 
 /// One second of one process, or of several that serve one store (summed).

@@ -16,10 +16,12 @@ use crate::definition::{Dataset, Study};
 use crate::driver::{self, Ability, Driver, Settle, StoreError};
 use crate::fleet::{Fleet, Up};
 use crate::generate::Generators;
-use crate::load::Stop;
+use crate::load::{Stop, stopped};
 use crate::measure::directory_bytes;
 use crate::measure::process::Watched;
 use crate::plan::{NULL, Step};
+use crate::report::ReportError;
+use crate::report::summary::{ALL, read_trial};
 use crate::results::{
     Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
 };
@@ -36,6 +38,9 @@ pub enum RunError {
         "{0}; what was measured before is kept: loginson-lab resume goes on once that is mended"
     )]
     Results(#[from] ResultsError),
+    /// What an earlier trial of this run measured cannot be understood.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// The servers of one store cannot even be removed.
     #[error(transparent)]
     Server(#[from] crate::servers::ServerError),
@@ -52,6 +57,8 @@ pub struct Tally {
     pub wrong: Vec<String>,
     /// Trials that failed, as `name: message`.
     pub failed: Vec<String>,
+    /// What to know of stores, as `label: note`.
+    pub notes: Vec<String>,
     /// Whether it was stopped before its last trial.
     pub stopped: bool,
 }
@@ -97,13 +104,12 @@ impl<'a> Runner<'a> {
         fleet: &'a mut Fleet,
         generators: &'a Generators,
         stop: Stop,
-    ) -> Result<Runner<'a>, ResultsError> {
-        let state = match std::fs::read(state_path(directory)) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-            Err(_) => State::default(),
-        };
+    ) -> Runner<'a> {
+        // What cannot be read is not known: then all data is made again.
+        let kept = std::fs::read(state_path(directory)).unwrap_or_default();
+        let state = serde_json::from_slice(&kept).unwrap_or_default();
         let took = BTreeMap::new();
-        Ok(Runner { study, directory, run, fleet, generators, stop, state, took })
+        Runner { study, directory, run, fleet, generators, stop, state, took }
     }
 
     /// Makes all steps that have not been made.
@@ -120,7 +126,14 @@ impl<'a> Runner<'a> {
             let left = self.left(&steps[at..]);
             watch.begins(step, steps.len(), left);
             let began = Instant::now();
-            let Some(end) = self.step(step, watch).await? else {
+            let mut stop = self.stop.clone();
+            // A trial that is stopped is made again: nothing of it has to come to an end.
+            let end = tokio::select! {
+                biased;
+                () = stopped(&mut stop) => None,
+                end = self.step(steps, step, watch) => end?,
+            };
+            let Some(end) = end else {
                 tally.stopped = true;
                 break;
             };
@@ -136,6 +149,8 @@ impl<'a> Runner<'a> {
                 }
             }
         }
+        let noted = |store: &StoreInfo| Some(format!("{}: {}", store.label, store.note.as_ref()?));
+        tally.notes = self.run.stores.iter().filter_map(noted).collect();
         Ok(tally)
     }
 
@@ -157,17 +172,17 @@ impl<'a> Runner<'a> {
     }
 
     /// One step; none when it was stopped.
-    async fn step(&mut self, step: &Step, watch: &mut dyn Watch) -> Result<Option<End>, RunError> {
-        if !self.rest(step.rest_s).await {
-            return Ok(None);
-        }
+    async fn step(
+        &mut self,
+        steps: &[Step],
+        step: &Step,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<End>, RunError> {
+        tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
         let mut trial = step.trial.clone();
         let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
-        let ready = self.ready(step, &mut trial, &dataset, watch).await?;
-        let started = now();
-        let mut writer = self.directory.begin(&step.name)?;
-        let header = Header { trial: trial.clone(), order: step.order, started };
-        writer.write(&Line::Header(Box::new(header)))?;
+        let ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
+        let mut writer = self.begin(&step.name, step, &trial)?;
         let end = match ready {
             Ready::Stopped => return Ok(None),
             Ready::Not(outcome) => End { outcome, seconds: 0.0 },
@@ -189,6 +204,7 @@ impl<'a> Runner<'a> {
     /// Brings up the store of a step and loads its data.
     async fn ready(
         &mut self,
+        steps: &[Step],
         step: &Step,
         trial: &mut Trial,
         dataset: &Dataset,
@@ -221,11 +237,11 @@ impl<'a> Runner<'a> {
         if trial.role == Role::Limit {
             return Ok(Ready::Yes(store));
         }
-        if let Err(error) = self.note_store(&store, trial).await? {
+        if let Err(error) = self.note_store(&store, &step.trial).await? {
             return failed(error.to_string());
         }
         if let Some((base, share)) = &step.share_of {
-            match reached(self.directory, base, trial)? {
+            match self.reached(steps, base, trial)? {
                 Some(rate) => aim(&mut trial.work, rate * share),
                 None => {
                     return failed(format!(
@@ -268,6 +284,7 @@ impl<'a> Runner<'a> {
         };
         self.run.stores.push(StoreInfo {
             label: trial.store.label.clone(),
+            note: untested(store.driver.versions_tested(), &version),
             version,
             options: trial.store.options.clone(),
             configuration: store.up.as_ref().map(|up| up.configuration.clone()).unwrap_or_default(),
@@ -304,9 +321,7 @@ impl<'a> Runner<'a> {
             work: Work::Load { workload: fill.workload.clone(), load },
             ..trial.clone()
         };
-        let mut writer = self.directory.begin(&format!("{}-load", step.name))?;
-        let header = Header { trial: filling.clone(), order: step.order, started: now() };
-        writer.write(&Line::Header(Box::new(header)))?;
+        let mut writer = self.begin(&format!("{}-load", step.name), step, &filling)?;
         let Some(mut end) = self.measure(store, &filling, &mut writer, watch).await? else {
             return Ok(Loaded::Stopped);
         };
@@ -329,6 +344,14 @@ impl<'a> Runner<'a> {
                 Ok(Loaded::Not(format!("its data could not be loaded: {message}")))
             }
         }
+    }
+
+    /// Begins the file of a trial.
+    fn begin(&self, name: &str, step: &Step, trial: &Trial) -> Result<TrialWriter, ResultsError> {
+        let mut writer = self.directory.begin(name)?;
+        let header = Header { trial: trial.clone(), order: step.order, started: now() };
+        writer.write(&Line::Header(Box::new(header)))?;
+        Ok(writer)
     }
 
     /// Sends the operations of a trial, and writes what is measured; none when it was stopped.
@@ -367,16 +390,26 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Waits; whether the run was not stopped meanwhile.
-    async fn rest(&mut self, seconds: f64) -> bool {
-        let mut stop = self.stop.clone();
-        if *stop.borrow() {
-            return false;
+    /// The rate that the store of `trial` reached in another experiment, as the report has it: mean of its repetitions.
+    fn reached(
+        &self,
+        steps: &[Step],
+        experiment: &str,
+        trial: &Trial,
+    ) -> Result<Option<f64>, RunError> {
+        let same = |step: &&Step| {
+            let other = &step.trial;
+            other.experiment == experiment
+                && other.role == Role::Measure
+                && other.store.label == trial.store.label
+                && other.nodes == trial.nodes
+        };
+        let mut rates = Vec::new();
+        for step in steps.iter().filter(same).filter(|step| self.directory.has(&step.name)) {
+            let (_, made, _) = read_trial(&step.name, self.directory.read(&step.name)?)?;
+            rates.extend(made.completed().then(|| made.rate(ALL)).flatten());
         }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => true,
-            _ = stop.wait_for(|stop| *stop) => false,
-        }
+        Ok(mean(&rates))
     }
 
     fn keep_state(&self) -> Result<(), ResultsError> {
@@ -462,41 +495,33 @@ fn keep(
     }
 }
 
-/// Operations per second that the store of `trial` reached in another experiment, mean of its repetitions.
-fn reached(
-    directory: &Directory,
-    experiment: &str,
-    trial: &Trial,
-) -> Result<Option<f64>, ResultsError> {
-    let mut rates = Vec::new();
-    for name in directory.trials()? {
-        let lines = directory.read(&name)?;
-        let Some(Line::Header(header)) = lines.first() else { continue };
-        let other = &header.trial;
-        let same = other.experiment == experiment
-            && other.role == Role::Measure
-            && other.store.label == trial.store.label
-            && other.nodes == trial.nodes;
-        let Some(Line::End(End { outcome: Outcome::Completed, seconds })) = lines.last() else {
-            continue;
-        };
-        if same && *seconds > 0.0 {
-            rates.push(operations(&lines) as f64 / seconds);
-        }
-    }
-    Ok(mean(&rates))
-}
-
-fn operations(lines: &[Line]) -> u64 {
-    let count = |line: &Line| match line {
-        Line::Second(second) => second.count,
-        _ => 0,
-    };
-    lines.iter().map(count).sum()
+/// What to say of a version that is not among those the driver is tested with.
+fn untested(tested: &[&str], version: &str) -> Option<String> {
+    let known = tested.iter().any(|beginning| version.starts_with(beginning));
+    (!known).then(|| {
+        format!(
+            "this version is not one that the lab is tested with ({}…): every answer is checked all the same",
+            tested.join("…, ")
+        )
+    })
 }
 
 fn aim(work: &mut Work, rate: f64) {
     if let Work::Load { load, .. } = work {
         load.target_per_s = Some(rate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_were_never_tested_are_told() {
+        let tested = ["Elasticsearch 7.17.", "Elasticsearch 8."];
+        assert_eq!(untested(&tested, "Elasticsearch 7.17.28 (Lucene 8.11.3)"), None);
+        assert_eq!(untested(&tested, "Elasticsearch 8.1"), None);
+        let note = untested(&tested, "Elasticsearch 9.0.1").unwrap();
+        assert!(note.contains("Elasticsearch 7.17.…, Elasticsearch 8.…"), "{note}");
     }
 }

@@ -123,3 +123,26 @@ pub struct RealTime {
     /// Counts before it gives up.
     pub counts_max: u32,
 }
+
+#[cfg(test)]
+impl Trial {
+    /// For tests: once, of a store that is called so.
+    pub(crate) fn example(store: &str, workload: Workload, load: Load) -> Trial {
+        Trial {
+            experiment: "test".to_owned(),
+            role: Role::Measure,
+            store: StoreSpec {
+                name: store.to_owned(),
+                label: store.to_owned(),
+                endpoints: Vec::new(),
+                options: std::collections::BTreeMap::new(),
+            },
+            nodes: 1,
+            schema: workload.schema().expect("a workload that can be run"),
+            work: Work::Load { workload, load },
+            repetition: 1,
+            seed: 1,
+            share: Share::default(),
+        }
+    }
+}

@@ -14,7 +14,7 @@ use simulated::{Outcomes, Simulated, study1, work, ycsb};
 /// Compares with the file of this name, and where they differ writes what came to the tests' own folder.
 #[track_caller]
 fn golden(name: &str, came: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new("tests/golden").join(name);
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     if came != expected {
         let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

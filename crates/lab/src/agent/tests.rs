@@ -1,14 +1,12 @@
 //! Agents and coordinator over real sockets, with the store that does nothing.
 
-use std::collections::BTreeMap;
-
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::driver::null;
 use crate::results::Outcome;
-use crate::trial::{Load, Role, Share, Work};
+use crate::trial::Load;
 use crate::workload::Workload;
 
 fn trial(records: u64, seconds: Option<f64>) -> Trial {
@@ -26,22 +24,7 @@ fn trial(records: u64, seconds: Option<f64>) -> Trial {
         warm_up_s: 0.0,
         batch_rows: 1,
     };
-    Trial {
-        experiment: "test".to_owned(),
-        role: Role::Measure,
-        store: StoreSpec {
-            name: null::NAME.to_owned(),
-            label: null::NAME.to_owned(),
-            endpoints: Vec::new(),
-            options: BTreeMap::new(),
-        },
-        nodes: 1,
-        schema: workload.schema().unwrap(),
-        work: Work::Load { workload, load },
-        repetition: 1,
-        seed: 1,
-        share: Share::default(),
-    }
+    Trial::example(null::NAME, workload, load)
 }
 
 /// An agent of this process; its address, and what stops it.

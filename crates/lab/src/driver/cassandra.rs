@@ -137,15 +137,7 @@ pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Cassandra {
     fn abilities(&self) -> &'static [Ability] {
-        &[
-            Ability::Insert,
-            Ability::InsertMany,
-            Ability::Read,
-            Ability::Update,
-            Ability::Scan,
-            Ability::Count,
-            Ability::Delete,
-        ]
+        Ability::ALL
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -156,6 +148,10 @@ impl Driver for Cassandra {
         let rows = rows.map_err(|e| errors.answer(e))?;
         let (version,) = rows.single_row::<(String,)>().map_err(|e| errors.answer(e))?;
         Ok(format!("Cassandra {version}"))
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["Cassandra 5.0."]
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {

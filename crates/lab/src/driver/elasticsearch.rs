@@ -82,15 +82,7 @@ pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Elasticsearch {
     fn abilities(&self) -> &'static [Ability] {
-        &[
-            Ability::Insert,
-            Ability::InsertMany,
-            Ability::Read,
-            Ability::Update,
-            Ability::Scan,
-            Ability::Count,
-            Ability::Delete,
-        ]
+        Ability::ALL
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -106,6 +98,10 @@ impl Driver for Elasticsearch {
         let reply = self.http.send(Method::GET, "/", JSON, "").await?;
         let Root { version } = success(&self.http, &reply)?;
         Ok(format!("Elasticsearch {} (Lucene {})", version.number, version.lucene_version))
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["Elasticsearch 7.17."]
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {

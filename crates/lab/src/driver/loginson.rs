@@ -120,6 +120,10 @@ impl Driver for Loginson {
         Ok(versions.join("; "))
     }
 
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &[env!("CARGO_PKG_VERSION")]
+    }
+
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let delete = try_join_all(self.nodes.iter().map(|node| delete(node, schema)));
         within(&self.store, MAINTENANCE_TIMEOUT, delete).await.map(|_| ())

@@ -19,19 +19,15 @@ pub struct Null;
 #[async_trait]
 impl Driver for Null {
     fn abilities(&self) -> &'static [Ability] {
-        &[
-            Ability::Insert,
-            Ability::InsertMany,
-            Ability::Read,
-            Ability::Update,
-            Ability::Scan,
-            Ability::Count,
-            Ability::Delete,
-        ]
+        Ability::ALL
     }
 
     async fn version(&self) -> Result<String, StoreError> {
         Ok(env!("CARGO_PKG_VERSION").to_owned())
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &[""]
     }
 
     async fn create(&self, _schema: &Schema) -> Result<(), StoreError> {

@@ -72,15 +72,7 @@ pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Postgres {
     fn abilities(&self) -> &'static [Ability] {
-        &[
-            Ability::Insert,
-            Ability::InsertMany,
-            Ability::Read,
-            Ability::Update,
-            Ability::Scan,
-            Ability::Count,
-            Ability::Delete,
-        ]
+        Ability::ALL
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -91,6 +83,10 @@ impl Driver for Postgres {
         let mut versions = self.on_all(self.timeout, ask).await?;
         versions.dedup();
         Ok(versions.join("; "))
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["PostgreSQL 15."]
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {

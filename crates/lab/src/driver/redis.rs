@@ -85,6 +85,10 @@ impl Driver for Redis {
         Ok(versions.join("; "))
     }
 
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &["7.0."]
+    }
+
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let table = &schema.table;
         let empty = |mut connection: MultiplexedConnection| async move {

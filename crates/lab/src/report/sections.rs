@@ -64,7 +64,9 @@ fn setup(document: &mut Document, summary: &Summary) {
     );
     let stores = run.stores.iter().map(|store| {
         let options = store.options.iter().map(|(name, value)| format!(", {name} = {value}"));
-        format!("Store {}: {}{}", store.label, store.version, options.collect::<String>())
+        let note = store.note.iter().map(|note| format!("; {note}"));
+        let more: String = options.chain(note).collect();
+        format!("Store {}: {}{more}", store.label, store.version)
     });
     document.list(stores.collect());
     for store in run.stores.iter().filter(|store| !store.configuration.is_empty()) {

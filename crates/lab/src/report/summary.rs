@@ -483,7 +483,8 @@ fn records(trial: &Trial) -> Option<u64> {
 
 type Histograms = BTreeMap<String, Histogram<u64>>;
 
-fn read_trial(
+/// The numbers of one trial out of its lines.
+pub fn read_trial(
     name: &str,
     lines: Vec<Line>,
 ) -> Result<(Trial, Repetition, Histograms), ReportError> {
@@ -502,8 +503,9 @@ fn read_trial(
         notes: Vec::new(),
     };
     let mut histograms = Histograms::new();
-    // Sum of latencies, µs, of each second.
-    let mut sums: Vec<f64> = Vec::new();
+    // Of each second: operations, latencies, and the sum of these, µs. What is made of parts is one operation and two latencies.
+    let mut sums: Vec<(i64, u64, f64)> = Vec::new();
+    let mut operations_all = 0;
     for line in lines {
         match line {
             Line::Header(_) => {}
@@ -512,7 +514,9 @@ fn read_trial(
                 histogram::add(&mut latencies, &second.histogram).map_err(|e| {
                     ReportError::Trial { trial: name.into(), reason: e.to_string() }
                 })?;
-                for label in [second.label.as_str(), ALL] {
+                operations_all += second.operations();
+                let all = (!second.is_of_parts()).then_some(ALL);
+                for label in std::iter::once(second.label.as_str()).chain(all) {
                     let operations = repetition.labels.entry(label.to_owned()).or_default();
                     operations.count += second.count;
                     for (kind, count) in &second.errors {
@@ -524,13 +528,17 @@ fn read_trial(
                 let at = second.second as usize;
                 if repetition.series.len() <= at {
                     repetition.series.resize(at + 1, Second::default());
-                    sums.resize(at + 1, 0.0);
+                    sums.resize(at + 1, (0, 0, 0.0));
                 }
-                let sum = &mut repetition.series[at];
-                sum.count += second.count;
-                sum.errors += second.errors.values().sum::<u64>();
+                let (sum, (operations, count, sum_us)) =
+                    (&mut repetition.series[at], &mut sums[at]);
                 sum.threads = sum.threads.max(second.threads);
-                sums[at] += latencies.mean() * latencies.len() as f64;
+                *operations += second.operations();
+                if !second.is_of_parts() {
+                    sum.errors += second.errors.values().sum::<u64>();
+                    *count += latencies.len();
+                    *sum_us += latencies.mean() * latencies.len() as f64;
+                }
             }
             Line::Resource(resource) => {
                 repetition.usage.entry(resource.process.clone()).or_default().add(&resource);
@@ -545,8 +553,13 @@ fn read_trial(
             }
         }
     }
-    for (second, sum) in repetition.series.iter_mut().zip(sums) {
-        second.mean_ms = (second.count > 0).then(|| sum / second.count as f64 / 1000.0);
+    for (second, (operations, count, sum_us)) in repetition.series.iter_mut().zip(sums) {
+        // Parts of one second may belong to an operation that ended in the next.
+        second.count = u64::try_from(operations).unwrap_or(0);
+        second.mean_ms = (count > 0).then(|| sum_us / count as f64 / 1000.0);
+    }
+    if let Some(all) = repetition.labels.get_mut(ALL) {
+        all.count = u64::try_from(operations_all).unwrap_or(0);
     }
     for (label, operations) in &mut repetition.labels {
         let latencies = &histograms[label];
