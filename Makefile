@@ -34,7 +34,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	npm --prefix web run build
 	@touch $@
 
-test: tools test-deps web check unit browser test-parquet ## Run every test, the browser test included
+test: tools test-deps web check unit test-lab browser test-parquet ## Run every test, the browser test included
 	@echo "All tests passed."
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
@@ -43,7 +43,7 @@ fmt:
 	cargo fmt --all --check
 
 lint: web
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --locked --features loginson-lab/real-servers -- -D warnings
 	npm --prefix web run check
 
 unit: web ## Unit, property and black-box tests
@@ -64,7 +64,7 @@ test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs G
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
 
 test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
-	cargo build --locked -p loginson
+	cargo build --locked --workspace --bins
 	cargo test --locked --workspace --features loginson-lab/real-servers --test contract --test studies
 
 lab: build ## Build the lab
