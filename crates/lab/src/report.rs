@@ -103,7 +103,13 @@ pub fn read(directory: &Path) -> Result<Summary, ReportError> {
 pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
     let (results, _) = Directory::open(directory)?;
     let mut out = String::new();
-    for trial in results.trials()? {
+    let mut trials = results.trials()?;
+    // The data of a trial was loaded before it.
+    trials.sort_by_key(|name| match name.strip_suffix("-load") {
+        Some(measured) => (measured.to_owned(), false),
+        None => (name.clone(), true),
+    });
+    for trial in trials {
         let lines = results.read(&trial)?;
         let limit =
             |line: &Line| matches!(line, Line::Header(header) if header.trial.role == Role::Limit);

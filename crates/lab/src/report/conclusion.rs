@@ -42,7 +42,8 @@ pub fn orders(experiment: &Experiment) -> Vec<(String, String)> {
     let pairs = pairs(experiment);
     let order = |set: &&[Group]| {
         let all = ranked(set, &experiment.measure);
-        let mut text = all.first()?.group.store.clone();
+        let [first, _, ..] = &all[..] else { return None };
+        let mut text = first.group.store.clone();
         for neighbours in all.windows(2) {
             let found = pairs.iter().find(|pair| {
                 same(pair.first.group, &set[0])

@@ -27,14 +27,17 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
         "Differences are tested with Welch's test at 95%, adjusted for the number of pairs after Holm; what is called first is \
          first significantly.",
     );
-    document.text(
-        "Order of the stores, best first; ≈ stands between neighbours whose difference is not significant or not tested:",
-    );
     let order = |experiment: &Experiment| -> Vec<String> {
         let orders = orders(experiment).into_iter();
         orders.map(|(place, order)| format!("{}{place}: {order}", experiment.title)).collect()
     };
-    document.list(measured().flat_map(order).collect());
+    let orders: Vec<String> = measured().flat_map(order).collect();
+    if !orders.is_empty() {
+        document.text(
+            "Order of the stores, best first; ≈ stands between neighbours whose difference is not significant or not tested:",
+        );
+        document.list(orders);
+    }
     for experiment in measured() {
         document.subheading(&experiment.title);
         document.list(sentences(experiment));
