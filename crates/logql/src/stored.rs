@@ -78,7 +78,7 @@ impl Reader {
             .stream_fields()
             .filter_map(|name| {
                 let value = String::from_utf8_lossy(row.get_by_name(name)?).into_owned();
-                (!value.is_empty()).then(|| (label_name("", name), value))
+                (!value.is_empty()).then(|| (label_name(name), value))
             })
             .collect();
         labels.sort_unstable();

@@ -74,7 +74,7 @@ pub fn names(
                 continue;
             }
             for name in row.stream_fields() {
-                let name = crate::label_name("", name);
+                let name = crate::label_name(name);
                 if !names.contains(&name) {
                     names.push(name);
                 }

@@ -44,6 +44,7 @@ mod tail;
 #[cfg(test)]
 mod testing;
 pub mod time;
+mod unquote;
 
 pub use block::{Change, NamePattern, Scratch};
 pub use cursor::{NESTING_MAX, quote};
@@ -75,3 +76,4 @@ pub use queue::{
 pub use regexes::{REGEXES_BYTES_MAX, RegexBudget};
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;
+pub use unquote::unquote;

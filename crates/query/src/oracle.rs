@@ -260,8 +260,9 @@ fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
         Pipe::Unroll(unroll) => {
             let items = |text: &str| -> Vec<String> {
                 let mut items = Vec::new();
-                let whole =
-                    record::parse::json_items(text.as_bytes(), |item| items.push(item.to_owned()));
+                let whole = record::parse::json_items(text.as_bytes(), |_, item| {
+                    items.push(item.to_owned())
+                });
                 whole.map_or(Vec::new(), |()| items)
             };
             let mut made = Vec::new();

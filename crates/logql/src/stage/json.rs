@@ -1,232 +1,60 @@
-//! JSON as a tree that points into its text: numbers stay as they are written.
+//! What `json` and `unpack` make of a line. The text is taken apart by what reads lines that are JSON, and `unpack_json` of
+//! LogsQL ([`record::parse::json_members_by`]): the grammar is that of RFC 8259, and of a broken object nothing is taken.
 //!
-//! Left out: what serde_json would check beyond this (it is not used because it reads numbers as floats).
+//! Loki differs from `unpack_json` in names, which are made of letters, digits and `_` and joined by `_`; in leaving out
+//! arrays, empty objects and null; and in taking values by their place ([`super::path`]). Left out: what Loki's reader
+//! takes beyond the grammar, such as control characters in texts.
 
-use std::borrow::Cow;
+use record::parse::{JsonKind, json_members_by};
 
-/// Deepest nesting that is read. Deeper values are an error.
+/// Objects nested deeper than that give no labels.
 pub const DEPTH_MAX: usize = 64;
 
-/// A value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Json<'a> {
-    /// `null`
-    Null,
-    /// `true`, `false`, or a number, as written.
-    Plain(&'a str),
-    /// A text, without its escapes.
-    Text(Cow<'a, str>),
-    /// An array, and as written.
-    Array(Vec<Json<'a>>, &'a str),
-    /// An object, and as written.
-    Object(Vec<(Cow<'a, str>, Json<'a>)>, &'a str),
+/// Calls `each` with the labels that an object gives: texts as they are, numbers and literals as they are written. None,
+/// without a call, when the text is no object.
+pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
+    let join = |name: &mut String, _depth: usize, key: &str| append(name, key);
+    checked(text, DEPTH_MAX, join, &mut |name, kind, value| {
+        if matches!(kind, JsonKind::Plain | JsonKind::Text) && !name.is_empty() {
+            each(name, value);
+        }
+    })
 }
 
-impl<'a> Json<'a> {
-    /// Reads a text that is one value.
-    pub fn parse(text: &'a str) -> Result<Json<'a>, &'static str> {
-        let mut reader = Reader { text, at: 0 };
-        let value = reader.value(0)?;
-        reader.skip_spaces();
-        if reader.at < text.len() {
-            return Err("something stands behind the JSON value");
-        }
-        Ok(value)
-    }
+/// Calls `each` with the members of an object: key, and what the value is and says. None, without a call, when the text is no
+/// object.
+pub fn members(text: &str, mut each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
+    checked(text, 1, |path: &mut String, _depth: usize, key: &str| path.push_str(key), &mut each)
+}
 
-    /// As the value of a label: texts as they are, all else as written.
-    pub fn shown(&self) -> &str {
-        match self {
-            Json::Null => "",
-            Json::Plain(text) | Json::Array(_, text) | Json::Object(_, text) => text,
-            Json::Text(text) => text,
-        }
-    }
-
-    /// Calls `each` with the names and values inside an object; those of objects within are joined by `_`. Arrays and
-    /// nulls are left out, as in Loki.
-    pub fn flatten(&self, each: &mut impl FnMut(&str, &str)) {
-        self.flatten_below("", each);
-    }
-
-    fn flatten_below(&self, prefix: &str, each: &mut impl FnMut(&str, &str)) {
-        let Json::Object(members, _) = self else { return };
-        for (key, value) in members {
-            let name = label_name(prefix, key);
-            match value {
-                Json::Null | Json::Array(..) => {}
-                Json::Object(..) => value.flatten_below(&name, each),
-                _ if name.is_empty() => {}
-                _ => each(&name, value.shown()),
-            }
-        }
-    }
+/// As [`json_members_by`], once the text is known to be an object to its end.
+fn checked(
+    text: &str,
+    depth_max: usize,
+    join: impl Fn(&mut String, usize, &str),
+    each: &mut dyn FnMut(&str, JsonKind, &str),
+) -> Option<()> {
+    json_members_by(text.as_bytes(), depth_max, &join, |_, _, _| {})?;
+    json_members_by(text.as_bytes(), depth_max, &join, each)
 }
 
 /// The name of a label for a key: other characters than letters, digits and `_` become `_`, and none begins with a digit.
-pub fn label_name(prefix: &str, key: &str) -> String {
-    let key = key.trim();
-    let mut name = String::with_capacity(prefix.len() + key.len() + 1);
-    name.push_str(prefix);
-    if key.is_empty() {
-        return name;
-    }
-    if !prefix.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) {
-        name.push('_');
-    }
-    name.extend(key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
+pub fn label_name(key: &str) -> String {
+    let mut name = String::with_capacity(key.len() + 1);
+    append(&mut name, key);
     name
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+/// Appends a key to the name of the label for the object around it, which is empty for the outermost.
+fn append(name: &mut String, key: &str) {
+    let key = key.trim();
+    if key.is_empty() {
+        return;
     }
-
-    fn skip_spaces(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
+    if !name.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) {
+        name.push('_');
     }
-
-    fn value(&mut self, depth: usize) -> Result<Json<'a>, &'static str> {
-        if depth > DEPTH_MAX {
-            return Err("the JSON value is nested too deeply");
-        }
-        self.skip_spaces();
-        let start = self.at;
-        match self.peek().ok_or("the JSON value ends too early")? {
-            b'"' => self.string().map(Json::Text),
-            b'{' => {
-                let mut members = Vec::new();
-                self.list(b'}', |reader| {
-                    if reader.peek() != Some(b'"') {
-                        return Err("a key of a JSON object is no text");
-                    }
-                    let key = reader.string()?;
-                    reader.skip_spaces();
-                    if reader.peek() != Some(b':') {
-                        return Err("no colon behind a key of a JSON object");
-                    }
-                    reader.at += 1;
-                    members.push((key, reader.value(depth + 1)?));
-                    Ok(())
-                })?;
-                Ok(Json::Object(members, &self.text[start..self.at]))
-            }
-            b'[' => {
-                let mut items = Vec::new();
-                self.list(b']', |reader| {
-                    items.push(reader.value(depth + 1)?);
-                    Ok(())
-                })?;
-                Ok(Json::Array(items, &self.text[start..self.at]))
-            }
-            _ => {
-                let rest = &self.text[start..];
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
-                let word = &rest[..end.unwrap_or(rest.len())];
-                self.at += word.len();
-                match word {
-                    "null" => Ok(Json::Null),
-                    "true" | "false" => Ok(Json::Plain(word)),
-                    _ if word.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-                        && word.parse::<f64>().is_ok() =>
-                    {
-                        Ok(Json::Plain(word))
-                    }
-                    _ => Err("not a JSON value"),
-                }
-            }
-        }
-    }
-
-    /// What stands between a bracket and `close`, apart by commas.
-    fn list(
-        &mut self,
-        close: u8,
-        mut item: impl FnMut(&mut Self) -> Result<(), &'static str>,
-    ) -> Result<(), &'static str> {
-        self.at += 1;
-        self.skip_spaces();
-        if self.peek() == Some(close) {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            self.skip_spaces();
-            item(self)?;
-            self.skip_spaces();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(c) if c == close => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return Err("a JSON array or object does not end"),
-            }
-        }
-    }
-
-    fn string(&mut self) -> Result<Cow<'a, str>, &'static str> {
-        self.at += 1;
-        let start = self.at;
-        let bytes = self.text.as_bytes();
-        let ended =
-            memchr::memchr2(b'"', b'\\', &bytes[start..]).ok_or("a JSON text does not end")?;
-        if bytes[start + ended] == b'"' {
-            self.at = start + ended + 1;
-            return Ok(Cow::Borrowed(&self.text[start..start + ended]));
-        }
-        let mut value = String::new();
-        loop {
-            let rest = &self.text[self.at..];
-            let length =
-                memchr::memchr2(b'"', b'\\', rest.as_bytes()).ok_or("a JSON text does not end")?;
-            value.push_str(&rest[..length]);
-            self.at += length + 1;
-            if rest.as_bytes()[length] == b'"' {
-                return Ok(Cow::Owned(value));
-            }
-            let escape = self.peek().ok_or("a JSON text does not end")?;
-            self.at += 1;
-            match escape {
-                b'n' => value.push('\n'),
-                b't' => value.push('\t'),
-                b'r' => value.push('\r'),
-                b'b' => value.push('\u{8}'),
-                b'f' => value.push('\u{c}'),
-                b'"' | b'\\' | b'/' => value.push(escape as char),
-                b'u' => {
-                    let mut code = self.hex()?;
-                    if (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with("\\u") {
-                        self.at += 2;
-                        let low = self.hex()?;
-                        if (0xDC00..0xE000).contains(&low) {
-                            code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-                        }
-                    }
-                    value.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-                }
-                _ => return Err("an unknown escape in a JSON text"),
-            }
-        }
-    }
-
-    fn hex(&mut self) -> Result<u32, &'static str> {
-        let digits = self
-            .text
-            .get(self.at..self.at + 4)
-            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
-        let code = digits.and_then(|d| u32::from_str_radix(d, 16).ok());
-        self.at += 4;
-        code.ok_or("a wrong escape in a JSON text")
-    }
+    name.extend(key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
 }
 
 #[cfg(test)]
@@ -236,21 +64,15 @@ mod tests {
     #[test]
     fn objects_become_flat() {
         let check = |text: &str, expected: &str| {
-            let shown = match Json::parse(text) {
-                Ok(value) => {
-                    let mut found = Vec::new();
-                    value.flatten(&mut |name, value| found.push(format!("{name}={value}")));
-                    found.join(",")
-                }
-                Err(_) => "error".to_owned(),
-            };
-            assert_eq!(shown, expected, "{text}");
+            let mut found = Vec::new();
+            let whole = labels(text, |name, value| found.push(format!("{name}={value}")));
+            assert!(whole.is_some() || found.is_empty(), "{text}");
+            assert_eq!(whole.map_or("error".to_owned(), |()| found.join(",")), expected, "{text}");
         };
-        check(r#"{"a":"b","n":1.50,"t":true,"z":null,"l":[1]}"#, "a=b,n=1.50,t=true");
-        check(r#"{"a":{"b-c":{"d":"x"}},"1st":"y"}"#, "a_b_c_d=x,_1st=y");
+        check(r#"{"a":"b","n":1.50,"t":true,"z":null,"l":[1],"o":{}}"#, "a=b,n=1.50,t=true");
+        check(r#"{"a":{"b-c":{"d":"x"}},"1st":"y"," ":"z","":{"e":1}}"#, "a_b_c_d=x,_1st=y,e=1");
         check(r#" { "a" : "q\"\u00e9\ud83d\ude00\n" } "#, "a=q\"\u{e9}\u{1F600}\n");
         check("{}", "");
-        check("[1]", "");
         for wrong in [
             "",
             "{",
@@ -258,16 +80,24 @@ mod tests {
             r#"{"a"}"#,
             r#"{"a":}"#,
             r#"{"a":1,}"#,
-            "{} x",
-            r#"{"a":"\q"}"#,
+            r#"{"a":1} x"#,
+            r#"{"a":1,"b":"\q"}"#,
             r#"{"a":"\u12"#,
-            "nul",
-            "[1",
-            "1x",
+            "[1]",
+            "1",
         ] {
             check(wrong, "error");
         }
-        let deep = "[".repeat(DEPTH_MAX + 2);
-        check(&deep, "error");
+        let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        check(&nested(DEPTH_MAX), &format!("{}a=1", "a_".repeat(DEPTH_MAX - 1)));
+        check(&nested(DEPTH_MAX + 1), "");
+    }
+
+    #[test]
+    fn members_stay_whole() {
+        let mut found = Vec::new();
+        let object = r#"{"a.b":"x","c":{"d":[1]},"e":null}"#;
+        members(object, |key, kind, value| found.push(format!("{key} {kind:?} {value}"))).unwrap();
+        assert_eq!(found, ["a.b Text x", r#"c Object {"d":[1]}"#, "e Null null"]);
     }
 }

@@ -1,6 +1,12 @@
-//! `key=value key="quoted value" alone`.
+//! `key=value key="quoted value" alone`, as Loki reads it. What stands in quotes is read as by `unpack_logfmt` of LogsQL.
+//!
+//! Loki differs from `unpack_logfmt` in all else: any blank or control character is between pairs, a key alone is one
+//! with an empty value, a quote within an unquoted value is wrong, and of what is wrong nothing is taken, or with
+//! `--strict` an error is made.
 
 use std::borrow::Cow;
+
+use query::unquote;
 
 /// Calls `each` with every key and value of a line; a key alone has an empty one. What is not of the form is left out;
 /// with `strict` it is an error.
@@ -42,7 +48,7 @@ pub fn pairs(
                     each(key, value);
                     rest = &behind[length..];
                 }
-                None if strict => return Err("unterminated quoted value"),
+                None if strict => return Err("wrong quoted value"),
                 None => rest = skip_word(behind),
             }
         } else {
@@ -64,28 +70,15 @@ fn skip_word(text: &str) -> &str {
     &text[text.find(|c: char| c <= ' ').unwrap_or(text.len())..]
 }
 
-/// The text in quotes at the start, and how long it is written.
+/// The text in quotes at the start, and how long it is written. None where the quotes do not end or an escape is none.
 fn quoted(text: &str) -> Option<(Cow<'_, str>, usize)> {
-    let inner = &text[1..];
-    let plain = inner.find(['"', '\\'])?;
-    if inner.as_bytes()[plain] == b'"' {
-        return Some((Cow::Borrowed(&inner[..plain]), plain + 2));
+    let plain = memchr::memchr2(b'"', b'\\', &text.as_bytes()[1..])? + 1;
+    if text.as_bytes()[plain] == b'"' {
+        return Some((Cow::Borrowed(&text[1..plain]), plain + 1));
     }
-    let mut value = String::new();
-    let mut chars = inner.char_indices();
-    while let Some((place, c)) = chars.next() {
-        match c {
-            '"' => return Some((Cow::Owned(value), place + 2)),
-            '\\' => value.push(match chars.next()?.1 {
-                'n' => '\n',
-                't' => '\t',
-                'r' => '\r',
-                other => other,
-            }),
-            c => value.push(c),
-        }
-    }
-    None
+    let mut value = Vec::new();
+    let length = unquote(text.as_bytes(), &mut value)?;
+    Some((Cow::Owned(String::from_utf8_lossy(&value).into_owned()), length))
 }
 
 #[cfg(test)]
@@ -105,6 +98,8 @@ mod tests {
         check("=x a=1", true, "error");
         check("a=\"x b=1", false, "b=1");
         check("a=\"x b=1", true, "error");
+        check(r#"a="\d+" b="\u00e9\t""#, false, "b=\u{e9}\t");
+        check(r#"a="\d+" b=1"#, true, "error");
         check("a=b\"c d=1", false, "d=1");
         check("\"x\" d=1", false, "d=1");
         check("", true, "");

@@ -16,8 +16,10 @@ pub(crate) mod template;
 
 use std::borrow::Cow;
 
+use record::parse::{JsonKind, json_items};
+
 use crate::ast::{LabelSource, Named, Stage};
-use json::{Json, label_name};
+use json::label_name;
 
 /// Labels as they are shown: names in order, no value empty.
 pub type Labels = Vec<(String, String)>;
@@ -278,48 +280,48 @@ impl<'a> Item<'a> {
 
     fn json(&mut self, labels: &[(String, path::Path)]) {
         let line = self.take_line();
-        match Json::parse(&line) {
-            Ok(value @ Json::Object(..)) if labels.is_empty() => {
-                value.flatten(&mut |name, value| self.set_parsed(name, value));
-            }
-            Ok(value) if !labels.is_empty() => {
-                for (name, path) in labels {
-                    let found = path.find(&value).map_or("", Json::shown);
-                    if !found.is_empty() {
-                        self.set_parsed(name, found);
-                    }
-                }
-            }
-            Ok(_) => self.set_error("JSONParserErr", "the line is no JSON object".to_owned()),
-            Err(error) => self.set_error("JSONParserErr", error.to_owned()),
-        }
+        let whole = match labels.is_empty() {
+            true => json::labels(&line, |name, value| self.set_parsed(name, value)),
+            false => json::members(&line, |_, _, _| {})
+                .or_else(|| json_items(line.as_bytes(), |_, _| {}))
+                .map(|()| self.json_places(&line, labels)),
+        };
         self.line = line;
+        self.note_json(whole);
+    }
+
+    fn json_places(&mut self, line: &str, labels: &[(String, path::Path)]) {
+        for (name, path) in labels {
+            let found = path.find(line);
+            if !found.is_empty() {
+                self.set_parsed(name, &found);
+            }
+        }
     }
 
     fn unpack(&mut self) {
         let line = self.take_line();
         let mut entry = None;
-        match Json::parse(&line) {
-            Ok(Json::Object(members, _)) => {
-                for (key, value) in &members {
-                    match value {
-                        Json::Text(text) if key == "_entry" => entry = Some(text.to_string()),
-                        Json::Text(text) => self.set_parsed(&label_name("", key), text),
-                        _ => {}
-                    }
-                }
-            }
-            Ok(_) => self.set_error("JSONParserErr", "the line is no JSON object".to_owned()),
-            Err(error) => self.set_error("JSONParserErr", error.to_owned()),
-        }
+        let whole = json::members(&line, |key, kind, value| match kind {
+            JsonKind::Text if key == "_entry" => entry = Some(value.to_owned()),
+            JsonKind::Text => self.set_parsed(&label_name(key), value),
+            _ => {}
+        });
         self.line = entry.map_or(line, Cow::Owned);
+        self.note_json(whole);
+    }
+
+    fn note_json(&mut self, whole: Option<()>) {
+        if whole.is_none() {
+            self.set_error("JSONParserErr", "the line is no JSON object".to_owned());
+        }
     }
 
     fn logfmt(&mut self, strict: bool, keep_empty: bool, labels: &[(String, String)]) {
         let line = self.take_line();
         let found = logfmt::pairs(&line, strict, |key, value| {
             if labels.is_empty() {
-                let name = label_name("", key);
+                let name = label_name(key);
                 if !name.is_empty() && (!value.is_empty() || keep_empty) {
                     self.set_parsed(&name, &value);
                 }

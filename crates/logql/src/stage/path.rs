@@ -1,6 +1,10 @@
 //! Places in JSON: `a.b`, `a["b c"][0]`.
 
-use super::json::Json;
+use std::borrow::Cow;
+
+use record::parse::{JsonKind, json_items};
+
+use super::json;
 
 /// A place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,15 +58,41 @@ impl Path {
         &self.text
     }
 
-    /// What is there.
-    pub fn find<'j, 'a>(&self, value: &'j Json<'a>) -> Option<&'j Json<'a>> {
-        self.steps.iter().try_fold(value, |value, step| match (value, step) {
-            (Json::Object(members, _), Step::Key(key)) => {
-                members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    /// What is there in a text that is a JSON object or array, as the value of a label; empty where nothing is.
+    pub fn find(&self, text: &str) -> String {
+        let mut kind = match text.trim_ascii_start().starts_with('[') {
+            true => JsonKind::Array,
+            false => JsonKind::Object,
+        };
+        let mut value = Cow::Borrowed(text);
+        for step in &self.steps {
+            let mut found = None;
+            let mut take = |kind, value: &str| {
+                // Of a repeated key the first value counts.
+                found.get_or_insert_with(|| (kind, value.to_owned()));
+            };
+            match (kind, step) {
+                (JsonKind::Object, Step::Key(wanted)) => {
+                    json::members(&value, |key, kind, value| {
+                        if key == wanted {
+                            take(kind, value);
+                        }
+                    });
+                }
+                (JsonKind::Array, Step::Index(wanted)) => {
+                    let mut places = 0..;
+                    json_items(value.as_bytes(), |kind, item| {
+                        if places.next() == Some(*wanted) {
+                            take(kind, item);
+                        }
+                    });
+                }
+                _ => {}
             }
-            (Json::Array(items, _), Step::Index(index)) => items.get(*index),
-            _ => None,
-        })
+            let Some((of, inner)) = found else { return String::new() };
+            (kind, value) = (of, Cow::Owned(inner));
+        }
+        if kind == JsonKind::Null { String::new() } else { value.into_owned() }
     }
 }
 
@@ -72,20 +102,25 @@ mod tests {
 
     #[test]
     fn places() {
-        let json = Json::parse(r#"{"a":{"b":[1,{"c d":"x"}]},"e.f":"y"}"#).unwrap();
+        let json = r#"{"a":{"b":[1,{"c d":"x"}]},"e.f":"y","a":2,"n":null,"t":"{\"u\":1}"}"#;
         for (path, expected) in [
-            ("a.b[0]", Some("1")),
-            ("a.b[1][\"c d\"]", Some("x")),
-            ("[\"e.f\"]", Some("y")),
-            ("a.b", Some("[1,{\"c d\":\"x\"}]")),
-            ("a.x", None),
-            ("a.b[2]", None),
+            ("a.b[0]", "1"),
+            ("a.b[1][\"c d\"]", "x"),
+            ("[\"e.f\"]", "y"),
+            ("a.b", "[1,{\"c d\":\"x\"}]"),
+            ("a.x", ""),
+            ("a.b[2]", ""),
+            ("n", ""),
+            ("t", "{\"u\":1}"),
+            ("t.u", ""),
+            ("[0]", ""),
         ] {
             let path = Path::parse(path).unwrap();
-            assert_eq!(path.find(&json).map(Json::shown), expected, "{path:?}");
+            assert_eq!(path.find(json), expected, "{path:?}");
         }
         for wrong in ["", "a.", ".a", "a[x]", "a[0", "a[\"b"] {
             assert!(Path::parse(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]"), "\n");
     }
 }

@@ -1,4 +1,8 @@
 //! Patterns such as `<ip> - - <_> "<method> <path> <_>" <status>`: literals, and captures between them.
+//!
+//! They look like those of `extract` in LogsQL and mean something else, so that nothing is shared: a literal at the start
+//! has to stand at the start of the line; a capture whose end is not found takes the rest, where `extract` takes nothing;
+//! quotes and `&lt;` are texts like others; and what is no name in `<…>` is a literal, where `extract` says that it is wrong.
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

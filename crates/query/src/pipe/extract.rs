@@ -21,6 +21,7 @@ use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, MSG, Pattern};
 use crate::run::RunError;
+use crate::unquote::unquote;
 
 /// The `extract` and `extract_regexp` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,63 +189,6 @@ impl Compute for BySteps {
 
 fn after<'t>(text: &'t [u8], finder: &Finder<'_>) -> Option<&'t [u8]> {
     finder.find(text).map(|at| &text[at + finder.needle().len()..])
-}
-
-/// Appends what a quoted text at the beginning of `text` says; the bytes that it takes with its quotes. None when there is
-/// no quote, or the text is not one of Go or JSON.
-pub(super) fn unquote(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    let quote = *text.first().filter(|b| matches!(b, b'"' | b'\'' | b'`'))?;
-    let mut at = 1;
-    loop {
-        let byte = *text.get(at)?;
-        at += 1;
-        if byte == quote {
-            return Some(at);
-        }
-        if byte != b'\\' || quote == b'`' {
-            out.push(byte);
-            continue;
-        }
-        let escape = *text.get(at)?;
-        at += 1;
-        match escape {
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            b'b' => out.push(8),
-            b'f' => out.push(12),
-            b'a' => out.push(7),
-            b'v' => out.push(11),
-            b'\\' | b'/' | b'"' | b'\'' | b'`' => out.push(escape),
-            b'x' => {
-                out.push(hex(text, at, 2)? as u8);
-                at += 2;
-            }
-            b'u' => {
-                let unit = hex(text, at, 4)?;
-                at += 4;
-                // A character beyond 16 bits is written as two halves.
-                let low =
-                    (text.get(at..at + 2) == Some(b"\\u")).then(|| hex(text, at + 2, 4)).flatten();
-                let code = match (unit, low) {
-                    (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
-                        at += 6;
-                        0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00)
-                    }
-                    _ => unit,
-                };
-                let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            _ => return None,
-        }
-    }
-}
-
-fn hex(text: &[u8], at: usize, digits: usize) -> Option<u32> {
-    let text = text.get(at..at + digits)?;
-    let valid = text.iter().all(u8::is_ascii_hexdigit);
-    valid.then(|| u32::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()).flatten()
 }
 
 struct ByRegex {

@@ -19,7 +19,6 @@ use super::compute::{
     Compute, ComputePipe, Output, Overwrite, parse_condition, parse_field, write_condition,
     write_field,
 };
-use super::extract::unquote;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, NamePattern, Scratch};
 use crate::cursor::{Cursor, quote};
@@ -28,6 +27,7 @@ use crate::fields::FieldSet;
 use crate::filter::{Filter, MSG};
 use crate::run::RunError;
 use crate::time::{format_duration, format_time, parse_duration};
+use crate::unquote::unquote;
 
 /// The `unpack_json`, `unpack_logfmt` and `unpack_syslog` pipes.
 #[derive(Clone, Debug, PartialEq)]

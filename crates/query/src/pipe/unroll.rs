@@ -92,7 +92,7 @@ impl UnrollRows {
             let begin = items.bytes.len();
             let mut spans = Vec::new();
             if is_unrolled {
-                let whole = json_items(value, |item| {
+                let whole = json_items(value, |_, item| {
                     let begin = items.bytes.len();
                     items.bytes.extend_from_slice(item.as_bytes());
                     spans.push((begin, items.bytes.len()));

@@ -52,7 +52,7 @@ impl Measure {
             Measure::Len => value.len() as u64,
             Measure::JsonArrayLen => {
                 let mut items = 0;
-                let whole = json_items(value, |_| items += 1);
+                let whole = json_items(value, |_, _| items += 1);
                 if whole.is_some() { items } else { 0 }
             }
             Measure::Hash => xxh64(value),

@@ -1,19 +1,55 @@
 //! JSON text taken apart, for those who look into values: the members of an object, the items of an array.
 //!
-//! The rules are those of lines ([`super::json`]): keys of nested objects are joined by dots; arrays, empty objects, and
-//! objects deeper than [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null is nothing. Neither
-//! recurses deeper than that, whatever the text.
+//! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are joined by dots; arrays,
+//! empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON text; numbers and literals are kept as written; null
+//! is nothing. Nothing recurses deeper than that, or than it is told, whatever the text.
 
 use super::json::JSON_DEPTH_MAX;
 use super::json_scan::{Broken, Scan, unescape};
 
+/// What a JSON value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonKind {
+    /// `null`
+    Null,
+    /// `true`, `false`, or a number.
+    Plain,
+    /// A text, given without quotes and escapes.
+    Text,
+    /// An array, given as it is written.
+    Array,
+    /// An object, given as it is written.
+    Object,
+}
+
 /// Calls `each` with path and value of the members of the object that `text` is from end to end, in their order. None, when
 /// it is not one: then `each` may have been called before that was found out.
 pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()> {
+    let join = |path: &mut String, depth: usize, key: &str| {
+        if depth > 1 {
+            path.push('.');
+        }
+        path.push_str(key);
+    };
+    json_members_by(text, JSON_DEPTH_MAX, join, |path, kind, value| {
+        if kind != JsonKind::Null {
+            each(path, value);
+        }
+    })
+}
+
+/// As [`json_members`] for those with other rules: objects deeper than `depth_max` stay JSON text, `join` appends a key to the
+/// path of the object around it, whose members are that deep (from 1 on), and `each` is told what a value is.
+pub fn json_members_by(
+    text: &[u8],
+    depth_max: usize,
+    join: impl Fn(&mut String, usize, &str),
+    each: impl FnMut(&str, JsonKind, &str),
+) -> Option<()> {
     std::str::from_utf8(text).ok()?;
     let mut scan = Scan::new(text);
-    let mut members =
-        Members { path: String::new(), made: String::new(), stack: Vec::new(), each: &mut each };
+    let (path, made, stack) = (String::new(), String::new(), Vec::new());
+    let mut members = Members { path, made, stack, depth_max, join, each };
     scan.blanks();
     scan.expect(b'{').ok()?;
     members.object(&mut scan, 1).ok()?;
@@ -23,7 +59,7 @@ pub fn json_members(text: &[u8], mut each: impl FnMut(&str, &str)) -> Option<()>
 
 /// Calls `each` with the items of the array that `text` is from end to end, in their order; strings without quotes and
 /// escapes, all else as it is written. None, when it is not one: then `each` may have been called before that was found out.
-pub fn json_items(text: &[u8], mut each: impl FnMut(&str)) -> Option<()> {
+pub fn json_items(text: &[u8], mut each: impl FnMut(JsonKind, &str)) -> Option<()> {
     std::str::from_utf8(text).ok()?;
     let mut scan = Scan::new(text);
     let (mut made, mut stack) = (String::new(), Vec::new());
@@ -33,7 +69,8 @@ pub fn json_items(text: &[u8], mut each: impl FnMut(&str)) -> Option<()> {
     if !scan.skip(b']') {
         loop {
             scan.blanks();
-            each(value(&mut scan, &mut made, &mut stack).ok()?);
+            let (kind, item) = value(&mut scan, &mut made, &mut stack).ok()?;
+            each(kind, item);
             scan.blanks();
             if !scan.skip(b',') {
                 scan.expect(b']').ok()?;
@@ -45,14 +82,16 @@ pub fn json_items(text: &[u8], mut each: impl FnMut(&str)) -> Option<()> {
     scan.end().ok()
 }
 
-struct Members<'e> {
+struct Members<J, E> {
     path: String,
     made: String,
     stack: Vec<u8>,
-    each: &'e mut dyn FnMut(&str, &str),
+    depth_max: usize,
+    join: J,
+    each: E,
 }
 
-impl Members<'_> {
+impl<J: Fn(&mut String, usize, &str), E: FnMut(&str, JsonKind, &str)> Members<J, E> {
     /// The members of an object and its closing brace; the opening one is behind us.
     fn object(&mut self, scan: &mut Scan<'_>, depth: usize) -> Result<(), Broken> {
         scan.blanks();
@@ -63,27 +102,17 @@ impl Members<'_> {
         loop {
             scan.blanks();
             scan.expect(b'"')?;
-            let (key, escaped) = scan.string()?;
-            if depth > 1 {
-                self.path.push('.');
-            }
-            if escaped {
-                unescape(utf8(key), &mut self.path)
-            } else {
-                self.path.push_str(utf8(key))
-            }
+            let key = string(scan, &mut self.made)?;
+            (self.join)(&mut self.path, depth, key);
             scan.blanks();
             scan.expect(b':')?;
             scan.blanks();
-            if scan.peek() == Some(b'{') && depth < JSON_DEPTH_MAX && !scan.at_empty_object() {
+            if scan.peek() == Some(b'{') && depth < self.depth_max && !scan.at_empty_object() {
                 scan.expect(b'{')?;
                 self.object(scan, depth + 1)?;
             } else {
-                let is_null = scan.peek() == Some(b'n');
-                let value = value(scan, &mut self.made, &mut self.stack)?;
-                if !is_null {
-                    (self.each)(&self.path, value);
-                }
+                let (kind, value) = value(scan, &mut self.made, &mut self.stack)?;
+                (self.each)(&self.path, kind, value);
             }
             self.path.truncate(prefix);
             scan.blanks();
@@ -99,21 +128,30 @@ fn value<'v, 'a: 'v>(
     scan: &mut Scan<'a>,
     made: &'v mut String,
     stack: &mut Vec<u8>,
-) -> Result<&'v str, Broken> {
-    match scan.peek() {
-        Some(b'{' | b'[') => scan.nested(stack).map(utf8),
+) -> Result<(JsonKind, &'v str), Broken> {
+    Ok(match scan.peek() {
+        Some(b'{') => (JsonKind::Object, utf8(scan.nested(stack)?)),
+        Some(b'[') => (JsonKind::Array, utf8(scan.nested(stack)?)),
         Some(b'"') => {
             scan.expect(b'"')?;
-            let (text, escaped) = scan.string()?;
-            if !escaped {
-                return Ok(utf8(text));
-            }
-            made.clear();
-            unescape(utf8(text), made);
-            Ok(made)
+            (JsonKind::Text, string(scan, made)?)
         }
-        _ => scan.scalar().map(utf8),
+        first => {
+            let kind = if first == Some(b'n') { JsonKind::Null } else { JsonKind::Plain };
+            (kind, utf8(scan.scalar()?))
+        }
+    })
+}
+
+/// What a string says whose opening quote is behind us.
+fn string<'v, 'a: 'v>(scan: &mut Scan<'a>, made: &'v mut String) -> Result<&'v str, Broken> {
+    let (text, escaped) = scan.string()?;
+    if !escaped {
+        return Ok(utf8(text));
     }
+    made.clear();
+    unescape(utf8(text), made);
+    Ok(made)
 }
 
 /// A part of the text, which was checked.
@@ -133,7 +171,7 @@ mod tests {
 
     fn items(text: &str) -> Option<String> {
         let mut out = Vec::new();
-        json_items(text.as_bytes(), |item| out.push(item.to_owned()))?;
+        json_items(text.as_bytes(), |_, item| out.push(item.to_owned()))?;
         Some(out.join("|"))
     }
 
@@ -156,6 +194,26 @@ mod tests {
             assert_eq!(members(text).as_deref(), expected, "{text}");
         }
         assert_eq!(json_members(b"{\"a\":\"\xff\"}", |_, _| {}), None);
+    }
+
+    #[test]
+    fn objects_by_other_rules() {
+        let check = |depth_max: usize, expected: &str| {
+            let text = r#"{"a":{"b":{"c":"x\ny"}},"n":null,"t":[1],"o":{},"p":true,"q":"{}"}"#;
+            let mut out = Vec::new();
+            let join = |path: &mut String, depth: usize, key: &str| {
+                path.push_str(&format!("/{depth}{key}"));
+            };
+            let each = |path: &str, kind: JsonKind, value: &str| {
+                out.push(format!("{path} {kind:?} {value}"))
+            };
+            assert_eq!(json_members_by(text.as_bytes(), depth_max, join, each), Some(()));
+            assert_eq!(out.join("|"), expected);
+        };
+        let rest = "/1n Null null|/1t Array [1]|/1o Object {}|/1p Plain true|/1q Text {}";
+        check(1, &format!(r#"/1a Object {{"b":{{"c":"x\ny"}}}}|{rest}"#));
+        check(2, &format!(r#"/1a/2b Object {{"c":"x\ny"}}|{rest}"#));
+        check(3, &format!("/1a/2b/3c Text x\ny|{rest}"));
     }
 
     #[test]

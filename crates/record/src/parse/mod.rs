@@ -37,7 +37,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use json::JSON_DEPTH_MAX;
-pub use json_parts::{json_items, json_members};
+pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
 pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 

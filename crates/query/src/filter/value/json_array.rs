@@ -43,7 +43,7 @@ impl Matches for Matcher {
             return false;
         }
         let mut found = false;
-        let array = record::parse::json_items(value, |item| found |= self.0.contains(item));
+        let array = record::parse::json_items(value, |_, item| found |= self.0.contains(item));
         array.is_some() && found
     }
 }
