@@ -156,5 +156,10 @@ mod tests {
         check("x*", false);
         check("seq(a, x)", false);
         check("seq(a, b)", true);
+        check("*:x", false);
+        check("*:a", true);
+        check("k8s*:x or *:a", true);
+        check("k8s*:=x *:a", false);
+        check("*:i(x)", true);
     }
 }

@@ -23,6 +23,8 @@ pub trait Columns {
     fn rows(&self) -> usize;
     /// Event time of each line, nanoseconds since 1970 UTC.
     fn times_ns(&self) -> Result<&[i64], ColumnError>;
+    /// The names of the stored fields that lines may have; some may be of no line.
+    fn names(&self) -> Vec<&str>;
     /// The values of a stored field. A line without it has the empty value. None where they cannot be told apart from
     /// the lines.
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError>;

@@ -5,7 +5,7 @@
 //! Columns are read when their turn comes: after a part that leaves no row, the others are not read at all. Whether the
 //! question may go on is asked after some bytes ([`Pulse`]).
 //!
-//! Left out: filters on computed fields, and of kinds that look at several fields; those look at lines.
+//! Left out: filters on computed fields, and those that compare two fields; they look at lines.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,11 +39,18 @@ enum Node {
     Or(Vec<Node>),
     Not(Box<Node>),
     Time(TimeRange),
-    Field(Box<FieldTest>),
+    Field {
+        name: String,
+        test: Box<ValueTest>,
+    },
+    /// Any stored field whose name begins so.
+    AnyField {
+        beginning: String,
+        test: Box<ValueTest>,
+    },
 }
 
-struct FieldTest {
-    name: String,
+struct ValueTest {
     matcher: Matcher,
     /// What a value must hold to pass.
     probe: Option<Probe>,
@@ -173,8 +180,12 @@ impl Node {
             Filter::Not(filter) => Node::Not(Box::new(Node::new(filter)?)),
             Filter::Time(range) => Node::Time(*range),
             Filter::Field { name, test } if is_stored(name) => {
-                Node::Field(Box::new(FieldTest::new(name, test)))
+                Node::Field { name: name.clone(), test: Box::new(ValueTest::new(test)) }
             }
+            Filter::AnyField { beginning, test } => Node::AnyField {
+                beginning: beginning.clone(),
+                test: Box::new(ValueTest::new(test)),
+            },
             _ => return None,
         })
     }
@@ -186,9 +197,11 @@ impl Node {
             Node::Time(_) => 1,
             Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
             Node::Not(node) => node.cost(),
-            Node::Field(test) => {
-                test.matcher.cost() + if test.name == super::MSG { 100 } else { 0 }
+            Node::Field { name, test } => {
+                test.matcher.cost() + if name == super::MSG { 100 } else { 0 }
             }
+            // The message among them, unless the names begin otherwise.
+            Node::AnyField { test, .. } => 200 + test.matcher.cost(),
         }
     }
 
@@ -233,14 +246,15 @@ impl Node {
                 let times = fields.columns.times_ns()?;
                 bits.retain(|row| range.contains(times[row]));
             }
-            Node::Field(test) => return test.narrow(fields, bits),
+            Node::Field { name, test } => return test.narrow(name, fields, bits),
+            Node::AnyField { beginning, test } => return test.narrow_any(beginning, fields, bits),
         }
         Ok(true)
     }
 }
 
-impl FieldTest {
-    fn new(name: &str, test: &Test) -> FieldTest {
+impl ValueTest {
+    fn new(test: &Test) -> ValueTest {
         let text = match test {
             Test::Phrase(text) => Some((text.as_str(), Some(PhraseFinder::new(text, false)))),
             Test::Prefix(text) => Some((text.as_str(), Some(PhraseFinder::new(text, true)))),
@@ -249,8 +263,7 @@ impl FieldTest {
             _ => None,
         };
         let text = text.filter(|(text, _)| !text.is_empty());
-        FieldTest {
-            name: name.to_owned(),
+        ValueTest {
             matcher: Matcher::new(test),
             probe: Probe::of(test),
             text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
@@ -258,10 +271,48 @@ impl FieldTest {
         }
     }
 
-    fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+    /// Takes out the rows in which no stored field whose name begins so has a value that passes; an empty one is none. False
+    /// where only the lines tell.
+    fn narrow_any(
+        &self,
+        beginning: &str,
+        fields: &Fields<'_>,
+        bits: &mut Bitmap,
+    ) -> Result<bool, SourceError> {
+        let mut names = fields.columns.names();
+        names.retain(|name| is_stored(name) && name.starts_with(beginning));
+        // Where rows pass by another field, the message need not be read for them.
+        names.sort_by_key(|name| *name == super::MSG);
+        let takes_empty = self.matcher.matches(b"");
+        let mut open = bits.clone();
+        for name in names {
+            if open.is_empty() {
+                break;
+            }
+            let mut found = open.clone();
+            if !self.narrow(name, fields, &mut found)? {
+                return Ok(false);
+            }
+            if takes_empty && !found.is_empty() {
+                let Some(column) = fields.get(name)? else { return Ok(false) };
+                found.retain(|row| !column.get(row).is_empty());
+            }
+            open.subtract(&found);
+        }
+        bits.subtract(&open);
+        Ok(true)
+    }
+
+    /// Takes out the rows whose value of a field does not pass. False where only the lines tell.
+    fn narrow(
+        &self,
+        name: &str,
+        fields: &Fields<'_>,
+        bits: &mut Bitmap,
+    ) -> Result<bool, SourceError> {
         if let Some(test) = &self.text
-            && !fields.is_read(&self.name)
-            && let Some(rows) = test.rows_in(&self.name, fields.columns)?
+            && !fields.is_read(name)
+            && let Some(rows) = test.rows_in(name, fields.columns)?
         {
             let mut found = Bitmap::empty(fields.columns.rows());
             rows.into_iter().for_each(|row| found.set(row as usize));
@@ -270,7 +321,7 @@ impl FieldTest {
                 return Ok(true);
             }
         }
-        let Some(column) = fields.get(&self.name)? else { return Ok(false) };
+        let Some(column) = fields.get(name)? else { return Ok(false) };
         let (column, pulse) = (&*column, fields.pulse);
         if column.values() / VALUES_PER_ROW_MAX > bits.count() {
             self.matcher.retain(bits, |row, test| {
@@ -417,8 +468,8 @@ mod tests {
         let column = || FieldColumn::of_lines(text.as_bytes().into(), values, Places::Each);
         let parse = |text: &str| {
             let query = crate::Query::parse(text, 0).unwrap();
-            let Filter::Field { name, test } = query.filter().clone() else { panic!("{text}") };
-            FieldTest::new(&name, &test)
+            let Filter::Field { test, .. } = query.filter() else { panic!("{text}") };
+            ValueTest::new(test)
         };
         for (filter, ended_in) in [
             ("words", "each value that holds it"),

@@ -62,6 +62,10 @@ impl Columns for BatchColumns<'_> {
         Ok(&self.times)
     }
 
+    fn names(&self) -> Vec<&str> {
+        self.batch.names().iter().map(|name| &**name).collect()
+    }
+
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         let values: Vec<&[u8]> = (0..self.rows()).map(|row| self.value(row, name)).collect();
         let put_together = |values: &[&[u8]], gap: usize| {

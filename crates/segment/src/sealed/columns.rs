@@ -585,6 +585,10 @@ impl Columns for BlockColumns<'_> {
         self.numbers(TIMES).map_err(|corrupt| self.told(corrupt.into()))
     }
 
+    fn names(&self) -> Vec<&str> {
+        self.listing.names.clone()
+    }
+
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         self.read_field(name).map_err(|fault| self.told(fault))
     }

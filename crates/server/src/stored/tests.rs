@@ -345,7 +345,7 @@ fn line(rng: &mut Rng, received_ns: i64) -> String {
 fn test(rng: &mut Rng) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
     let word = |rng: &mut Rng| quoted(pick(rng, WORDS));
-    match rng.u8(..20) {
+    match rng.u8(..22) {
         0 => word(rng),
         1 => format!("{}*", word(rng)),
         2 => format!("*{}*", quoted(pick(rng, &["rro", "oot f", "10.1", "_7", "é", "port 1"]))),
@@ -384,6 +384,10 @@ fn test(rng: &mut Rng) -> String {
         16 => format!("proc_id:{}", rng.u16(1..2_000)),
         17 => format!("len_range({}, 60)", rng.u8(..50)),
         18 => format!("client_ip:ipv4_range({}, 10.1.0.255)", address(rng)),
+        19 => format!("*:{}", pick(rng, &["error", "root", "web1", "=sshd", "i(WARN)", "\"\""])),
+        20 => {
+            format!("{}*:{}", pick(rng, &["user.", "h", "none"]), pick(rng, &["web*", "db-1", "*"]))
+        }
         _ => "*".to_owned(),
     }
 }
