@@ -14,7 +14,6 @@ mod histogram;
 mod json_values;
 mod min_max;
 mod quantile;
-mod rate;
 mod row_any;
 mod row_min_max;
 mod running;
@@ -297,7 +296,7 @@ impl Function {
             PerGroup::boxed(row_min_max::RowMinMax { better, by, kept, text }, &[])
         };
         match self {
-            Function::Count(fields) if fields.is_empty() => PerGroup::boxed(count::Rows, &[]),
+            Function::Count(fields) if fields.is_empty() => PerGroup::boxed(count::COUNT, &[]),
             Function::Count(_) => PerGroup::boxed(count::Count { empty: false }, fields),
             Function::CountEmpty(_) => PerGroup::boxed(count::Count { empty: true }, fields),
             Function::CountUniq(..) => {
@@ -317,7 +316,7 @@ impl Function {
             }
             Function::Median(_) => PerGroup::boxed(quantile::Quantile { share: 0.5 }, fields),
             Function::Histogram(_) => PerGroup::boxed(histogram::Histogram, fields),
-            Function::Rate => PerGroup::boxed(rate::Rate, &[]),
+            Function::Rate => PerGroup::boxed(count::RATE, &[]),
             Function::RateSum(_) => PerGroup::boxed(sum::RATE_SUM, fields),
             Function::Any(_) => PerGroup::boxed(any::Any, fields),
             Function::Values(..) => {

@@ -1,12 +1,23 @@
 //! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty; `count_empty(a, b)`: rows
-//! in which all of them are. Exact.
+//! in which all of them are. Exact. `rate()`: rows a second.
+//!
+//! The time is the length of the bucket when rows are grouped by `_time:5m` and the like, otherwise that of the range of
+//! time of the query. Of a range without beginning or end, the plain count is given.
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
+use crate::number::write_number;
 use crate::run::{Meter, RunError};
 
+/// Counts rows; what is said of them at the end is the function's own, given the length of time in seconds.
+pub(super) struct Rows(fn(u64, Option<f64>, &mut Vec<u8>));
+
 /// `count()`
-pub(super) struct Rows;
+pub(super) const COUNT: Rows =
+    Rows(|count, _seconds, out| out.extend_from_slice(count.to_string().as_bytes()));
+/// `rate()`
+pub(super) const RATE: Rows =
+    Rows(|count, seconds, out| write_number(count as f64 / seconds.unwrap_or(1.0), out));
 
 /// `count(a, b)` and `count_empty(a, b)`: rows in which one of the fields has a value, or none has.
 pub(super) struct Count {
@@ -38,8 +49,8 @@ impl Aggregate for Rows {
         Ok(())
     }
 
-    fn write(&self, count: &mut u64, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        out.extend_from_slice(count.to_string().as_bytes());
+    fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
+        (self.0)(*count, seconds, out);
     }
 }
 
@@ -59,12 +70,13 @@ impl Aggregate for Count {
         Ok(())
     }
 
-    fn merge(&mut self, count: &mut u64, other: u64, meter: &mut Meter) -> Result<(), RunError> {
-        Rows.merge(count, other, meter)
+    fn merge(&mut self, count: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
+        *count += other;
+        Ok(())
     }
 
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
-        Rows.write(count, seconds, out);
+        COUNT.write(count, seconds, out);
     }
 }
 
@@ -93,5 +105,22 @@ mod tests {
         check("* | stats count_empty(size) n, count_empty(host) m", &["n=1 m=0"]);
         check("* | stats count_empty(size, host) n, count_empty(none) m", &["n=0 m=4"]);
         check("* | stats count_empty(si*) n", &["n=1"]);
+    }
+
+    #[test]
+    fn rates() {
+        check("* | stats rate() r, rate_sum(size) s", &["r=4 s=1019"]);
+        check(
+            "_time:[1970, 1970-01-01T00:00:08Z) | stats rate() r, rate_sum(size) s, rate_sum(none) t",
+            &["r=0.5 s=127.375 t=NaN"],
+        );
+        check("_time:>=1970 | stats rate() r", &["r=4"]);
+        check("* | stats by (_time:2s) rate() r, rate_sum(size) s", &["r=2 s=509.5"]);
+        check(
+            "_time:1970 | stats by (_time:minute, level) rate() if (error or a) r | fields r",
+            &[&format!("r={}", 2.0 / 60.0), "r=0"],
+        );
+        let january = format!("r={}", 4.0 / (31.0 * 86_400.0));
+        check("* | stats by (_time:month) rate() r", &[&january]);
     }
 }

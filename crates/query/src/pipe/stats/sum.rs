@@ -1,5 +1,5 @@
 //! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a, b)`: their average;
-//! `NaN` without any. And [`RATE_SUM`], of which [`super::rate`] tells.
+//! `NaN` without any; `rate_sum(a, b)`: the sum a second, of the time that [`super::count`] says for `rate()`.
 //!
 //! Values that are not wholly a number are left out. Summed as `f64`: whole numbers are exact up to 2^53.
 
