@@ -472,6 +472,29 @@ fn filters_never_hide_a_word_and_hide_most_that_are_absent() {
     }
 }
 
+#[test]
+fn only_a_filter_that_is_large_beside_its_lines_is_left_out() {
+    let check = |expected: bool, line: &dyn Fn(usize) -> String| {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: Vec<Vec<u8>> = (0..6_000).map(|i| line(i).into_bytes()).collect();
+        for effort in [Effort::Fast, Effort::Best] {
+            let path = path(&dir, &format!("{effort:?}"));
+            seal(&path, &parse(std::slice::from_ref(&lines)), SealOptions::new(effort));
+            let file = SealedFile::open(&RealDisk, &path).unwrap();
+            let footer = file.footer();
+            assert!(footer.bytes_raw() > 16 * footer.bytes_disk, "{effort:?}: {footer:?}");
+            let has_filter = footer.blocks.iter().all(|block| block.filter.is_some());
+            assert_eq!(has_filter, expected, "{effort:?}: {}", line(0));
+        }
+    };
+    // Numbers that count on take next to nothing in a column, and a word each in a filter.
+    check(true, &|i| {
+        let text = "the request was answered with what it asked for, as ever, and nobody waited";
+        format!("<30>Sep 21 14:13:07 web1 app[7]: {text}, number {}", 1_000_000 + i)
+    });
+    check(false, &|i| format!("<30>Sep 21 14:13:07 web1 app[7]: {}", 1_000_000 + i));
+}
+
 /// Not in the middle of a word.
 fn at_word(value: &[u8], at: usize, length: usize) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

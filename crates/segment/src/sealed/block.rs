@@ -24,6 +24,10 @@ use crate::tokens::TokenSet;
 /// Names and layouts together at which a block is ended: a line adds less than a batch may have.
 const LAYOUTS_MAX: usize = BATCH_NAMES_MAX - ROW_FIELDS_MAX - 1;
 
+/// A filter of one part in so many of the raw lines is kept however small the block became: who looks for a word in a block
+/// without one reads it, and that takes as long as its lines are.
+const FILTER_RAW_PARTS: usize = 64;
+
 /// A row of one of the batches at hand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowRef {
@@ -167,7 +171,7 @@ impl BlockWriter {
                 rows.iter().for_each(|at| add_words(batches, at, &mut self.words.set));
             }
         }
-        entry.filter = put_filter(&self.words.set, options, &mut bytes);
+        entry.filter = put_filter(&self.words.set, entry.bytes_raw, options, &mut bytes);
         (EncodedBlock { bytes, entry }, taken)
     }
 
@@ -341,10 +345,16 @@ fn add_words(batches: &[Arc<Batch>], at: &RowRef, words: &mut TokenSet) {
     row.fields().for_each(|(_, value)| words.add(value));
 }
 
-/// Appends the filter of the words, where it is small beside the block.
-fn put_filter(words: &TokenSet, options: &SealOptions, bytes: &mut Vec<u8>) -> Option<Chunk> {
+/// Appends the filter of the words, where it is small beside the block or beside its lines of so many bytes.
+fn put_filter(
+    words: &TokenSet,
+    bytes_raw: u64,
+    options: &SealOptions,
+    bytes: &mut Vec<u8>,
+) -> Option<Chunk> {
     let filter = words.build();
-    if filter.len() > bytes.len() / options.filter_parts {
+    let of_raw = bytes_raw as usize / FILTER_RAW_PARTS;
+    if filter.len() > of_raw.max(bytes.len() / options.filter_parts) {
         return None;
     }
     bytes.extend_from_slice(&filter);

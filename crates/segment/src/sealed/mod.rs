@@ -66,7 +66,8 @@ pub struct SealOptions {
     pub clustering: Clustering,
     /// Bytes of raw lines of a block.
     pub block_bytes: usize,
-    /// A block has a filter of its words if that takes at most one part in so many of the block's bytes.
+    /// A block has a filter of its words if that takes at most one part in so many of the block's bytes; or little beside
+    /// its raw lines, however well those compress.
     pub filter_parts: usize,
     /// Bytes of raw lines that are grouped at a time; memory is about three times that.
     pub chunk_bytes: usize,
@@ -78,10 +79,8 @@ impl SealOptions {
         SealOptions {
             effort,
             clustering: Clustering::default(),
-            filter_parts: match effort {
-                Effort::Fast => 3,
-                Effort::Best => 2,
-            },
+            // An identifier drawn at random takes 10 bits of the filter, and hardly less than twice as many of the block.
+            filter_parts: 2,
             block_bytes: match effort {
                 Effort::Fast => 2 << 20,
                 // A sixth smaller than blocks of half that size; they are read a little less often.

@@ -26,8 +26,8 @@ pub const VALUES_MAX: usize = 256;
 pub const PAIRS_MAX: usize = 1_024;
 /// Lines for each stretch of time, at least, so that counts stay small beside lines.
 pub const LINES_PER_STRETCH: u64 = 32;
-/// Lines for each count, at least.
-pub const LINES_PER_COUNT: u64 = 4;
+/// Lines for each count, at least. Footers of many segments are in memory, with 24 bytes for each count of six kinds.
+pub const LINES_PER_COUNT: u64 = 16;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
 /// Lengths of a stretch, seconds.
