@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use query::source::{
-    EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange, WithColumns,
+    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, WithColumns,
 };
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
@@ -210,9 +210,9 @@ impl ScanUnit for NearUnit {
         if self.is_too_far() { Ok(None) } else { self.inner.load() }
     }
 
-    fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         if self.is_too_far() {
-            Ok(Some(vec![false; phrases.len()]))
+            Ok(Some(vec![false; phrases.all().len()]))
         } else {
             self.inner.may_hold(phrases)
         }

@@ -1,9 +1,12 @@
 //! What a filter needs a line to hold, so that units without it are not read.
 //!
 //! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular expression with such a part, cannot select any where no value holds the
-//! words of that text. Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of the filter
+//! words of that text. Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of needs
 //! then says whether the unit can be left out. Left out here: case, numbers, and fields that
 //! are computed; a filter on those may select lines of any unit.
+
+use std::any::Any;
+use std::sync::OnceLock;
 
 use crate::filter::{Filter, Test};
 use crate::source::{ScanUnit, SourceError};
@@ -19,71 +22,97 @@ pub struct Phrase {
     pub whole_end: bool,
 }
 
-/// The phrases of a filter.
-pub(crate) struct Needs<'f> {
-    filter: &'f Filter,
-    /// In the order of the tree.
-    phrases: Vec<Phrase>,
+/// The phrases that a question asks of units, and what a source makes of them: that is the same for all its units, of which a
+/// question may have very many.
+#[derive(Debug, Default)]
+pub struct Phrases {
+    all: Vec<Phrase>,
+    made: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-impl<'f> Needs<'f> {
-    pub fn new(filter: &'f Filter) -> Self {
-        let mut phrases = Vec::new();
-        collect(filter, &mut phrases);
-        Needs { filter, phrases }
+impl Phrases {
+    /// All of them.
+    pub fn all(&self) -> &[Phrase] {
+        &self.all
+    }
+
+    /// What `make` makes of them, the first time that it is asked for. The units of a question ask for one and the same.
+    pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce(&[Phrase]) -> T) -> &T {
+        let made = self.made.get_or_init(|| Box::new(make(&self.all)));
+        made.downcast_ref().expect("a source makes one thing of phrases")
+    }
+}
+
+/// What a filter needs, found out once for all units.
+pub(crate) struct Needs {
+    need: Need,
+    phrases: Phrases,
+}
+
+/// What has to be in a unit, so that the filter may select lines of it.
+enum Need {
+    /// The phrase with this place.
+    Phrase(usize),
+    /// All of these.
+    All(Vec<Need>),
+    /// One of these.
+    Any(Vec<Need>),
+}
+
+impl Needs {
+    pub fn new(filter: &Filter) -> Self {
+        let mut phrases = Phrases::default();
+        Needs { need: Need::of(filter, &mut phrases.all), phrases }
     }
 
     /// Whether a unit may have lines that the filter selects. It is not read for that.
     pub fn may_be_in(&self, unit: &dyn ScanUnit) -> Result<bool, SourceError> {
-        if self.phrases.is_empty() {
+        if self.phrases.all.is_empty() {
             return Ok(true);
         }
         let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(true) };
-        assert_eq!(held.len(), self.phrases.len(), "an answer for each phrase");
-        Ok(may_select(self.filter, &mut held.into_iter()))
+        assert_eq!(held.len(), self.phrases.all.len(), "an answer for each phrase");
+        Ok(self.need.is_met(&held))
     }
 }
 
-/// Appends the phrases of each part of the tree.
-fn collect(filter: &Filter, out: &mut Vec<Phrase>) {
-    match filter {
-        Filter::And(filters) | Filter::Or(filters) => filters.iter().for_each(|f| collect(f, out)),
-        Filter::Field { name, test } if is_stored(name) => out.extend(test.needed().phrases),
-        Filter::AnyField { test, .. } => out.extend(test.needed().phrases),
-        Filter::Field { .. }
-        | Filter::Fields { .. }
-        | Filter::Subquery(_)
-        | Filter::All
-        | Filter::Not(_)
-        | Filter::Time(_)
-        | Filter::Recurring(_) => {}
+impl Need {
+    /// What a filter needs; its phrases are appended.
+    fn of(filter: &Filter, phrases: &mut Vec<Phrase>) -> Need {
+        match filter {
+            Filter::And(filters) => Need::All(Need::of_each(filters, phrases)),
+            Filter::Or(filters) => Need::Any(Need::of_each(filters, phrases)),
+            Filter::Field { name, test } if is_stored(name) => Need::of_test(test, phrases),
+            Filter::AnyField { test, .. } => Need::of_test(test, phrases),
+            Filter::Field { .. }
+            | Filter::Fields { .. }
+            | Filter::Subquery(_)
+            | Filter::All
+            | Filter::Not(_)
+            | Filter::Time(_)
+            | Filter::Recurring(_) => Need::All(Vec::new()),
+        }
     }
-}
 
-/// Whether the filter may select lines, given which of its phrases may be there.
-fn may_select(filter: &Filter, held: &mut impl Iterator<Item = bool>) -> bool {
-    // Every part takes its answers, whatever the parts before it said.
-    match filter {
-        Filter::And(filters) => filters.iter().fold(true, |all, f| may_select(f, held) & all),
-        Filter::Or(filters) => filters.iter().fold(false, |any, f| may_select(f, held) | any),
-        Filter::Field { name, test } if is_stored(name) => may_pass(test, held),
-        Filter::AnyField { test, .. } => may_pass(test, held),
-        Filter::Field { .. }
-        | Filter::Fields { .. }
-        | Filter::Subquery(_)
-        | Filter::All
-        | Filter::Not(_)
-        | Filter::Time(_)
-        | Filter::Recurring(_) => true,
+    fn of_each(filters: &[Filter], phrases: &mut Vec<Phrase>) -> Vec<Need> {
+        filters.iter().map(|filter| Need::of(filter, phrases)).collect()
     }
-}
 
-fn may_pass(test: &Test, held: &mut impl Iterator<Item = bool>) -> bool {
-    let needed = test.needed();
-    let held = held.take(needed.phrases.len());
-    match needed.any {
-        true => held.fold(false, |any, one| any | one),
-        false => held.fold(true, |all, one| all & one),
+    fn of_test(test: &Test, phrases: &mut Vec<Phrase>) -> Need {
+        let needed = test.needed();
+        let places = phrases.len()..phrases.len() + needed.phrases.len();
+        phrases.extend(needed.phrases);
+        let needs = places.map(Need::Phrase).collect();
+        if needed.any { Need::Any(needs) } else { Need::All(needs) }
+    }
+
+    /// Given which phrases may be there.
+    fn is_met(&self, held: &[bool]) -> bool {
+        match self {
+            Need::Phrase(place) => held[*place],
+            Need::All(needs) => needs.iter().all(|need| need.is_met(held)),
+            Need::Any(needs) => needs.iter().any(|need| need.is_met(held)),
+        }
     }
 }
 
@@ -116,9 +145,20 @@ mod tests {
         fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
             panic!("it is not read")
         }
-        fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
-            Ok(Some(phrases.iter().map(|phrase| self.0.contains(&phrase.text.as_str())).collect()))
+        fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+            let held = |phrase: &Phrase| self.0.contains(&phrase.text.as_str());
+            Ok(Some(phrases.all().iter().map(held).collect()))
         }
+    }
+
+    #[test]
+    fn a_source_makes_something_of_phrases_once() {
+        let query = Query::parse("a b", 0).unwrap();
+        let needs = Needs::new(query.filter());
+        let count = |phrases: &[Phrase]| phrases.len();
+        assert_eq!(needs.phrases.made(count), &2);
+        let again: &usize = needs.phrases.made(|_| panic!("it was made before"));
+        assert_eq!(again, &2);
     }
 
     #[test]

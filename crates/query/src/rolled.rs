@@ -8,7 +8,8 @@
 //! Left out: questions that tell more fields apart, or such of which no counts are kept; they look at columns
 //! ([`crate::counting`]).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
@@ -65,18 +66,17 @@ impl Rolled {
         range: TimeRange,
         each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
     ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-        let mut tried = HashSet::new();
-        let mut counted = HashSet::new();
+        // Whether each segment was counted.
+        let mut counted: HashMap<u64, bool, foldhash::fast::RandomState> = HashMap::default();
         for unit in units.iter() {
             if let Some((segment, _)) = unit.segment()
-                && tried.insert(segment)
-                && self.count_segment(&**unit, range, each)?
+                && let Entry::Vacant(entry) = counted.entry(segment)
             {
-                counted.insert(segment);
+                entry.insert(self.count_segment(&**unit, range, each)?);
             }
         }
         let is_counted = |unit: &mut Box<dyn ScanUnit>| {
-            unit.segment().is_some_and(|(segment, _)| counted.contains(&segment))
+            unit.segment().is_some_and(|(segment, _)| counted[&segment])
         };
         Ok(units.extract_if(.., is_counted).collect())
     }

@@ -62,7 +62,7 @@ pub(crate) struct Scan<'q> {
     columns: Option<ColumnSelector>,
     /// Whether the filter takes all rows.
     takes_all: bool,
-    needs: Needs<'q>,
+    needs: Needs,
     counted: Option<CountedBy>,
     /// The fields that the pipes look at; none: any of them.
     fields: Option<Vec<String>>,

@@ -7,7 +7,7 @@ use record::columns::{ColumnError, Columns};
 use record::{Batch, LineId};
 
 pub use crate::answers::Answers;
-pub use crate::needs::Phrase;
+pub use crate::needs::{Phrase, Phrases};
 
 /// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub trait ScanUnit: Send + Sync {
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
     /// For each phrase whether some value of its lines may hold it; found out with less than reading it. None where
     /// that is not known.
-    fn may_hold(&self, _phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+    fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
     }
     /// Calls `with` with the columns of its lines. False, without a call, where there are none, or it was deleted

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use query::source::{
-    Answers, EachCount, Grouped, Phrase, ScanUnit, Source, SourceError, TimeRange, UnitKey,
-    WithColumns,
+    Answers, EachCount, Grouped, Phrase, Phrases, ScanUnit, Source, SourceError, TimeRange,
+    UnitKey, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::required_tokens;
@@ -130,14 +130,14 @@ impl ScanUnit for StoredUnit {
         self.parsers.load(&self.unit).map_err(told)
     }
 
-    fn may_hold(&self, phrases: &[Phrase]) -> Result<Option<Vec<bool>>, SourceError> {
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         let Unit::Block(block) = &self.unit else { return Ok(None) };
         let words = |phrase: &Phrase| {
             let Phrase { text, whole_start, whole_end } = phrase;
             required_tokens(text.as_bytes(), *whole_start, *whole_end)
         };
-        let sets: Vec<_> = phrases.iter().map(words).collect();
-        block.may_contain(&sets).map_err(told)
+        let sets = phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>());
+        block.may_contain(sets).map_err(told)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
