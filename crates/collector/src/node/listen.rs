@@ -4,10 +4,14 @@
 //! whose disk is full, stops the reading of frames, while connections are kept up and told why.
 //!
 //! Invariant: a frame is acknowledged when the store said that it is durable, never before.
+//!
+//! A thread that panics is counted and told, and ends the other: collectors keep their frames until the next start. It is not started
+//! again before, as frames on their way to the disk would be taken for new ones when they come again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -113,8 +117,15 @@ impl NodeListener {
             changed: Condvar::new(),
             collectors: Mutex::default(),
         });
-        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(failed)
+        let thread = |name: &'static str, work: Box<dyn FnOnce() + Send>| {
+            let fails = Arc::clone(&shared);
+            let caught = move || {
+                // What `work` owns is dropped with it; what it shares is behind locks, and whole.
+                if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                    fails.has_panicked(name);
+                }
+            };
+            std::thread::Builder::new().name(name.to_owned()).spawn(caught).map_err(failed)
         };
         let (keeping, serving) = (Arc::clone(&shared), Arc::clone(&shared));
         let keep = thread("nodes-keep", Box::new(move || keeping.keep_frames()))?;
@@ -139,10 +150,9 @@ impl Drop for NodeListener {
         self.shared.wake();
         let mut threads = std::mem::take(&mut self.threads).into_iter();
         let joined = threads.next().is_none_or(|serve| serve.join().is_ok());
-        lock(&self.shared.waiting).closed = true;
-        self.shared.changed.notify_all();
+        self.shared.close();
         let joined = threads.all(|keep| keep.join().is_ok()) && joined;
-        assert!(joined || std::thread::panicking(), "a thread for collectors panicked");
+        assert!(joined || std::thread::panicking(), "panics are caught");
     }
 }
 
@@ -153,6 +163,24 @@ impl Shared {
         {
             tracing::error!(%error, "the thread for collectors could not be woken");
         }
+    }
+
+    /// No more frames come to wait.
+    fn close(&self) {
+        lock(&self.waiting).closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Without one thread the other is of no use: what it has is sent again after the next start.
+    fn has_panicked(&self, thread: &str) {
+        self.accounting.source(SourceKind::Node).threads_failed.fetch_add(1, Relaxed);
+        tracing::error!(
+            "thread {thread} failed by a fault of Loginson; collectors keep their frames until the next start; please \
+             report what stands before this line"
+        );
+        self.stopped.store(true, Relaxed);
+        self.wake();
+        self.close();
     }
 
     /// The thread that waits for the store.
@@ -536,5 +564,46 @@ impl Connection {
             let _ = self.stream.shutdown(Shutdown::Write);
             let _ = std::io::copy(&mut (&self.stream).take(UNREAD_MAX), &mut std::io::sink());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that brings down whoever asks it.
+    struct Faulty;
+
+    impl NodeStore for Faulty {
+        fn id(&self) -> u32 {
+            1
+        }
+
+        fn admit(&self, _: &NodeIdentity, _: u64) -> Result<Numbers, String> {
+            panic!("a fault")
+        }
+
+        fn keep(&self, _: Frame, _: OnDurable) -> Result<(), DeliverError> {
+            panic!("a fault")
+        }
+
+        fn refusal(&self) -> Option<DeliverError> {
+            panic!("a fault")
+        }
+    }
+
+    #[test]
+    fn a_panic_is_counted_and_the_end_is_orderly() {
+        let accounting = Arc::new(Accounting::default());
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listener =
+            NodeListener::start(address, Arc::new(Faulty), Arc::clone(&accounting)).unwrap();
+        let address = listener.local_addr();
+        while accounting.source(SourceKind::Node).counts().threads_failed == 0 {
+            std::thread::yield_now();
+        }
+        drop(listener);
+        // Nobody has the port any more.
+        assert!(std::net::TcpListener::bind(address).is_ok());
     }
 }
