@@ -275,7 +275,7 @@ impl Background {
     }
 
     fn charge(&mut self, bytes: u64) {
-        self.throttle.charge(bytes, self.shared.clock.monotonic_ns());
+        self.throttle.charge(bytes, self.shared.clock.monotonic_ns(), self.was_urgent);
     }
 
     /// How long the work is to wait, where it may.

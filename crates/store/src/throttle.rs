@@ -3,7 +3,8 @@
 //! A disk does not know that one of its users must not wait; where its scheduler ignores priorities (most NVMe disks have
 //! none) a rewrite that reads and writes as fast as it can makes syncs of ingest late. So while ingest is busy the
 //! background keeps to a rate: behind each step it waits as long as its bytes take at that rate. Where nothing comes in it
-//! is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)).
+//! is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not
+//! made up for by waiting later.
 //!
 //! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a second, not over less.
 
@@ -32,9 +33,9 @@ impl Throttle {
         Throttle { bytes_per_s, due_ns: 0, window: (0, 0), busy: false }
     }
 
-    /// Takes down bytes that were read or written until `now_ns` (monotonic).
-    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64) {
-        let Some(rate) = self.bytes_per_s else { return };
+    /// Takes down bytes that were read or written until `now_ns` (monotonic), unless that was `urgent`.
+    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64, urgent: bool) {
+        let Some(rate) = self.bytes_per_s.filter(|_| !urgent) else { return };
         let takes_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
         let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
         self.due_ns = self.due_ns.max(now_ns).saturating_add(takes_ns);
@@ -67,13 +68,15 @@ mod tests {
     fn the_rate_holds_while_ingest_is_busy() {
         let mut throttle = Throttle::new(Some(100 << 20));
         assert_eq!(throttle.pause_ns(S, BUSY_BYTES_PER_S), 0, "busy from here on");
-        throttle.charge(50 << 20, S);
+        throttle.charge(1 << 40, S, true);
+        assert_eq!(throttle.pause_ns(S, BUSY_BYTES_PER_S), 0, "it was urgent");
+        throttle.charge(50 << 20, S, false);
         assert_eq!(throttle.pause_ns(S, BUSY_BYTES_PER_S), S / 2);
         assert_eq!(throttle.pause_ns(S + S / 4, BUSY_BYTES_PER_S), S / 4);
-        throttle.charge(50 << 20, S + S / 4);
+        throttle.charge(50 << 20, S + S / 4, false);
         assert_eq!(throttle.pause_ns(S + S / 4, BUSY_BYTES_PER_S), S / 4 + S / 2);
         assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), 0);
-        throttle.charge(1 << 40, 2 * S);
+        throttle.charge(1 << 40, 2 * S, false);
         assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), PAUSE_NS_MAX);
     }
 
@@ -81,7 +84,7 @@ mod tests {
     fn nothing_is_held_back_while_little_comes_in() {
         for (limit, committed) in [(Some(1), BUSY_BYTES_PER_S - 1), (None, u64::MAX)] {
             let mut throttle = Throttle::new(limit);
-            throttle.charge(1 << 40, 0);
+            throttle.charge(1 << 40, 0, false);
             assert_eq!(throttle.pause_ns(S, committed), 0, "{limit:?}");
         }
     }
