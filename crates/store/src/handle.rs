@@ -103,7 +103,7 @@ impl FrameHandle {
         let frame = file.and_then(|file| read_frame(&*file, &self.segment.path, &self.entry));
         match frame {
             Ok(frame) => Ok(Some(Arc::new(frame))),
-            Err(_) if self.segment.fate.is_deleted() => Ok(None),
+            Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -100,11 +100,14 @@ impl Books {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
+        // Who reads meanwhile finds no file, and that is no fault.
+        segment.mark(Fate::Deleting);
         match self.shared.disk.remove(segment.path()) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!("{}: cannot delete: {error}", segment.path().display());
+                segment.mark(Fate::Listed);
                 row.state = before;
                 self.save(&row);
                 return false;

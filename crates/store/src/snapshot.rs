@@ -235,7 +235,7 @@ impl Store {
     ) -> Result<Vec<BlockHandle>, StoreError> {
         match self.shared.open_sealed(segment) {
             Ok(file) => Ok(BlockHandle::of_segment(&self.shared, segment, &file, wanted)),
-            Err(_) if segment.fate.is_deleted() => Ok(Vec::new()),
+            Err(_) if segment.fate.may_be_gone() => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }

@@ -125,7 +125,7 @@ impl BlockHandle {
         }
         match self.shared.open_sealed(&self.segment) {
             Ok(file) => Ok(Some(file)),
-            Err(_) if self.segment.fate.is_deleted() => Ok(None),
+            Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -2,11 +2,16 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use common::{all, append, config, frame_at, open, sequences};
-use platform::{Clock, Disk, ManualClock, SimDisk};
-use store::{Store, StoreConfig};
+use common::{TestHost, all, append, config, frame_at, open, parse_all, sequences, work};
+use platform::{
+    Access, Clock, Disk, DiskFile, DiskLock, DiskSpace, Fault, LockError, ManualClock, Operation,
+    SimDisk,
+};
+use store::{Store, StoreConfig, Unit};
 
 fn setup(config: &StoreConfig) -> (SimDisk, Arc<Store>) {
     let disk = SimDisk::new(1);
@@ -77,4 +82,127 @@ fn bytes_on_disk_never_exceed_the_limit() {
     let left = sequences(&store);
     let oldest = 200 - left.len() as u64 + 1;
     assert_eq!(left, (oldest..=200).collect::<Vec<_>>(), "the newest are kept");
+}
+
+/// A disk on which somebody reads right behind the removal of a file, before the store hears of its end.
+struct Slow {
+    disk: SimDisk,
+    reader: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Disk for Slow {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(path, access)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.hard_link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let removed = self.disk.remove(path);
+        self.reader.get().into_iter().for_each(|read| read());
+        removed
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(path)
+    }
+
+    fn file_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.file_bytes(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<DiskSpace> {
+        self.disk.space(path)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
+        self.disk.lock(path)
+    }
+
+    fn os_path(&self, path: &Path) -> Option<PathBuf> {
+        self.disk.os_path(path)
+    }
+}
+
+#[test]
+fn who_reads_while_a_segment_is_deleted_finds_nothing_and_no_fault() {
+    for sealed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config("/data");
+        (config.age_ns, config.cache_bytes_max) = (Some(800), 0);
+        let disk = SimDisk::new(1).with_os_dir(dir.path().to_owned());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let store = open(&config, &shared, &clock);
+        add(&store, 1_000);
+        store.roll();
+        if sealed {
+            let host = TestHost::new();
+            parse_all(&store, &host);
+            assert!(work(&store, &host) > 0);
+        }
+        add(&store, 1_900);
+        drop(store);
+        // Nothing is open from here on.
+        let slow = Arc::new(Slow { disk, reader: OnceLock::new() });
+        let shared: Arc<dyn Disk> = slow.clone();
+        let store = open(&config, &shared, &clock);
+        let whole = (i64::MIN, i64::MAX);
+        let oldest = match sealed {
+            true => None,
+            false => store.snapshot(whole).unwrap().into_iter().min_by_key(Unit::position),
+        };
+        let found = Arc::new(Mutex::new(Vec::new()));
+        let (reading, results) = (Arc::downgrade(&store), Arc::clone(&found));
+        let read = move || {
+            let Some(store) = reading.upgrade() else { return };
+            let unit = |unit: &Unit| match unit {
+                Unit::Frame(frame) => frame.read_frame().map(|frame| frame.is_some()),
+                Unit::Block(block) => block.read().map(|batch| batch.is_some()),
+            };
+            let kept = oldest.as_ref().map(unit).transpose();
+            let units = store.snapshot(whole).map(|units| units.len());
+            results.lock().unwrap().push((kept, units));
+        };
+        assert!(slow.reader.set(Box::new(read)).is_ok());
+        store.run_retention(1_801);
+        let found = std::mem::take(&mut *found.lock().unwrap());
+        let [(kept, units)] = &found[..] else { panic!("removed once: {found:?}") };
+        match sealed {
+            // It is still listed when its file is gone, and has no blocks then.
+            true => assert_eq!(units.as_ref().unwrap(), &1),
+            false => assert_eq!(kept.as_ref().unwrap(), &Some(false)),
+        }
+        assert_eq!(store.stats().segments, 1);
+    }
+}
+
+#[test]
+fn a_segment_that_the_disk_does_not_delete_is_there_as_before() {
+    let mut config = config("/data");
+    config.age_ns = Some(800);
+    let (disk, store) = setup(&config);
+    add(&store, 1_000);
+    store.roll();
+    add(&store, 1_900);
+    disk.fail(Fault { operation: Operation::Remove, skip: 0, times: 1, errno: 5 });
+    store.run_retention(1_901);
+    assert_eq!((store.stats().segments, sequences(&store)), (2, vec![1, 2]));
+    assert!(all(&store)[0].read_frame().unwrap().is_some());
+    store.run_retention(1_901);
+    assert_eq!(sequences(&store), [2]);
 }
