@@ -20,9 +20,12 @@
 //!   a start the stage goes on behind the greatest such mark (see crate `summary`).
 //! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
 //! - What is sealed is settled: parsed, and counted in rows that are durable. So both stages begin behind it.
-//! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until the next start.
+//! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until the next start. At shutdown
+//!   it ends, and what it left is done after the next start.
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] tells it what is in a line.
+
+mod unreadable;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -53,6 +56,7 @@ use crate::sources::{Listener, Sources, Surroundings};
 use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::summaries::{self, place, position};
 use crate::upkeep::Upkeep;
+use unreadable::Unreadable;
 
 /// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
 const TAIL_BATCHES_MAX: usize = 64;
@@ -96,6 +100,8 @@ struct Shared {
     parse_panics: AtomicU64,
     /// Panics of a stage over anything else.
     stage_panics: AtomicU64,
+    /// Frames that could not be read to be parsed.
+    parse_failures: AtomicU64,
     parse_threads: usize,
     /// The last frame that is parsed. None until the parse stage has found where to go on.
     parsed_through: Mutex<Option<Position>>,
@@ -156,6 +162,7 @@ impl Pipeline {
             lines_parsed: AtomicU64::new(0),
             parse_panics: AtomicU64::new(0),
             stage_panics: AtomicU64::new(0),
+            parse_failures: AtomicU64::new(0),
             parse_threads: config.placement.parse_threads,
             parsed_through: Mutex::new(None),
             drain_until: Mutex::new(None),
@@ -344,6 +351,11 @@ impl Pipeline {
         self.shared.stage_panics.load(Relaxed)
     }
 
+    /// Frames that could not be read to be parsed, since the start; those that retention deleted before are not among them.
+    pub fn parse_failures(&self) -> u64 {
+        self.shared.parse_failures.load(Relaxed)
+    }
+
     /// The store.
     pub fn store(&self) -> &Store {
         &self.shared.store
@@ -393,12 +405,9 @@ impl Pipeline {
 
 impl Shared {
     /// Calls `stage` until it returns.
-    fn go_on_after_panics(&self, name: &str, mut stage: impl FnMut()) {
-        while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
-            self.stage_panics.fetch_add(1, Relaxed);
-            tracing::error!("a bug in the stage '{name}', which goes on in a second");
-            std::thread::sleep(PANIC_PAUSE);
-        }
+    fn go_on_after_panics(&self, name: &str, stage: impl FnMut()) {
+        let ends = || lock(&self.drain_until).is_some();
+        go_on_after_panics(name, &self.stage_panics, ends, stage);
     }
 
     /// Each frame, once durable: parsed once, then handed to all who read it.
@@ -435,13 +444,22 @@ impl Shared {
             if frames.is_empty() && last {
                 return;
             }
+            let mut unreadable = Unreadable::default();
             for some in frames.chunks(self.parse_threads * PARSE_FRAMES) {
-                for (committed, batch) in some.iter().zip(self.parse_all(some)) {
+                for (committed, parsed) in some.iter().zip(self.parse_all(some)) {
                     after = committed.position;
+                    let batch = parsed.unwrap_or_else(|error| {
+                        unreadable.add(committed.handle.lines(), error);
+                        None
+                    });
                     self.hand_on(committed, batch);
                     // When it is full the stage has been told already.
                     let _ = observed.try_send(());
                 }
+            }
+            self.parse_failures.fetch_add(unreadable.frames(), Relaxed);
+            if let Some(message) = unreadable.message() {
+                tracing::error!("{message}");
             }
             self.tell_settled();
             if lock(&self.drain_until).is_some_and(|until| Instant::now() > until) {
@@ -451,7 +469,7 @@ impl Shared {
     }
 
     /// Parses frames, several at a time where there are threads for it; in the order of the frames.
-    fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Option<Arc<Batch>>> {
+    fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Result<Option<Arc<Batch>>, StoreError>> {
         let parse_some = |some: &[CommittedFrame]| -> Vec<_> {
             some.iter().map(|committed| self.parse(&committed.handle)).collect()
         };
@@ -471,20 +489,13 @@ impl Shared {
         })
     }
 
-    /// The records of a frame. None: it was deleted by retention, cannot be read, or brings the parser down, which is a
-    /// bug and must not end the parsing of others.
-    fn parse(&self, handle: &FrameHandle) -> Option<Arc<Batch>> {
-        match catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame(handle))) {
-            Ok(Ok(batch)) => batch,
-            Ok(Err(error)) => {
-                tracing::error!("a frame cannot be parsed: {error}");
-                None
-            }
-            Err(_) => {
-                self.note_panic(handle.position());
-                None
-            }
-        }
+    /// The records of a frame. None: it was deleted by retention, or brings the parser down, which is a bug and must not
+    /// end the parsing of others.
+    fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame(handle))).unwrap_or_else(|_| {
+            self.note_panic(handle.position());
+            Ok(None)
+        })
     }
 
     /// Gives a parsed frame to all who wait for it.
@@ -561,6 +572,26 @@ impl Shared {
     }
 }
 
+/// Calls `stage` until it returns, or panics while the pipeline `ends`: one that did so again and again would never end.
+fn go_on_after_panics(
+    name: &str,
+    panics: &AtomicU64,
+    ends: impl Fn() -> bool,
+    mut stage: impl FnMut(),
+) {
+    while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
+        panics.fetch_add(1, Relaxed);
+        if ends() {
+            tracing::error!(
+                "a bug in the stage '{name}'; what it left is done after the next start"
+            );
+            return;
+        }
+        tracing::error!("a bug in the stage '{name}', which goes on in a second");
+        std::thread::sleep(PANIC_PAUSE);
+    }
+}
+
 /// Starts a stage, which gives way to those that take lines and keep them.
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let placed = move || {
@@ -581,4 +612,18 @@ fn join(handle: &Mutex<Option<JoinHandle<()>>>) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_that_panics_at_the_end_ends() {
+        let panics = AtomicU64::new(0);
+        go_on_after_panics("a test", &panics, || true, || panic!("a test of what happens then"));
+        assert_eq!(panics.load(Relaxed), 1);
+        go_on_after_panics("a test", &panics, || panic!("it is not asked"), || {});
+        assert_eq!(panics.load(Relaxed), 1);
+    }
 }

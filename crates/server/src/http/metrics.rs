@@ -65,6 +65,13 @@ fn text(app: &App) -> String {
             &[],
             pipeline.stage_panics(),
         );
+        out.one(
+            "loginson_parse_failures_total",
+            "counter",
+            "Frames that could not be read to be parsed: damaged, or the disk failed.",
+            &[],
+            pipeline.parse_failures(),
+        );
         files(pipeline.files(collector::FileSource::totals).unwrap_or_default(), &mut out);
         store(&pipeline, &mut out);
         if let Some(credentials) = pipeline.credentials() {

@@ -1,0 +1,54 @@
+//! Frames that the parse stage cannot read: damaged, or the disk fails.
+//!
+//! A segment has a thousand frames, and mostly fails as a whole; so the log has a line a pass, with numbers, and not one a frame.
+//! Left out: frames that retention deleted before they were parsed, which is what it was asked for and counts.
+
+use store::StoreError;
+
+/// The frames that one pass could not read.
+#[derive(Default)]
+pub struct Unreadable {
+    frames: u64,
+    lines: u64,
+    first_error: Option<StoreError>,
+}
+
+impl Unreadable {
+    /// Takes note of a frame of so many lines.
+    pub fn add(&mut self, lines: u64, error: StoreError) {
+        self.frames += 1;
+        self.lines += lines;
+        self.first_error.get_or_insert(error);
+    }
+
+    /// How many there are.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// What the log is to say; nothing when all could be read.
+    pub fn message(&self) -> Option<String> {
+        let Unreadable { frames, lines, first_error } = self;
+        let error = first_error.as_ref()?;
+        Some(format!(
+            "{frames} frames with {lines} lines cannot be read to be parsed, and the summary does not count them; the first: {error}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_one_message() {
+        let mut unreadable = Unreadable::default();
+        assert_eq!((unreadable.frames(), unreadable.message()), (0, None));
+        for (lines, error) in [(10, "no file"), (20, "a checksum")] {
+            unreadable.add(lines, StoreError::Refused(error.into()));
+        }
+        let message = unreadable.message().unwrap();
+        assert_eq!(unreadable.frames(), 2);
+        assert!(message.starts_with("2 frames with 30 lines") && message.ends_with("no file"));
+    }
+}
