@@ -2,7 +2,7 @@
 //! goes away.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -157,6 +157,7 @@ impl Asked {
             id: permit.id(),
             started: Instant::now(),
         };
+        let mut end = End { ended: &self.app.queries_ended, state: State::Failed };
         let result = work(&running);
         let (state, error) = match &result {
             Ok(_) => (State::Done, None),
@@ -169,9 +170,22 @@ impl Asked {
             Err(RunError::Cancelled) => (State::Cancelled, None),
             Err(error) => (State::Failed, Some(error.to_string())),
         };
-        self.app.queries_ended[state as usize].fetch_add(1, Relaxed);
+        end.state = state;
+        drop(end);
         permit.finish(state, error);
         result.map_err(|error| ended(&error))
+    }
+}
+
+/// Counts how a question ended when it is dropped. One that panics has failed.
+struct End<'a> {
+    ended: &'a [AtomicU64; State::COUNT],
+    state: State,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.ended[self.state as usize].fetch_add(1, Relaxed);
     }
 }
 

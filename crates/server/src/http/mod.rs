@@ -25,6 +25,8 @@ mod select;
 mod status;
 mod stream;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
