@@ -173,6 +173,10 @@ fn results(args: &ResultsArgs) -> Result<()> {
         let params = [("limit", rows.as_str()), ("cursor", cursor.as_str())];
         let response = match client.get(&path(args.id, "/results"), &params)? {
             Ok(response) => response,
+            Err(refusal) if refusal.status == 429 && !cursor.is_empty() => {
+                let (message, cursor) = (escaped(&refusal.message()), escaped(&cursor));
+                return Err(anyhow!("{message}; --cursor {cursor} goes on behind these rows"));
+            }
             Err(refusal) => return Err(anyhow!(escaped(&refusal.message()))),
         };
         let field = |name: &str| header(&response, name);

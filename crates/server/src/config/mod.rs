@@ -93,6 +93,8 @@ pub struct QueryOptions {
     pub limits: query::Limits,
     /// Those of queries in the background.
     pub background: JobLimits,
+    /// Pages of their rows that are read or sent at a time, 8 MiB each; further ones are refused. `query.pages_max`.
+    pub pages_max: usize,
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -104,6 +106,10 @@ impl TryFrom<RawConfig> for Config {
         ensure!(
             raw.query.background_concurrent_max > 0,
             "query.background_concurrent_max must be 1 at least"
+        );
+        ensure!(
+            (1..=PAGES_MAX).contains(&raw.query.pages_max),
+            "query.pages_max must be between 1 and {PAGES_MAX}"
         );
         let segment_bytes_max = bytes("store.segment_bytes_max", &raw.store.segment_bytes_max)?;
         ensure!(
@@ -178,6 +184,7 @@ impl TryFrom<RawConfig> for Config {
                 disk_free_bytes_min: store.disk_free_bytes_min,
                 jobs_max: JOBS_MAX,
             },
+            pages_max: raw.query.pages_max,
         };
         ensure!(
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
@@ -218,6 +225,9 @@ impl TryFrom<RawConfig> for Config {
 
 /// More would only wait for each other: there are 1024 connections.
 const INSERT_REQUESTS_MAX: usize = 1024;
+
+/// More cannot be asked for: there are 1024 connections.
+const PAGES_MAX: usize = 1024;
 
 /// More threads than any machine's network is worth.
 const TCP_THREADS_MAX: usize = 64;
@@ -364,6 +374,8 @@ mod tests {
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.query.background_concurrent_max = 0, "query.background_concurrent_max must be");
         check(|c| c.query.result_bytes_max = "x".into(), "query.result_bytes_max: 'x'");
+        check(|c| c.query.pages_max = 0, "query.pages_max must be between 1 and 1024");
+        check(|c| c.query.pages_max = 1025, "query.pages_max must be between 1 and 1024");
         check(
             |c| c.placement.background_bytes_per_s_max = "0MiB".into(),
             "placement.background_bytes_per_s_max must be above zero",

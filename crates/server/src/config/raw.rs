@@ -182,6 +182,7 @@ pub struct RawQuery {
     pub result_bytes_max: String,
     pub result_bytes_total_max: String,
     pub results_keep_s: u64,
+    pub pages_max: usize,
 }
 
 /// `[summary]`
@@ -286,6 +287,7 @@ impl Default for RawQuery {
             result_bytes_max: "256MiB".into(),
             result_bytes_total_max: "1GiB".into(),
             results_keep_s: 86_400,
+            pages_max: 16,
         }
     }
 }

@@ -294,6 +294,20 @@ fn queries(app: &App, out: &mut Text) {
         &[],
         app.tail_lines_skipped.load(Relaxed),
     );
+    out.one(
+        "loginson_result_pages_open",
+        "gauge",
+        "Pages of results of background queries that are read or sent.",
+        &[],
+        app.config.query.pages_max - app.page_places.available_permits(),
+    );
+    out.one(
+        "loginson_result_pages_refused_total",
+        "counter",
+        "Pages of results that were refused because too many were read or sent.",
+        &[],
+        app.pages_refused.load(Relaxed),
+    );
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");

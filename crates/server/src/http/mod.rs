@@ -63,6 +63,9 @@ pub struct App {
     /// Backups are made and deleted one at a time.
     backup_place: Arc<Semaphore>,
     queue: Queue,
+    /// Pages of rows of background queries; each has its place until its last byte is on its way.
+    page_places: Arc<Semaphore>,
+    pages_refused: AtomicU64,
     /// Background queries; there once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
@@ -90,6 +93,8 @@ impl App {
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
+            page_places: Arc::new(Semaphore::new(config.query.pages_max)),
+            pages_refused: AtomicU64::new(0),
             config,
             address,
             started_ns: now_ns(),

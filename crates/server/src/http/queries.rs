@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
+use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, StatusCode};
@@ -13,6 +15,7 @@ use axum::{Json, Router};
 use query::time::format_time;
 use query::{Cancel, QueryInfo, QueueChange};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
 use super::ask::{no_place, wrong_query};
@@ -170,7 +173,10 @@ async fn results(State(app): State<Arc<App>>, Path(id): Path<String>, params: Pa
     }
     let cursor = params.get("cursor").map(str::to_owned);
     let jobs = Arc::clone(app.jobs()?);
-    let page = blocking(move || jobs.page(number, cursor.as_deref(), limit)).await?;
+    let place = page_place(&app)?;
+    // The place goes with the page: it is read to its end also when the client is gone.
+    let read = move || (jobs.page(number, cursor.as_deref(), limit), place);
+    let (page, place) = blocking(read).await?;
     let page = page.map_err(|error| refused(&app, error))?;
     let media_type = match page.format.as_str() {
         "raw" => Format::Raw,
@@ -185,7 +191,32 @@ async fn results(State(app): State<Arc<App>>, Path(id): Path<String>, params: Pa
         (name("x-loginson-more"), page.more.to_string()),
         (name("x-loginson-state"), page.state.name().to_owned()),
     ];
-    Ok((head, page.bytes).into_response())
+    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _place: place });
+    Ok((head, bytes).into_response())
+}
+
+/// The bytes of a page, which have their place for as long as somebody holds any of them.
+struct PageBytes {
+    bytes: Vec<u8>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for PageBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A place for a page, if one is free. A client asks again in a moment; waiting for it here would only hold its connection.
+fn page_place(app: &App) -> ApiResult<OwnedSemaphorePermit> {
+    Arc::clone(&app.page_places).try_acquire_owned().map_err(|_| {
+        app.pages_refused.fetch_add(1, Relaxed);
+        let most = app.config.query.pages_max;
+        let message = format!(
+            "{most} pages of results are read or sent already; try again in a moment, or raise query.pages_max"
+        );
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(1)
+    })
 }
 
 /// Does what may wait for the disk, as locks of records are held while they are written.
@@ -209,7 +240,6 @@ fn conflict(message: String) -> ApiError {
 }
 
 fn refused(app: &App, error: JobError) -> ApiError {
-    use std::sync::atomic::Ordering::Relaxed;
     match error {
         JobError::Queue(error) => {
             app.queries_refused.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! What no client can bring about from outside at a moment of its choice: a question that panics.
+//! What no client can bring about from outside at a moment of its choice: a question that panics, pages that nobody reads.
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -10,7 +10,7 @@ use query::RunError;
 
 use super::*;
 use crate::config::RawConfig;
-use crate::jobs::QUERIES_DIR;
+use crate::jobs::{QUERIES_DIR, Submission};
 
 /// An API over a running pipeline without sources, which nothing listens for.
 struct Fixture {
@@ -21,14 +21,15 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new() -> Fixture {
+    fn new(change: impl FnOnce(&mut RawConfig)) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
-        let raw = RawConfig {
+        let mut raw = RawConfig {
             data_dir: dir.path().join("data"),
             syslog_udp_listen: "off".into(),
             syslog_tcp_listen: "off".into(),
             ..RawConfig::default()
         };
+        change(&mut raw);
         let config = Config::try_from(raw).unwrap();
         let accounting = Arc::new(Accounting::default());
         let (stop, stopping) = watch::channel(false);
@@ -55,6 +56,28 @@ impl Fixture {
         let value = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("{sample} is missing")).parse().unwrap()
     }
+
+    /// A background query over one line that has ended.
+    fn ended_query(&self) -> u64 {
+        let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
+        self.pipeline.http_lines().push(&origin, b"a line\n").0.wait().unwrap();
+        let asked = Submission {
+            query: "line".into(),
+            now_ns: 0,
+            start_ns: i64::MIN,
+            end_ns: i64::MAX,
+            limit: None,
+            format: "raw".into(),
+            include: Vec::new(),
+            run_time_ms: 60_000,
+            client: "a test".into(),
+        };
+        let id = self.app.jobs().unwrap().submit(asked).unwrap();
+        while !self.app.queue.get(id).unwrap().state.is_ended() {
+            std::thread::yield_now();
+        }
+        id
+    }
 }
 
 impl Drop for Fixture {
@@ -71,7 +94,7 @@ async fn text(response: Response) -> String {
 
 #[tokio::test]
 async fn a_question_that_panics_is_counted_as_failed() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new(|_| {});
     let ask = |work: fn(&ask::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
         ask::answer(ask::Asked::new(&fixture.app, "query", "*", peer).unwrap(), work)
@@ -87,4 +110,29 @@ async fn a_question_that_panics_is_counted_as_failed() {
     let error = ask(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fixture.metric(failed).await, 2);
+}
+
+#[tokio::test]
+async fn as_many_pages_are_sent_at_once_as_said() {
+    let fixture = Fixture::new(|raw| raw.query.pages_max = 2);
+    let path = format!("/api/v1/queries/{}/results", fixture.ended_query());
+    let (first, second) = (fixture.get(&path).await, fixture.get(&path).await);
+    assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(fixture.metric("loginson_result_pages_open").await, 2);
+    let third = fixture.get(&path).await;
+    assert_eq!(third.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(third.headers()["retry-after"], "1");
+    let message = text(third).await;
+    assert!(message.contains("query.pages_max") && message.contains("2 pages"), "{message}");
+    assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
+    // One whose client is gone gives its place back, and one that was sent, and one that was a mistake.
+    drop(first);
+    assert_eq!(fixture.metric("loginson_result_pages_open").await, 1);
+    assert_eq!(text(fixture.get(&path).await).await, "a line\n");
+    let mistake = fixture.get(&format!("{path}?cursor=none")).await;
+    assert_eq!(mistake.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.metric("loginson_result_pages_open").await, 1);
+    assert_eq!(text(second).await, "a line\n");
+    assert_eq!(fixture.metric("loginson_result_pages_open").await, 0);
+    assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
 }
