@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anyhow::{Context, Result};
 use query::{Progress, RunError};
@@ -123,7 +123,12 @@ impl KeptReruns {
 
     /// The place for one that runs.
     pub fn enter(&self) -> Result<MutexGuard<'_, ()>, RerunError> {
-        self.running.try_lock().map_err(|_| RerunError::Busy)
+        match self.running.try_lock() {
+            Ok(place) => Ok(place),
+            // One that panicked there left nothing that counts.
+            Err(TryLockError::Poisoned(place)) => Ok(place.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(RerunError::Busy),
+        }
     }
 }
 
@@ -214,6 +219,23 @@ fn settled_units(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_runs_at_a_time_and_one_that_panics_does_not_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = KeptReruns::open(directory.path()).unwrap();
+        let panics = std::thread::scope(|scope| {
+            let runs = || {
+                let _place = kept.enter().unwrap();
+                assert!(matches!(kept.enter(), Err(RerunError::Busy)));
+                panic!("a test of what happens then");
+            };
+            scope.spawn(runs).join()
+        });
+        assert!(panics.is_err());
+        drop(kept.enter().unwrap());
+        assert!(kept.enter().is_ok());
+    }
 
     #[test]
     fn the_list_is_there_after_a_restart() {
