@@ -24,7 +24,16 @@ pub fn labels(text: &str, mut each: impl FnMut(&str, &str)) -> Option<()> {
 /// Calls `each` with the members of an object: key, and what the value is and says. None, without a call, when the text is no
 /// object.
 pub fn members(text: &str, mut each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
-    checked(text, 1, |path: &mut String, _depth: usize, key: &str| path.push_str(key), &mut each)
+    checked(text, 1, by_key, &mut each)
+}
+
+/// As [`members`] of a text of which `each` may be told a part before it is found to be none: for what was looked at before.
+pub fn members_at_once(text: &str, each: impl FnMut(&str, JsonKind, &str)) -> Option<()> {
+    json_members_by(text.as_bytes(), 1, by_key, each)
+}
+
+fn by_key(path: &mut String, _depth: usize, key: &str) {
+    path.push_str(key);
 }
 
 /// As [`json_members_by`], once the text is known to be an object to its end.

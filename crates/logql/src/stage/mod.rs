@@ -282,7 +282,7 @@ impl<'a> Item<'a> {
         let line = self.take_line();
         let whole = match labels.is_empty() {
             true => json::labels(&line, |name, value| self.set_parsed(name, value)),
-            false => json::members(&line, |_, _, _| {})
+            false => json::members_at_once(&line, |_, _, _| {})
                 .or_else(|| json_items(line.as_bytes(), |_, _| {}))
                 .map(|()| self.json_places(&line, labels)),
         };

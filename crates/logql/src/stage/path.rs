@@ -58,7 +58,7 @@ impl Path {
         &self.text
     }
 
-    /// What is there in a text that is a JSON object or array, as the value of a label; empty where nothing is.
+    /// What is there in a text that was found to be a JSON object or array, as the value of a label; empty where nothing is.
     pub fn find(&self, text: &str) -> String {
         let mut kind = match text.trim_ascii_start().starts_with('[') {
             true => JsonKind::Array,
@@ -73,7 +73,7 @@ impl Path {
             };
             match (kind, step) {
                 (JsonKind::Object, Step::Key(wanted)) => {
-                    json::members(&value, |key, kind, value| {
+                    json::members_at_once(&value, |key, kind, value| {
                         if key == wanted {
                             take(kind, value);
                         }
