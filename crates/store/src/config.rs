@@ -60,6 +60,9 @@ pub struct StoreConfig {
     pub segment_bytes_max: u64,
     /// But not below this, for whatever `bytes_max`: files would become too many. Simulations set it to kilobytes.
     pub segment_bytes_min: u64,
+    /// Nor has it more frames: each takes some 100 bytes of memory until it is sealed, and a question looks at each. One client
+    /// that sends line by line makes thousands a second.
+    pub segment_frames_max: usize,
     /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks beyond it.
     pub queue_bytes_max: usize,
     /// Frames and parsed batches kept in memory, in bytes. What arrived last stays; the rest is
@@ -100,13 +103,14 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// The defaults: segments of 1 GiB or an hour, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no
+    /// The defaults: segments of 1 GiB, 262,144 frames or an hour, 64 MiB of queue, 512 MiB of cache, 10 ms, 256 MiB left free, no
     /// deletion, sealing at normal priority beyond 4 GiB and at 512 MiB/s below, and encoding again when idle.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
             segment_bytes_max: 1 << 30,
             segment_bytes_min: 1 << 20,
+            segment_frames_max: 1 << 18,
             queue_bytes_max: 64 << 20,
             cache_bytes_max: 512 << 20,
             commit_interval_ms: 10,

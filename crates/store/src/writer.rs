@@ -190,7 +190,9 @@ impl Writer {
     /// Makes the first frames of a group durable and visible, as many as fit into the segment.
     fn commit_some(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let first = group[0].bytes().len() as u64;
-        if self.active.as_ref().is_some_and(|active| !active.fits(1, first, self.segment_bytes())) {
+        let (bytes_max, frames_max) = (self.segment_bytes(), self.shared.config.segment_frames_max);
+        if self.active.as_ref().is_some_and(|active| !active.fits(1, first, bytes_max, frames_max))
+        {
             self.roll();
         }
         if self.active.is_none() {
@@ -305,12 +307,13 @@ impl Writer {
     /// Reserves space for the first frames of a group; returns for how many.
     fn reserve(&mut self, group: &[Arc<Frame>]) -> Result<usize, SegmentError> {
         let segment_bytes = self.segment_bytes();
+        let frames_max = self.shared.config.segment_frames_max;
         let active = self.active.as_ref().expect("made before");
         let mut frames = 1;
         let mut bytes = group[0].bytes().len() as u64;
         for frame in &group[1..] {
             let more = bytes + frame.bytes().len() as u64;
-            if !active.fits(frames + 1, more, segment_bytes) {
+            if !active.fits(frames + 1, more, segment_bytes, frames_max) {
                 break;
             }
             (frames, bytes) = (frames + 1, more);
@@ -480,10 +483,10 @@ impl Writer {
 impl Active {
     /// Whether so many more frames of so many bytes together stay within the size of a segment. The first frame
     /// always does.
-    fn fits(&self, frames: usize, bytes: u64, segment_bytes: u64) -> bool {
-        let have = read(&self.segment.index).frames.len();
-        let end = self.file.end() + bytes + index_bytes(have + frames);
-        (have == 0 && frames == 1) || end <= segment_bytes
+    fn fits(&self, frames: usize, bytes: u64, segment_bytes: u64, frames_max: usize) -> bool {
+        let all = read(&self.segment.index).frames.len() + frames;
+        let end = self.file.end() + bytes + index_bytes(all);
+        all == 1 || (end <= segment_bytes && all <= frames_max)
     }
 
     /// Writes frames and makes them durable.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{all, append, config, frame_at, open, sequences};
 use platform::{Clock, Disk, RealClock, RealDisk};
 use record::LineId;
-use store::{AppendError, Position, Store, StoreError, Unit};
+use store::{AppendError, Position, Store, StoreConfig, StoreError, Unit};
 
 fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
     (Arc::new(RealDisk), Arc::new(RealClock::new()))
@@ -94,6 +94,23 @@ fn segments_roll_and_event_times_are_kept_with_them() {
     let next = store.wait_committed(after, Duration::from_secs(5));
     assert_eq!(next[0].sequence, 13);
     assert_eq!(next.len(), 13);
+}
+
+#[test]
+fn a_segment_has_no_more_frames_than_it_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let config = StoreConfig { segment_frames_max: 3, ..config(dir.path()) };
+    let store = open(&config, &disk, &clock);
+    let add = |frames: usize| {
+        let frames = (0..frames).map(|_| frame_at(store.next_sequence(), 1000, 10, 5)).collect();
+        assert!(append(&store, frames).iter().all(Result::is_ok));
+        store.stats().segments
+    };
+    assert_eq!([add(1), add(1), add(1), add(1)], [1, 1, 1, 2]);
+    // Those that come together are parted.
+    assert_eq!([add(2), add(7)], [2, 5]);
+    assert_eq!(all(&store).len(), 13);
 }
 
 #[test]
