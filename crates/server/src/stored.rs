@@ -131,13 +131,12 @@ impl ScanUnit for StoredUnit {
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
-        let Unit::Block(block) = &self.unit else { return Ok(None) };
         let words = |phrase: &Phrase| {
             let Phrase { text, whole_start, whole_end } = phrase;
             required_tokens(text.as_bytes(), *whole_start, *whole_end)
         };
         let sets = phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>());
-        block.may_contain(sets).map_err(told)
+        self.unit.may_contain(sets).map_err(told)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {

@@ -22,11 +22,27 @@ use crate::shared::lock;
 /// One in so many of the frames that questions read from disk replaces another, once there is no room.
 const NEWCOMER_CHANCE: usize = 8;
 
+/// Stands for the filter of words of a frame or block among the numbers of its chunks.
+pub(crate) const FILTER: u32 = u32::MAX;
+
+/// Memory of a slot beside what is kept in it, roughly.
+const SLOT_BYTES: usize = 128;
+
 #[derive(Clone)]
 enum Kept {
     Frame(Arc<Frame>),
     Batch(Arc<Batch>),
     Chunk(Arc<Vec<u8>>),
+    /// Times that a filter was asked for which is not there.
+    Asked(u32),
+}
+
+/// What is known of the words of a frame.
+pub(crate) enum FrameWords {
+    /// A filter of them.
+    Filter(Arc<Vec<u8>>),
+    /// Nothing; how often that was asked, this time among them.
+    Asked(u32),
 }
 
 /// A frame, or the number of a chunk of a block.
@@ -79,7 +95,7 @@ impl Cache {
     pub(crate) fn batch(&self, position: Position) -> Option<Arc<Batch>> {
         match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => Some(batch),
-            Kept::Frame(_) | Kept::Chunk(_) => None,
+            Kept::Frame(_) | Kept::Chunk(_) | Kept::Asked(_) => None,
         }
     }
 
@@ -87,15 +103,32 @@ impl Cache {
         match lock(&self.slots).get((position, None))? {
             Kept::Batch(batch) => batch.frame().cloned(),
             Kept::Frame(frame) => Some(frame),
-            Kept::Chunk(_) => None,
+            Kept::Chunk(_) | Kept::Asked(_) => None,
         }
     }
 
-    /// A chunk of a block of a sealed segment.
+    /// A chunk of a block of a sealed segment, or a filter.
     pub(crate) fn chunk(&self, position: Position, number: u32) -> Option<Arc<Vec<u8>>> {
         match lock(&self.slots).get((position, Some(number)))? {
             Kept::Chunk(chunk) => Some(chunk),
-            Kept::Batch(_) | Kept::Frame(_) => None,
+            Kept::Batch(_) | Kept::Frame(_) | Kept::Asked(_) => None,
+        }
+    }
+
+    /// The filter of the words of a frame, or how often it was asked for.
+    pub(crate) fn words_of_frame(&self, position: Position) -> FrameWords {
+        let mut slots = lock(&self.slots);
+        let key = (position, Some(FILTER));
+        match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
+            Some(Kept::Chunk(filter)) => FrameWords::Filter(filter.clone()),
+            Some(Kept::Asked(times)) => {
+                *times = times.saturating_add(1);
+                FrameWords::Asked(*times)
+            }
+            _ => {
+                slots.visit(key, Slot { kept: Kept::Asked(1), bytes: SLOT_BYTES }, self.bytes_max);
+                FrameWords::Asked(1)
+            }
         }
     }
 
@@ -108,9 +141,9 @@ impl Cache {
         gone.into_iter().for_each(|key| slots.remove(key));
     }
 
-    /// Keeps a chunk of a block of a sealed segment.
+    /// Keeps a chunk of a block of a sealed segment, or a filter.
     pub(crate) fn put_chunk(&self, position: Position, number: u32, chunk: Arc<Vec<u8>>) {
-        let bytes = chunk.capacity();
+        let bytes = chunk.capacity() + SLOT_BYTES;
         let mut slots = lock(&self.slots);
         let key = (position, Some(number));
         slots.remove(key);
@@ -248,15 +281,31 @@ mod tests {
 
     #[test]
     fn chunks_of_a_block_are_kept_apart() {
-        let cache = Cache::new(1_000);
+        let cache = Cache::new(1_000 + 4 * SLOT_BYTES);
         (0..3u8).for_each(|n| cache.put_chunk(position(7), u32::from(n), vec![n; 200].into()));
         let chunk = |number| cache.chunk(position(7), number).map(|chunk| chunk[0]);
         assert_eq!([chunk(0), chunk(2), chunk(3)], [Some(0), Some(2), None]);
         assert!(cache.frame(position(7)).is_none() && cache.batch(position(7)).is_none());
         cache.put_chunk(position(7), 1, vec![9; 100].into());
-        assert_eq!((chunk(1), cache.bytes()), (Some(9), 500));
+        assert_eq!((chunk(1), cache.bytes()), (Some(9), 500 + 3 * SLOT_BYTES));
         cache.remove_segment(1);
         assert_eq!((chunk(1), cache.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn questions_for_words_are_counted_until_there_is_a_filter() {
+        let cache = Cache::new(10_000);
+        cache.put_frame(position(1), frame(1));
+        let asked = |frame| match cache.words_of_frame(position(frame)) {
+            FrameWords::Asked(times) => times,
+            FrameWords::Filter(filter) => filter.len() as u32 * 100,
+        };
+        assert_eq!([asked(1), asked(1), asked(2), asked(1)], [1, 2, 1, 3]);
+        assert!(cache.frame(position(1)).is_some() && cache.chunk(position(1), FILTER).is_none());
+        cache.put_chunk(position(1), FILTER, vec![7; 2].into());
+        assert_eq!([asked(1), asked(1), asked(2)], [200, 200, 2]);
+        cache.remove_segment(1);
+        assert_eq!((asked(1), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]

@@ -4,11 +4,20 @@ use std::sync::Arc;
 
 use record::frame::FRAME_INTERNAL;
 use record::{Batch, Frame};
+use segment::tokens::{TokenFilter, TokenHash, TokenSet};
 use segment::{FrameEntry, read_frame};
 
+use crate::cache::{Cache, FILTER, FrameWords};
 use crate::error::StoreError;
 use crate::segments::{HotSegment, Position};
 use crate::shared::Shared;
+
+/// Lines of a frame that is worth a filter of its words: fewer are looked at as quickly.
+const FILTER_LINES_MIN: u64 = 64;
+
+/// Questions after which a frame gets a filter of its words. To find its words takes about as long as to look at its lines
+/// so many times.
+const FILTER_QUESTIONS: u32 = 4;
 
 /// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can be read on when its
 /// segment is sealed meanwhile.
@@ -78,14 +87,33 @@ impl FrameHandle {
 
     /// Keeps the parsed frame in memory, as long as there is room and the segment is not sealed.
     pub fn put(&self, batch: Arc<Batch>) {
-        if !self.segment.fate.is_listed() {
-            return;
+        self.keep(|cache| cache.put_batch(self.position(), batch));
+    }
+
+    fn keep<T>(&self, put: impl FnOnce(&Cache) -> T) -> Option<T> {
+        self.shared.keep(self.segment.id, &self.segment.fate, put)
+    }
+
+    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
+    /// without looking at the lines.
+    ///
+    /// A frame in memory gets a filter of its words once it was asked for often enough: someone who looks up one key after
+    /// the other then finds each without looking at all lines that are not sealed yet.
+    pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
+        if self.lines() < FILTER_LINES_MIN {
+            return None;
         }
-        self.shared.cache.put_batch(self.position(), batch);
-        // It may have been deleted or replaced just now, and the cache cleared before.
-        if !self.segment.fate.is_listed() {
-            self.shared.cache.remove_segment(self.segment.id);
-        }
+        let filter = match self.keep(|cache| cache.words_of_frame(self.position()))? {
+            FrameWords::Filter(filter) => filter,
+            FrameWords::Asked(times) if times < FILTER_QUESTIONS => return None,
+            FrameWords::Asked(_) => {
+                let filter = Arc::new(filter_of(&*self.cached()?));
+                self.keep(|cache| cache.put_chunk(self.position(), FILTER, filter.clone()));
+                filter
+            }
+        };
+        let filter = TokenFilter::open(&filter).expect("it was built here");
+        Some(sets.iter().map(|words| filter.may_contain_all(words)).collect())
     }
 
     /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A frame read from
@@ -107,4 +135,11 @@ impl FrameHandle {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The filter of the words in all values of fields.
+fn filter_of(batch: &Batch) -> Vec<u8> {
+    let mut words = TokenSet::default();
+    batch.rows().for_each(|row| row.fields().for_each(|(_, value)| words.add(value)));
+    words.build()
 }

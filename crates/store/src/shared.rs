@@ -16,7 +16,7 @@ use crate::deletions::Deletion;
 use crate::nodes::HeldNumbers;
 use crate::queue::Queue;
 use crate::sealed::{SealedFiles, SealedSegment};
-use crate::segments::{AnySegment, Fate, HotSegment, Position, Segments};
+use crate::segments::{AnySegment, Fate, FateCell, HotSegment, Position, Segments};
 use crate::stats::{Counters, StoreState};
 
 pub(crate) struct Shared {
@@ -206,6 +206,21 @@ impl Shared {
             AnySegment::Sealed(sealed) => self.sealed_files.forget(sealed.id),
         }
         self.cache.remove_segment(segment.id());
+    }
+
+    /// Keeps something of a segment in memory by `put`, unless the segment has left the list.
+    pub(crate) fn keep<T>(
+        &self,
+        segment: u64,
+        fate: &FateCell,
+        put: impl FnOnce(&Cache) -> T,
+    ) -> Option<T> {
+        let kept = fate.is_listed().then(|| put(&self.cache))?;
+        // It may have left just now, and the cache cleared before.
+        if !fate.is_listed() {
+            self.cache.remove_segment(segment);
+        }
+        Some(kept)
     }
 }
 

@@ -8,14 +8,12 @@ use segment::SegmentError;
 use segment::sealed::{BlockColumns, SealedFile};
 use segment::tokens::TokenHash;
 
+use crate::cache::{Cache, FILTER};
 use crate::error::StoreError;
 use crate::handle::FrameHandle;
 use crate::sealed::SealedSegment;
 use crate::segments::Position;
 use crate::shared::Shared;
-
-/// Stands for the filter of a block among the numbers of its chunks.
-const FILTER: u32 = u32::MAX;
 
 /// A piece of the store that is read as a whole. Each line is in one unit of a snapshot, whatever is sealed, merged
 /// or rewritten while it is in use: a unit reads what was there when the snapshot was taken, unless that was deleted.
@@ -41,6 +39,17 @@ impl Unit {
         match self {
             Unit::Frame(frame) => frame.lines(),
             Unit::Block(block) => block.lines,
+        }
+    }
+
+    /// For each set of words whether a line of it may have all of them in values of its fields. None where that is not known
+    /// without reading the lines.
+    ///
+    /// Errors: a file cannot be read or is damaged; the text names file and byte.
+    pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
+        match self {
+            Unit::Frame(frame) => Ok(frame.may_contain(sets)),
+            Unit::Block(block) => block.may_contain(sets),
         }
     }
 
@@ -168,18 +177,13 @@ impl BlockHandle {
         number: u32,
         read: impl FnOnce() -> Result<Vec<u8>, SegmentError>,
     ) -> Result<Arc<Vec<u8>>, SegmentError> {
-        let (position, cache) = (self.position(), &self.shared.cache);
-        if let Some(chunk) = cache.chunk(position, number) {
+        let position = self.position();
+        if let Some(chunk) = self.shared.cache.chunk(position, number) {
             return Ok(chunk);
         }
         let chunk = Arc::new(read()?);
-        if self.segment.fate.is_listed() {
-            cache.put_chunk(position, number, chunk.clone());
-            // It may have been deleted or replaced just now, and the cache cleared before.
-            if !self.segment.fate.is_listed() {
-                cache.remove_segment(self.segment.id);
-            }
-        }
+        let put = |cache: &Cache| cache.put_chunk(position, number, chunk.clone());
+        self.shared.keep(self.segment.id, &self.segment.fate, put);
         Ok(chunk)
     }
 

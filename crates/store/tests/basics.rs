@@ -5,10 +5,11 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{all, append, config, frame_at, open, sequences};
+use common::{TestHost, all, append, config, frame_at, open, sequences};
 use platform::{Clock, Disk, RealClock, RealDisk};
 use record::LineId;
-use store::{AppendError, Position, Store, StoreConfig, StoreError, Unit};
+use segment::tokens::required_tokens;
+use store::{AppendError, Host, Position, Store, StoreConfig, StoreError, Unit};
 
 fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
     (Arc::new(RealDisk), Arc::new(RealClock::new()))
@@ -165,4 +166,28 @@ fn parse_stage_wakes_when_a_frame_becomes_durable() {
         store.close().unwrap();
         assert!(waiter.join().unwrap().is_empty());
     });
+}
+
+#[test]
+fn a_frame_that_is_asked_for_words_again_and_again_gets_a_filter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, clock) = real();
+    let store = open(&config(dir.path()), &disk, &clock);
+    let host = TestHost::new();
+    for lines in [1_100, 63] {
+        let frame = frame_at(store.next_sequence(), lines, 20, 5);
+        assert!(append(&store, vec![frame])[0].is_ok());
+    }
+    let sets = ["1050", "7777"].map(|word| required_tokens(word.as_bytes(), true, true));
+    let frames = all(&store);
+    let ask = |frame: usize| frames[frame].may_contain(&sets);
+    assert_eq!([ask(0), ask(0), ask(0), ask(0)], [const { None }; 4], "it is not parsed yet");
+    for frame in &frames {
+        frame.put(Arc::new(host.parse(frame.read_frame().unwrap().unwrap())));
+    }
+    assert_eq!((ask(0), ask(0)), (Some(vec![true, false]), Some(vec![true, false])));
+    assert!((0..10).all(|_| ask(1).is_none()), "few lines are looked at as quickly");
+    let snapshot = store.snapshot((i64::MIN, i64::MAX)).unwrap();
+    let held: Vec<_> = snapshot.iter().map(|unit| unit.may_contain(&sets).unwrap()).collect();
+    assert!(held.contains(&Some(vec![true, false])), "{held:?}");
 }
