@@ -14,7 +14,7 @@ use memchr::memmem::Finder;
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
 use super::Filter;
-use super::lines::line_regex;
+use super::lines::LineRegex;
 use super::value::{Matcher, Test};
 use super::word::PhraseFinder;
 use crate::bitmap::Bitmap;
@@ -73,7 +73,7 @@ enum Probe {
     /// They hold a match of this, within a value.
     AnyCase(regex::bytes::Regex),
     /// They match this, and then pass; for values that are lines.
-    Lines(regex::bytes::Regex),
+    Lines(Box<LineRegex>),
 }
 
 /// Asks after some bytes of values whether the question may go on.
@@ -382,15 +382,17 @@ impl ValueTest {
                 |place| passing.set(place as usize),
             ),
             // A match has at least one byte, and none of it is a newline: its last one is in the value.
-            Some(Probe::Lines(regex)) if column.gap() == 1 => column.search(
-                |text, at| {
-                    let find =
-                        |text: &[u8], at| regex.shortest_match_at(text, at).map(|end| end - 1);
-                    find_in_lines(find, text, at, pulse)
-                },
-                |_, _| true,
-                |place| passing.set(place as usize),
-            ),
+            Some(Probe::Lines(regex)) if column.gap() == 1 => {
+                let search = regex.for_text(column.text());
+                column.search(
+                    |text, at| {
+                        let find = |text: &[u8], at| search.match_end(text, at).map(|end| end - 1);
+                        find_in_lines(find, text, at, pulse)
+                    },
+                    |_, _| true,
+                    |place| passing.set(place as usize),
+                );
+            }
             _ => {
                 passing = Bitmap::full(column.values());
                 self.matcher.retain(&mut passing, |place, test| {
@@ -440,7 +442,10 @@ impl TextTest {
 impl Probe {
     fn of(test: &Test) -> Option<Probe> {
         match test {
-            Test::Regex(pattern) => return line_regex(pattern.text()).map(Probe::Lines),
+            Test::Regex(pattern) => {
+                let regex = LineRegex::new(pattern.text(), pattern.literal())?;
+                return Some(Probe::Lines(Box::new(regex)));
+            }
             Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text)
                 if !text.is_empty() && !text.contains('\n') =>
             {
