@@ -108,6 +108,7 @@ fn could_stand_in_digits(pieces: &[&[u8]], needle: &Needle<'_>) -> bool {
     let digits = class_of(b'0');
     let slots = vec![digits; pieces.len() - 1];
     needle.classes.iter().all(|&class| class == digits)
+        || pieces.iter().any(|piece| needle.finder.find(piece).is_some())
         || could_reach_across(pieces, &slots, needle)
 }
 
@@ -206,11 +207,12 @@ fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) ->
     let classes = |&column: &u32| view.columns[column as usize].0;
     let slots: Vec<u8> = template.columns.iter().map(classes).collect();
     let last = pieces.len() - 1;
-    let stands =
-        pieces.iter().enumerate().any(|(at, piece)| stands_in(piece, at == 0, at == last, needle));
-    if stands {
+    let standing = |(at, piece): (usize, &&[u8])| standing(piece, at == 0, at == last, needle);
+    let standings: Vec<Standing> = pieces.iter().enumerate().map(standing).collect();
+    if standings.contains(&Standing::Yes) {
         Answer::All
-    } else if could_reach_across(&pieces, &slots, needle) {
+    } else if standings.contains(&Standing::Perhaps) || could_reach_across(&pieces, &slots, needle)
+    {
         Answer::Across
     } else if slots.is_empty() {
         Answer::None
@@ -219,24 +221,43 @@ fn answer(view: &TemplatesView<'_>, template: &Template, needle: &Needle<'_>) ->
     }
 }
 
-/// Whether the needle stands in a text whatever is around it, beyond the beginning and end of the value.
-fn stands_in(piece: &[u8], first: bool, last: bool, needle: &Needle<'_>) -> bool {
-    if needle.accept.is_none() {
-        return needle.finder.find(piece).is_some();
-    }
+/// What is known of the needle in a text that stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// It stands there whatever is around the text.
+    Yes,
+    /// It stands there, and whether it counts is told by what is around the text.
+    Perhaps,
+    No,
+}
+
+/// Whether the needle stands in a text; `first` and `last`: whether nothing is before it and behind it in the value.
+fn standing(piece: &[u8], first: bool, last: bool, needle: &Needle<'_>) -> Standing {
     let length = needle.bytes().len();
-    needle.finder.find_iter(piece).any(|at| {
+    let mut standing = Standing::No;
+    let mut from = 0;
+    while let Some(found) = piece.get(from..).and_then(|rest| needle.finder.find(rest)) {
+        let at = from + found;
         // An ASCII byte is a whole character; of others up to three more bytes may matter.
         let (before, behind) = (&piece[..at], &piece[at + length..]);
         let known_before =
             first || before.len() >= CHARACTER_BYTES || before.last().is_some_and(u8::is_ascii);
         let known_behind =
             last || behind.len() >= CHARACTER_BYTES || behind.first().is_some_and(u8::is_ascii);
-        known_before && known_behind && needle.accepts(piece, at)
-    })
+        if needle.accept.is_none() {
+            return Standing::Yes;
+        }
+        match known_before && known_behind {
+            true if needle.accepts(piece, at) => return Standing::Yes,
+            true => {}
+            false => standing = Standing::Perhaps,
+        }
+        from = at + 1;
+    }
+    standing
 }
 
-/// Whether the needle could stand elsewhere than within one slot, as far as the bytes of the slots are known.
+/// Whether the needle could stand elsewhere than within one slot or one piece, as far as the bytes of the slots are known.
 ///
 /// A state is how many bytes of the needle stand before a place in the template.
 fn could_reach_across(pieces: &[&[u8]], slots: &[u8], needle: &Needle<'_>) -> bool {
@@ -245,9 +266,6 @@ fn could_reach_across(pieces: &[&[u8]], slots: &[u8], needle: &Needle<'_>) -> bo
     let mut open = vec![false; length + 1];
     let mut next = vec![false; length + 1];
     for (at, piece) in pieces.iter().enumerate() {
-        if needle.finder.find(piece).is_some() {
-            return true;
-        }
         // What was begun goes on through the whole piece, or ends in it.
         next.fill(false);
         for begun in (1..length).filter(|&begun| open[begun]) {
