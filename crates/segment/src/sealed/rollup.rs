@@ -140,15 +140,17 @@ impl Rollup {
                 each(at.saturating_mul(stretch_ns), &apart[values], lines);
             }
         };
-        // Stretches come in order, so those of a bucket come together.
-        let mut bucket = None;
+        // Stretches come in order, so those of a bucket come together. This one ends there.
+        let mut end = i64::MIN;
         let mut last_at = 0;
         for &(at, values, lines) in &self.counts[from..to.max(from)] {
-            let of_time = bucket_ns
-                .map(|(step, offset)| (at - offset / stretch_ns).div_euclid(step / stretch_ns));
-            if of_time != bucket {
+            if at >= end {
                 flush(last_at, &mut met, &mut sums);
-                bucket = of_time;
+                end = bucket_ns.map_or(i64::MAX, |(step, offset)| {
+                    let (step, offset) = (step / stretch_ns, offset / stretch_ns);
+                    let bucket = at.saturating_sub(offset).div_euclid(step);
+                    bucket.saturating_add(1).saturating_mul(step).saturating_add(offset)
+                });
             }
             last_at = at;
             let values = of[values as usize];

@@ -7,7 +7,7 @@
 
 use super::estimate::Estimator;
 use super::ints::{Ints, IntsView};
-use super::texts::{Builder, Span};
+use super::texts::{Builder, STRIDE_BYTES, Span};
 use super::wire::{Reader, put_varint};
 use super::{CodecError, Sections};
 
@@ -226,6 +226,10 @@ impl<'a> DigitsView<'a> {
         let mut out = Builder::new(numbers.len(), numbers.len() * row_bytes_min);
         let mut values = [0u64; GROUPS_MAX];
         let (first, others) = self.groups.split_first().expect("at least one group");
+        // The fixed texts one behind the other, so that there are bytes to spare behind each.
+        let mut texts = self.fixed().collect::<Vec<_>>().concat();
+        texts.resize(texts.len() + STRIDE_BYTES, 0);
+        let texts = &texts[..];
         for mut rest in numbers {
             if row_bytes_max > *budget {
                 return Err(CodecError::too_large());
@@ -235,13 +239,16 @@ impl<'a> DigitsView<'a> {
                 rest /= group.radix;
             }
             let start = out.len();
-            out.append(&first.before, 0, first.before.len());
+            let mut at = first.before.len();
+            out.append(texts, 0, at);
             push_number(&mut out, rest.wrapping_add(first.low), first.width);
             for (value, group) in values.iter().zip(others) {
-                out.append(&group.before, 0, group.before.len());
+                let end = at + group.before.len();
+                out.append(texts, at, end);
+                at = end;
                 push_number(&mut out, *value, group.width);
             }
-            out.append(self.behind, 0, self.behind.len());
+            out.append(texts, at, fixed);
             *budget -= out.len() - start;
             out.end();
         }
@@ -267,7 +274,7 @@ static PAIRS: [u8; 200] = {
 #[inline]
 fn push_number(out: &mut Builder, mut value: u64, width: usize) {
     // Behind the digits there is room for a whole stride.
-    let mut digits = [b'0'; NUMBER_BYTES + 16];
+    let mut digits = [b'0'; NUMBER_BYTES + STRIDE_BYTES];
     let mut at = NUMBER_BYTES;
     while value >= 10 {
         let pair = (value % 100) as usize * 2;

@@ -9,12 +9,15 @@ use super::column::{
 };
 use super::digits::DigitsView;
 use super::ints::IntsView;
-use super::texts::{Builder, Span, Texts};
+use super::texts::{Builder, STRIDE_BYTES, Span, Texts};
 use super::trie::Trie;
 use super::wire::Reader;
 
 /// How often the text of the rows may be held in decoded columns: once a level of encodings, in the worst case.
 pub(super) const BUDGET_TEXTS: usize = DEPTH_MAX + 1;
+
+/// Bytes of a value that room is made for at once; with more it grows.
+const VALUE_BYTES: usize = 8;
 
 /// A column as it stands in the sections.
 pub(super) struct View<'a> {
@@ -33,7 +36,7 @@ pub(super) enum Kind<'a> {
 }
 
 pub(super) struct TemplatesView<'a> {
-    /// The pieces of all templates, one behind the other.
+    /// The pieces of all templates, one behind the other, and [`STRIDE_BYTES`].
     texts: Vec<u8>,
     pub templates: Vec<Template>,
     /// The template of each value.
@@ -107,7 +110,7 @@ impl<'a> View<'a> {
             }
             Kind::Templates(templates) => {
                 let columns = templates.decode_columns(|_| true, budget)?;
-                let mut out = Builder::new(self.count, 0);
+                let mut out = Builder::new(self.count, self.count * VALUE_BYTES);
                 templates.render(&columns, |_, _| true, budget, &mut out)?;
                 Decoded::Texts(out.finish())
             }
@@ -276,6 +279,7 @@ fn with_constants(
         merged
     };
     let templates = templates.iter().map(merge).collect();
+    merged_texts.resize(merged_texts.len() + STRIDE_BYTES, 0);
     (merged_texts, templates)
 }
 

@@ -16,7 +16,7 @@ use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch, VALUE_BYTES_MAX};
 use crate::filter::Selector;
-use crate::number::{Kind, compare_kinds, parse_number, parse_timestamp, write_number};
+use crate::number::{Kind, compare_kinds, parse_number, write_number};
 use crate::pipe::Processor;
 use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
 use crate::rolled::Weighted;
@@ -161,14 +161,15 @@ impl GroupState {
             let kinds = key.values().map(Kind::of).collect();
             Group { key, kinds, number }
         };
-        let time = |ns: Option<i64>| {
-            let mut text = Vec::new();
+        let at_time = |ns: Option<i64>, number: u32| {
+            let mut text = Vec::with_capacity(TIME_BYTES_MAX);
             ns.iter().for_each(|&ns| write_time(ns, &mut text));
-            Key::One(text.into())
+            let kinds = [ns.map_or(Kind::Empty, Kind::Time)].into();
+            Group { key: Key::One(text.into()), kinds, number }
         };
         let mut groups: Vec<Group> = match keys {
             Keys::Single => vec![group(Key::Many(Box::default()), 0)],
-            Keys::Time(table) => table.into_iter().map(|(ns, g)| group(time(ns), g)).collect(),
+            Keys::Time(table) => table.into_iter().map(|(ns, g)| at_time(ns, g)).collect(),
             Keys::One(table) => table.into_iter().map(|(v, g)| group(Key::One(v), g)).collect(),
             Keys::Many(table) => table.into_iter().map(|(v, g)| group(Key::Many(v), g)).collect(),
         };
@@ -444,9 +445,9 @@ impl Processor for Grouping {
             for group in chunk {
                 let mut row = MadeRow::default();
                 by.iter().zip(group.key.values()).for_each(|(name, v)| row.push(name.clone(), v));
-                let bucket_seconds = timed.and_then(|place| {
-                    let start_ns = parse_timestamp(group.key.values().nth(place)?)?;
-                    self.stats.by[place].bucket.as_ref()?.seconds(start_ns)
+                let bucket_seconds = timed.and_then(|place| match group.kinds[place] {
+                    Kind::Time(start_ns) => self.stats.by[place].bucket.as_ref()?.seconds(start_ns),
+                    _ => None,
                 });
                 let seconds = bucket_seconds.or(range_seconds);
                 for (name, states) in names.iter().zip(&mut self.state.states) {
