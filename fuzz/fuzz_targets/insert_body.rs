@@ -41,7 +41,7 @@ fn records<'a>(
         Ok(())
     };
     let mut decoder = Decoder::new(encoding).expect("there is memory");
-    let mut read = || -> Result<(), ()> {
+    let read = || -> Result<(), ()> {
         for mut chunk in chunks {
             while let Some(piece) = decoder.next(&mut chunk).map_err(drop)? {
                 lines.take(piece, &mut emit)?;

@@ -7,12 +7,15 @@
 //! the intake sees to both.
 //!
 //! Invariants: the lines of one push stay in order and in one frame, so that its [`Ticket`] says of all of them what
-//! became of them; each ticket resolves exactly once.
+//! became of them; each ticket resolves exactly once. So it does where a thread panics that has the frame in its hands, of the
+//! intake or a caller's: its lines are counted as `write_failed`, their tickets say so, and the next push begins a new frame. The thread
+//! of the intake goes on a second later, and is counted.
 //! Bounded: a push blocks while delivery does, so nothing queues up here. Left out: waiting for room on a full
 //! disk, since a caller can be told (the ticket's error) and is able to come again.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,11 +25,13 @@ use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::{Deliver, DeliverError, Patience};
-use crate::outlet::Destination;
+use crate::outlet::{Destination, FAULT};
 use crate::ticket::{FrameFate, Ticket};
 
 /// Bytes of lines that [`Intake::deliver_alone`] takes: rows that must be one frame are few.
 pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
+/// The pause before the thread goes on that has panicked, so that one that does so again and again fills no log.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Builds frames for callers from many threads. See the module.
 pub struct Intake {
@@ -65,6 +70,9 @@ impl OnItsWay {
 
 struct Building {
     builder: FrameBuilder,
+    /// What of the frame is counted as received.
+    lines_counted: u64,
+    bytes_counted: u64,
     /// When the frame's first line came.
     begun: Option<Instant>,
     /// Shared by the tickets of all pushes that have lines in the frame.
@@ -82,6 +90,8 @@ impl Intake {
     ) -> Intake {
         let building = Building {
             builder: FrameBuilder::new(),
+            lines_counted: 0,
+            bytes_counted: 0,
             begun: None,
             fate: Arc::default(),
             stopped: false,
@@ -97,7 +107,7 @@ impl Intake {
             .name(format!("intake-{}", source.name()))
             .spawn(move || {
                 placement::enter(Role::Receiver);
-                flushed.flush_old_frames();
+                flushed.run();
             })
             .expect("a thread can be started");
         Intake { shared, flusher: Some(flusher) }
@@ -143,6 +153,7 @@ impl Intake {
     /// When there is no line, the last has no newline, or they are more than [`ALONE_BYTES_MAX`].
     pub fn deliver_alone(&self, origin: &Origin, received_ns: i64, lines: &[u8]) -> Ticket {
         assert!(lines.len() <= ALONE_BYTES_MAX, "{} bytes do not fit into one frame", lines.len());
+        let number = self.shared.destination.next_number();
         let mut builder = FrameBuilder::new();
         builder.push_lines(origin, received_ns, lines);
         let count = u64::from(builder.lines());
@@ -151,16 +162,16 @@ impl Intake {
         let decided = Arc::new(FrameFate::default());
         let ticket = Ticket::new(Arc::clone(&decided), count, bytes);
         let fate = move |_, result: &Result<(), DeliverError>| decided.settle(result);
-        self.shared.destination.deliver(&mut builder, Patience::Awaited, Some(Box::new(fate)));
+        let fate = Some(Box::new(fate) as _);
+        self.shared.destination.deliver(number, &mut builder, Patience::Awaited, fate);
         ticket
     }
 
     /// Delivers what waits and ends the intake's thread. Later pushes are refused.
     pub fn stop(&self) {
-        let mut building = self.shared.lock();
-        building.stopped = true;
-        self.shared.flush(&mut building);
+        self.shared.lock().stopped = true;
         self.shared.on_its_way.changed.notify_all();
+        self.shared.survives(|| self.shared.flush(&mut self.shared.lock()));
     }
 }
 
@@ -168,7 +179,7 @@ impl Drop for Intake {
     fn drop(&mut self) {
         self.stop();
         let ended = self.flusher.take().expect("taken only here").join();
-        assert!(ended.is_ok() || std::thread::panicking(), "the intake's thread panicked");
+        assert!(ended.is_ok() || std::thread::panicking(), "panics are caught");
     }
 }
 
@@ -176,6 +187,11 @@ impl Building {
     /// Bytes that the frame takes before it is full.
     fn room(&self) -> usize {
         PAYLOAD_BYTES_TARGET.saturating_sub(self.builder.payload_bytes())
+    }
+
+    /// Lines and bytes that are counted as received; none from now on.
+    fn take_counted(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.lines_counted), std::mem::take(&mut self.bytes_counted))
     }
 
     /// Bytes of the whole lines at the front that fit into the frame.
@@ -187,7 +203,52 @@ impl Building {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Building> {
-        self.building.lock().expect("nothing panics while this is locked")
+        self.whole(self.building.lock())
+    }
+
+    /// After a panic nobody knows whether the frame is whole: its lines are counted as lost, and their senders told.
+    fn whole<'a>(
+        &'a self,
+        building: LockResult<MutexGuard<'a, Building>>,
+    ) -> MutexGuard<'a, Building> {
+        building.unwrap_or_else(|poisoned| {
+            let mut building = poisoned.into_inner();
+            self.building.clear_poison();
+            let (lines, bytes) = building.take_counted();
+            let counters = self.destination.counters();
+            counters.dropped(DropReason::WriteFailed, lines);
+            counters.dropped_bytes(DropReason::WriteFailed, bytes);
+            building.builder = FrameBuilder::new();
+            building.begun = None;
+            let fate = std::mem::take(&mut building.fate);
+            fate.settle(&Err(DeliverError::Failed(FAULT.to_owned())));
+            building
+        })
+    }
+
+    /// Whether `work` returned. A panic is counted and told.
+    fn survives(&self, work: impl FnOnce()) -> bool {
+        // What it may leave half done is behind the lock, which tells of it.
+        let survives = catch_unwind(AssertUnwindSafe(work)).is_ok();
+        if !survives {
+            self.destination.counters().threads_failed.fetch_add(1, Ordering::Relaxed);
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or_default();
+            tracing::error!(
+                "thread {name} failed by a fault of Loginson; the lines it had are lost and counted, it goes on in a second; \
+                 please report what stands before this line"
+            );
+        }
+        survives
+    }
+
+    /// The thread of the intake.
+    fn run(&self) {
+        while !self.survives(|| self.flush_old_frames()) {
+            let changed = &self.on_its_way.changed;
+            // Its end is waited for, whoever panics meanwhile.
+            let _ = changed.wait_timeout_while(self.lock(), PANIC_PAUSE, |now| !now.stopped);
+        }
     }
 
     /// Puts as many lines into one frame as fit, and delivers it if more are to come. Returns the rest.
@@ -211,6 +272,7 @@ impl Shared {
             count = u64::from(building.builder.lines() - lines_before);
             bytes = whole as u64 - count;
             counters.received(count, bytes);
+            building.bytes_counted += bytes;
             rest = &lines[whole..];
         } else {
             // One line that is longer than a frame should be, or has no newline.
@@ -219,12 +281,14 @@ impl Shared {
             building.builder.push_line(origin, received_ns, line, line.len() < end);
             (count, bytes) = (1, end as u64);
             counters.received(count, bytes);
+            building.bytes_counted += line.len() as u64;
             if line.len() < end {
                 counters.dropped(DropReason::Oversized, 1);
                 counters.dropped_bytes(DropReason::Oversized, (end - line.len()) as u64);
             }
             rest = &lines[(end + 1).min(lines.len())..];
         }
+        building.lines_counted += count;
         let ticket = Ticket::new(Arc::clone(&building.fate), count, bytes);
         if building.begun.is_none() {
             building.begun = Some(Instant::now());
@@ -240,6 +304,7 @@ impl Shared {
         if building.builder.is_empty() {
             return;
         }
+        let number = self.destination.next_number();
         let decided = std::mem::take(&mut building.fate);
         let on_its_way = Arc::clone(&self.on_its_way);
         let fate = move |_, result: &Result<(), DeliverError>| {
@@ -247,8 +312,10 @@ impl Shared {
             on_its_way.settled();
         };
         building.begun = None;
+        building.take_counted();
         self.on_its_way.frames.fetch_add(1, Ordering::AcqRel);
-        self.destination.deliver(&mut building.builder, Patience::Awaited, Some(Box::new(fate)));
+        let fate = Some(Box::new(fate) as _);
+        self.destination.deliver(number, &mut building.builder, Patience::Awaited, fate);
     }
 
     fn flush_old_frames(&self) {
@@ -260,12 +327,15 @@ impl Shared {
                 false => self.frame_age.saturating_sub(begun.elapsed()),
             });
             building = match left {
-                None => changed.wait(building).expect("nothing panics"),
+                None => self.whole(changed.wait(building)),
                 Some(Duration::ZERO) => {
                     self.flush(&mut building);
                     building
                 }
-                Some(left) => changed.wait_timeout(building, left).expect("nothing panics").0,
+                Some(left) => {
+                    let waited = changed.wait_timeout(building, left).map(|waited| waited.0);
+                    self.whole(waited.map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)))
+                }
             };
         }
     }

@@ -4,7 +4,7 @@
 //! dropped when the frame's fate is known, so the sums agree once a source is idle. A frame passes
 //! [`PAYLOAD_BYTES_TARGET`] only by a single piece that is larger. Left out: any clock of arrival, which the source reads once a stretch.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use record::frame::PAYLOAD_BYTES_TARGET;
@@ -25,6 +25,9 @@ const DISK_FULL_RETRY: Duration = Duration::from_millis(100);
 
 /// Called once with the number of a frame and its fate.
 pub(crate) type Fate = Box<dyn FnOnce(u64, &Result<(), DeliverError>) + Send>;
+
+/// Why lines are not kept whose frame was in the hands of a thread that panicked.
+pub(crate) const FAULT: &str = "a fault of Loginson, see its log; send the lines again";
 
 /// Where frames go and what is counted on the way.
 pub(crate) struct Destination {
@@ -61,35 +64,82 @@ impl Destination {
         true
     }
 
-    /// Finishes the frame and hands it on; does nothing when it is empty. `fate` is called once it is known.
-    pub fn deliver(&self, builder: &mut FrameBuilder, patience: Patience, fate: Option<Fate>) {
+    /// Numbers the next frame. Asked before anything of that frame is changed or counted, as it may panic.
+    pub fn next_number(&self) -> (u32, u64) {
+        self.deliver.next_sequence()
+    }
+
+    /// Finishes the frame under its number and hands it on; does nothing when it is empty. `fate` is called once it is
+    /// known, also when a panic decides it.
+    pub fn deliver(
+        &self,
+        (node, sequence): (u32, u64),
+        builder: &mut FrameBuilder,
+        patience: Patience,
+        fate: Option<Fate>,
+    ) {
         if builder.is_empty() {
             return;
         }
-        let (node, sequence) = self.deliver.next_sequence();
-        let frame = builder.finish(node, sequence).expect("lines are in it");
-        let lines = u64::from(frame.header().lines);
-        let bytes = frame.line_bytes();
-        let (accounting, source) = (Arc::clone(&self.accounting), self.source);
-        let on_durable = move |result: Result<(), DeliverError>| {
-            let counters = accounting.source(source);
-            match &result {
-                Ok(()) => counters.kept(lines, bytes),
-                Err(error) => {
-                    counters.dropped(drop_reason(error), lines);
-                    counters.dropped_bytes(drop_reason(error), bytes);
-                }
-            }
-            if let Some(fate) = fate {
-                fate(sequence, &result);
-            }
+        let mut handed = Handed {
+            accounting: Arc::clone(&self.accounting),
+            source: self.source,
+            sequence,
+            lines: u64::from(builder.lines()),
+            bytes: 0,
+            fate,
+            told: false,
         };
+        let frame = builder.finish(node, sequence).expect("lines are in it");
+        handed.bytes = frame.line_bytes();
+        let lines = handed.lines;
+        let on_durable = move |result: Result<(), DeliverError>| handed.tell(&result);
         let delivered = self.deliver.deliver(frame, Box::new(on_durable), patience);
         if let Err(error) = delivered
-            && let Some(held_back) = self.log_limit.lock().expect("nothing panics").pass()
+            && let Some(held_back) = lock(&self.log_limit).pass()
         {
             let source = self.source.name();
             tracing::error!(source, lines, %error, held_back, "lines were not kept");
+        }
+    }
+}
+
+fn lock(log_limit: &Mutex<LogLimit>) -> MutexGuard<'_, LogLimit> {
+    log_limit.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A frame in the hands of whoever keeps it. One that is dropped without a word was in those of a thread that panicked.
+struct Handed {
+    accounting: Arc<Accounting>,
+    source: SourceKind,
+    sequence: u64,
+    lines: u64,
+    bytes: u64,
+    fate: Option<Fate>,
+    told: bool,
+}
+
+impl Handed {
+    fn tell(&mut self, result: &Result<(), DeliverError>) {
+        self.told = true;
+        let counters = self.accounting.source(self.source);
+        match result {
+            Ok(()) => counters.kept(self.lines, self.bytes),
+            Err(error) => {
+                counters.dropped(drop_reason(error), self.lines);
+                counters.dropped_bytes(drop_reason(error), self.bytes);
+            }
+        }
+        if let Some(fate) = self.fate.take() {
+            fate(self.sequence, result);
+        }
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.told {
+            self.tell(&Err(DeliverError::Failed(FAULT.to_owned())));
         }
     }
 }
@@ -177,11 +227,15 @@ impl Outlet {
     /// Delivers what is there. Blocks while delivery does, and while the disk is full, so that senders are
     /// pushed back; only while stopping are lines given up, and counted.
     pub fn flush(&mut self) {
+        if self.builder.is_empty() {
+            return;
+        }
         let _ = self.destination.wait_for_room(&self.stop);
+        let number = self.destination.next_number();
         self.begun = None;
         let line_bytes = std::mem::take(&mut self.line_bytes);
         self.destination.counters().received(u64::from(self.builder.lines()), line_bytes);
-        self.destination.deliver(&mut self.builder, Patience::Unlimited, None);
+        self.destination.deliver(number, &mut self.builder, Patience::Unlimited, None);
     }
 
     /// After a panic nobody knows whether the frame is whole: its lines are counted as lost.

@@ -60,7 +60,13 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         Arc::clone(&clock),
         parsers,
     ));
-    let with = Surroundings { deliver, accounting: Arc::clone(&accounting), clock, store: None };
+    let with = Surroundings {
+        deliver,
+        accounting: Arc::clone(&accounting),
+        clock,
+        store: None,
+        nodes: None,
+    };
     let sources = Sources::start(&config, &with)?;
     let addresses = addresses(address, &sources.listeners());
     // Certificates are read anew whenever the signal comes; without any it does nothing.

@@ -77,7 +77,6 @@ pub struct Pipeline {
     http: Arc<HttpLines>,
     recovery: String,
     sources: Mutex<Sources>,
-    nodes: Mutex<Option<NodeListener>>,
     parse_stage: Mutex<Option<JoinHandle<()>>>,
     summary_stage: Mutex<Option<JoinHandle<()>>>,
 }
@@ -196,37 +195,29 @@ impl Pipeline {
             http: Arc::new(http),
             recovery: report.to_string(),
             sources: Mutex::default(),
-            nodes: Mutex::default(),
             parse_stage: Mutex::new(Some(parse_stage)),
             summary_stage: Mutex::new(Some(summary_stage)),
             shared,
         });
         let store = Arc::clone(&pipeline.shared.store);
+        let nodes = Arc::clone(&pipeline.shared.delivery);
+        let (store, nodes) = (Some(store), Some(nodes as _));
+        let with = Surroundings { deliver, accounting, clock, store, nodes };
         // From here on the threads end by `stop`, also when a source cannot start.
-        let with = Surroundings { deliver, accounting, clock, store: Some(store) };
-        if let Err(error) = pipeline.listen(config, &with) {
-            pipeline.stop();
-            return Err(error);
+        match Sources::start(config, &with) {
+            Ok(sources) => *lock(&pipeline.sources) = sources,
+            Err(error) => {
+                pipeline.stop();
+                return Err(error);
+            }
         }
         Ok(pipeline)
-    }
-
-    fn listen(&self, config: &Config, with: &Surroundings) -> Result<()> {
-        *lock(&self.sources) = Sources::start(config, with)?;
-        if let Some(address) = config.node_listen {
-            let store = Arc::clone(&self.shared.delivery);
-            let nodes = NodeListener::start(address, store, Arc::clone(&with.accounting))?;
-            tracing::info!("collectors at {}", nodes.local_addr());
-            *lock(&self.nodes) = Some(nodes);
-        }
-        Ok(())
     }
 
     /// Ends every stage in the order of a line's way. Nothing that was acknowledged is lost; what has arrived is kept.
     pub fn stop(&self) {
         let shared = &self.shared;
         *lock(&self.sources) = Sources::default();
-        *lock(&self.nodes) = None;
         self.http.stop();
         *lock(&shared.drain_until) = Some(Instant::now() + DRAIN_TIME_MAX);
         join(&self.parse_stage);
@@ -378,15 +369,12 @@ impl Pipeline {
 
     /// Where lines are listened for.
     pub fn listeners(&self) -> Vec<Listener> {
-        let nodes = lock(&self.nodes).as_ref().map(NodeListener::local_addr);
-        let mut listeners = lock(&self.sources).listeners();
-        listeners.push((SourceKind::Node, nodes));
-        listeners
+        lock(&self.sources).listeners()
     }
 
-    /// The collectors that were here since the start.
+    /// The collectors that were here since the start of the listener.
     pub fn collectors(&self) -> Vec<CollectorStatus> {
-        lock(&self.nodes).as_ref().map(NodeListener::collectors).unwrap_or_default()
+        lock(&self.sources).nodes(NodeListener::collectors).unwrap_or_default()
     }
 
     /// The certificate of syslog over TLS; none when that is off.

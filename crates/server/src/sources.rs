@@ -1,6 +1,8 @@
 //! The ways in that listen or follow: started from the configuration, stopped together, found by name, and started
 //! again after a fault of ours.
 //!
+//! Collectors of other machines are among them where there is a store that keeps their frames.
+//!
 //! A further source is a field of [`Running`], a function that starts it, and a line in [`Running::look`]. HTTP is not
 //! among them: its requests come through the API ([`crate::http_lines`]).
 //!
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
+use collector::node::{NodeListener, NodeStore};
 use collector::{
     Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
     TlsSource, UdpConfig, UdpSource,
@@ -43,6 +46,8 @@ pub struct Surroundings {
     /// Where its frames are kept, for those that look what became of their lines; none in a collector, whose frames leave
     /// this machine.
     pub store: Option<Arc<Store>>,
+    /// What keeps the frames of collectors; none in a collector.
+    pub nodes: Option<Arc<dyn NodeStore>>,
 }
 
 /// Where a source listens; none when it is off.
@@ -62,6 +67,7 @@ struct Running {
     tls: Place<TlsSource>,
     files: Place<FileSource>,
     journal: Place<JournalSource>,
+    nodes: Place<NodeListener>,
     credentials: Option<Arc<Credentials>>,
     listeners: Vec<Listener>,
 }
@@ -90,6 +96,11 @@ impl Sources {
     /// Looks at the journal; none when it is not asked for.
     pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
         lock(&self.running).journal.source().map(look)
+    }
+
+    /// Looks at the listener for collectors; none when it is off, or about to be started again.
+    pub fn nodes<R>(&self, look: impl FnOnce(&NodeListener) -> R) -> Option<R> {
+        lock(&self.running).nodes.source().map(look)
     }
 
     /// Where they listen, with the ports the kernel chose if port 0 was asked for.
@@ -130,11 +141,16 @@ impl Running {
         running.tls.set(tls(config, with, running.credentials.as_ref())?);
         running.files.set(files(config, with)?);
         running.journal.set(journal(config, with)?);
+        running.nodes.set(nodes(config, with)?);
         running.listeners = vec![
             (SourceKind::SyslogUdp, running.udp.source().map(UdpSource::local_addr)),
             (SourceKind::SyslogTcp, running.tcp.source().map(TcpSource::local_addr)),
             (SourceKind::SyslogTls, running.tls.source().map(TlsSource::local_addr)),
         ];
+        if with.nodes.is_some() {
+            let nodes = running.nodes.source().map(NodeListener::local_addr);
+            running.listeners.push((SourceKind::Node, nodes));
+        }
         for (kind, address) in &running.listeners {
             if let Some(address) = address {
                 tracing::info!("{} at {address}", kind.title());
@@ -150,6 +166,7 @@ impl Running {
         if let (Some(tls), Some(source)) = (&mut config.syslog_tls, self.tls.source()) {
             tls.listen = source.local_addr();
         }
+        config.node_listen = self.nodes.source().map(NodeListener::local_addr);
     }
 
     /// Starts those again that have failed.
@@ -163,6 +180,7 @@ impl Running {
         self.files.look(SourceKind::File, now, FileSource::has_failed, || files(config, with));
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(config, with));
+        self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(config, with));
     }
 }
 
@@ -222,6 +240,13 @@ fn journal(config: &Config, with: &Surroundings) -> Result<Option<JournalSource>
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
 }
 
+fn nodes(config: &Config, with: &Surroundings) -> Result<Option<NodeListener>> {
+    let Some((address, store)) = config.node_listen.zip(with.nodes.clone()) else {
+        return Ok(None);
+    };
+    Ok(Some(NodeListener::start(address, store, Arc::clone(&with.accounting))?))
+}
+
 /// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.
 pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value {
     let text = |address: SocketAddr| address.to_string().into();
@@ -229,4 +254,109 @@ pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value 
         (kind.name().to_owned(), address.map_or(serde_json::Value::Null, text))
     });
     std::iter::once(("http".to_owned(), text(http))).chain(sources).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use collector::node::{NodeIdentity, wire};
+    use collector::{DeliverError, OnDurable, Patience};
+    use platform::RealClock;
+    use record::{Frame, Numbers};
+
+    use super::*;
+    use crate::config::RawConfig;
+
+    /// Brings down the first that admits a collector.
+    #[derive(Default)]
+    struct Faulty {
+        admitted: AtomicBool,
+    }
+
+    impl NodeStore for Faulty {
+        fn id(&self) -> u32 {
+            1
+        }
+
+        fn admit(&self, _: &NodeIdentity, _: u64) -> Result<Numbers, String> {
+            assert!(self.admitted.swap(true, Relaxed), "a fault, which is tested");
+            Ok(Numbers::default())
+        }
+
+        fn keep(&self, _: Frame, _: OnDurable) -> Result<(), DeliverError> {
+            Err(DeliverError::Closed)
+        }
+
+        fn refusal(&self) -> Option<DeliverError> {
+            None
+        }
+    }
+
+    impl Deliver for Faulty {
+        fn next_sequence(&self) -> (u32, u64) {
+            (1, 1)
+        }
+
+        fn deliver(&self, _: Frame, _: OnDurable, _: Patience) -> Result<(), DeliverError> {
+            Err(DeliverError::Closed)
+        }
+
+        fn refusal(&self) -> Option<DeliverError> {
+            None
+        }
+    }
+
+    /// Whether a collector that comes is admitted.
+    fn is_admitted(address: SocketAddr) -> std::io::Result<bool> {
+        let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.write_all(&[&wire::hello(&identity)[..], &wire::start(1)].concat())?;
+        let mut reader = wire::CollectorReader::default();
+        let mut bytes = [0; 64];
+        loop {
+            match stream.read(&mut bytes)? {
+                0 => return Ok(false),
+                count => reader.push(&bytes[..count]),
+            }
+            while let Some(message) = reader.take().expect("it is ours") {
+                if matches!(message, wire::ToCollector::Held { .. }) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn collectors_are_listened_for_again_after_a_panic_at_the_same_address() {
+        let config = Config::try_from(RawConfig {
+            syslog_udp_listen: "off".into(),
+            syslog_tcp_listen: "off".into(),
+            node_listen: "127.0.0.1:0".into(),
+            ..RawConfig::default()
+        });
+        let (faulty, accounting) = (Arc::<Faulty>::default(), Arc::<Accounting>::default());
+        let with = Surroundings {
+            deliver: Arc::clone(&faulty) as _,
+            accounting: Arc::clone(&accounting),
+            clock: Arc::new(RealClock::new()),
+            store: None,
+            nodes: Some(faulty),
+        };
+        let sources = Sources::start(&config.unwrap(), &with).unwrap();
+        let listeners = sources.listeners();
+        let Some(&(SourceKind::Node, Some(address))) = listeners.last() else {
+            panic!("{listeners:?}")
+        };
+        assert!(!is_admitted(address).is_ok_and(|admitted| admitted), "it panics over the first");
+        // A collector tries again as well.
+        while !is_admitted(address).is_ok_and(|admitted| admitted) {
+            std::thread::yield_now();
+        }
+        assert_eq!(accounting.source(SourceKind::Node).counts().threads_failed, 1);
+        assert_eq!(sources.nodes(|nodes| nodes.collectors().len()), Some(1));
+    }
 }

@@ -260,13 +260,19 @@ impl Frames {
             self.begun_ns = self.clock.monotonic_ns();
             return true;
         }
+        let number = self.destination.next_number();
         self.destination.counters().received(lines, std::mem::take(&mut self.line_bytes));
         let flight = self.ledger.take_off(positions);
         let ledger = Arc::clone(&self.ledger);
         let fate = move |sequence: u64, result: &Result<(), DeliverError>| {
             ledger.land(flight, result.is_ok().then_some(sequence));
         };
-        self.destination.deliver(&mut self.builder, Patience::Unlimited, Some(Box::new(fate)));
+        self.destination.deliver(
+            number,
+            &mut self.builder,
+            Patience::Unlimited,
+            Some(Box::new(fate)),
+        );
         true
     }
 

@@ -5,14 +5,17 @@
 //!
 //! Invariant: a frame is acknowledged when the store said that it is durable, never before.
 //!
-//! A thread that panics is counted and told, and ends the other: collectors keep their frames until the next start. It is not started
-//! again before, as frames on their way to the disk would be taken for new ones when they come again.
+//! A thread that panics is counted and told, and ends the other and all connections: collectors keep what was not acknowledged, and
+//! send it again. [`NodeListener::has_failed`] says so once nothing of it is on its way to the disk any more: from then on the
+//! store knows each number that it has, and a new listener takes none twice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -59,7 +62,8 @@ pub trait NodeStore: Send + Sync {
     fn id(&self) -> u32;
     /// Takes a collector up; gives the numbers that are there, those before `first` included. An error is told to it.
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String>;
-    /// Makes a frame durable whose number did not come before. Waits as long as there is no room.
+    /// Makes a frame durable whose number did not come before. Waits as long as there is no room. The numbers that
+    /// [`admit`](Self::admit) gives have this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
     /// Whether it takes lines at present.
     fn refusal(&self) -> Option<DeliverError>;
@@ -79,6 +83,9 @@ struct Shared {
     /// Frames became durable, or there is room again; the waker was told.
     woken: AtomicBool,
     stopped: AtomicBool,
+    failed: AtomicBool,
+    /// Frames that were handed to the store, which has not said yet what became of them.
+    on_their_way: AtomicUsize,
     ledger: Mutex<Ledger>,
     waiting: Mutex<WaitingFrames>,
     changed: Condvar,
@@ -112,6 +119,8 @@ impl NodeListener {
             waker,
             woken: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            on_their_way: AtomicUsize::new(0),
             ledger: Mutex::default(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
@@ -138,7 +147,15 @@ impl NodeListener {
         self.address
     }
 
-    /// The collectors that were here since the start, by id.
+    /// Whether a thread has panicked, and a new listener may take its place.
+    pub fn has_failed(&self) -> bool {
+        // The threads first: what they hand on is on its way before they end.
+        self.shared.failed.load(Relaxed)
+            && self.threads.iter().all(JoinHandle::is_finished)
+            && self.shared.on_their_way.load(Acquire) == 0
+    }
+
+    /// The collectors that were here since this listener was started, by id.
     pub fn collectors(&self) -> Vec<CollectorStatus> {
         lock(&self.shared.collectors).values().cloned().collect()
     }
@@ -152,6 +169,7 @@ impl Drop for NodeListener {
         let joined = threads.next().is_none_or(|serve| serve.join().is_ok());
         self.shared.close();
         let joined = threads.all(|keep| keep.join().is_ok()) && joined;
+        self.shared.give_back(DropReason::WriteFailed);
         assert!(joined || std::thread::panicking(), "panics are caught");
     }
 }
@@ -171,16 +189,32 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Without one thread the other is of no use: what it has is sent again after the next start.
     fn has_panicked(&self, thread: &str) {
-        self.accounting.source(SourceKind::Node).threads_failed.fetch_add(1, Relaxed);
         tracing::error!(
-            "thread {thread} failed by a fault of Loginson; collectors keep their frames until the next start; please \
-             report what stands before this line"
+            "thread {thread} failed by a fault of Loginson; collectors keep their frames and send them again once it is \
+             started again; please report what stands before this line"
         );
+        self.fail();
+    }
+
+    /// Without one thread the other is of no use: what waits is sent again.
+    fn fail(&self) {
+        self.accounting.source(SourceKind::Node).threads_failed.fetch_add(1, Relaxed);
         self.stopped.store(true, Relaxed);
         self.wake();
         self.close();
+        self.failed.store(true, Relaxed);
+    }
+
+    /// Drops the frames that wait, when no thread brings or takes any more: the collectors have them still.
+    fn give_back(&self, reason: DropReason) {
+        let counters = self.accounting.source(SourceKind::Node);
+        let mut waiting = lock(&self.waiting);
+        waiting.bytes = 0;
+        for frame in waiting.frames.drain(..) {
+            counters.dropped(reason, u64::from(frame.header().lines));
+            counters.dropped_bytes(reason, frame.line_bytes());
+        }
     }
 
     /// The thread that waits for the store.
@@ -210,12 +244,8 @@ impl Shared {
         loop {
             let disk_full = self.store.refusal() == Some(DeliverError::DiskFull);
             if waiting.closed && (disk_full || waiting.frames.is_empty()) {
-                let counters = self.accounting.source(SourceKind::Node);
-                for frame in waiting.frames.drain(..) {
-                    let lines = u64::from(frame.header().lines);
-                    counters.dropped(DropReason::ShuttingDown, lines);
-                    counters.dropped_bytes(DropReason::ShuttingDown, frame.line_bytes());
-                }
+                drop(waiting);
+                self.give_back(DropReason::ShuttingDown);
                 return None;
             }
             if !disk_full && let Some(frame) = waiting.frames.pop_front() {
@@ -227,26 +257,11 @@ impl Shared {
     }
 
     fn keep(self: &Arc<Self>, frame: Frame) -> Result<(), DeliverError> {
-        let header = *frame.header();
-        let shared = Arc::clone(self);
-        let (bytes, line_bytes) = (frame.bytes().len() as u64, frame.line_bytes());
-        let on_durable = move |result: Result<(), DeliverError>| {
-            let counters = shared.accounting.source(SourceKind::Node);
-            let lines = u64::from(header.lines);
-            if result.is_err() {
-                // Only at the end; it is sent again to whoever is there then.
-                counters.dropped(DropReason::ShuttingDown, lines);
-                counters.dropped_bytes(DropReason::ShuttingDown, line_bytes);
-                return;
-            }
-            counters.kept(lines, line_bytes);
-            if let Some(status) = lock(&shared.collectors).get_mut(&header.node) {
-                status.frames += 1;
-                status.lines += lines;
-                status.bytes += bytes;
-            }
-            lock(&shared.ledger).set_durable(header.node, header.sequence);
-            shared.wake();
+        let mut handed = Handed::new(self, &frame);
+        let on_durable = move |result: Result<(), DeliverError>| match result {
+            Ok(()) => handed.is_durable(),
+            // Only at the end; it is sent again to whoever is there then.
+            Err(_) => handed.lost = DropReason::ShuttingDown,
         };
         self.store.keep(frame, Box::new(on_durable))
     }
@@ -261,6 +276,60 @@ impl Shared {
 
     fn is_full(&self) -> bool {
         lock(&self.waiting).bytes >= WAITING_BYTES_MAX
+    }
+}
+
+/// A frame in the hands of the store. It is on its way until this is dropped, also by a panic.
+struct Handed {
+    shared: Arc<Shared>,
+    node: u32,
+    number: u64,
+    frame_bytes: u64,
+    lines: u64,
+    line_bytes: u64,
+    kept: bool,
+    /// Why it is not kept, if it is not.
+    lost: DropReason,
+}
+
+impl Handed {
+    fn new(shared: &Arc<Shared>, frame: &Frame) -> Handed {
+        shared.on_their_way.fetch_add(1, Relaxed);
+        let header = frame.header();
+        Handed {
+            shared: Arc::clone(shared),
+            node: header.node,
+            number: header.sequence,
+            frame_bytes: frame.bytes().len() as u64,
+            lines: u64::from(header.lines),
+            line_bytes: frame.line_bytes(),
+            kept: false,
+            lost: DropReason::WriteFailed,
+        }
+    }
+
+    fn is_durable(&mut self) {
+        self.kept = true;
+        let shared = &self.shared;
+        shared.accounting.source(SourceKind::Node).kept(self.lines, self.line_bytes);
+        if let Some(status) = lock(&shared.collectors).get_mut(&self.node) {
+            status.frames += 1;
+            status.lines += self.lines;
+            status.bytes += self.frame_bytes;
+        }
+        lock(&shared.ledger).set_durable(self.node, self.number);
+        shared.wake();
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.kept {
+            let counters = self.shared.accounting.source(SourceKind::Node);
+            counters.dropped(self.lost, self.lines);
+            counters.dropped_bytes(self.lost, self.line_bytes);
+        }
+        self.shared.on_their_way.fetch_sub(1, Release);
     }
 }
 
@@ -308,7 +377,8 @@ impl Server {
             let wait = if more { Duration::ZERO } else { TICK };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
-                    tracing::error!(%error, "waiting for collectors failed; none are served any more");
+                    tracing::error!(%error, "waiting for collectors failed; the listener is started again");
+                    self.shared.fail();
                     return;
                 }
                 _ => {}
@@ -413,6 +483,15 @@ impl Server {
                 }
             }
         }
+    }
+}
+
+impl Drop for Server {
+    /// By a panic too.
+    fn drop(&mut self) {
+        let open = self.connections.len() as u64;
+        let counters = self.shared.accounting.source(SourceKind::Node);
+        counters.connections_open.fetch_sub(open, Relaxed);
     }
 }
 
@@ -571,8 +650,35 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// A store that brings down whoever asks it.
-    struct Faulty;
+    /// A store that brings down whoever asks it for what `faults` says, once each time it says so.
+    #[derive(Default)]
+    struct Faulty {
+        faults: Mutex<Vec<&'static str>>,
+        held: Mutex<Numbers>,
+        keeps: AtomicUsize,
+        /// Frames are not durable before this is false.
+        hold: AtomicBool,
+        on_their_way: Mutex<Vec<(u64, OnDurable)>>,
+    }
+
+    impl Faulty {
+        fn may_fail(&self, at: &'static str) {
+            let mut faults = lock(&self.faults);
+            if let Some(place) = faults.iter().position(|&fault| fault == at) {
+                faults.remove(place);
+                drop(faults);
+                panic!("a fault at {at}, which is tested");
+            }
+        }
+
+        fn make_durable(&self) {
+            self.hold.store(false, Relaxed);
+            for (number, on_durable) in lock(&self.on_their_way).drain(..) {
+                lock(&self.held).insert(number);
+                on_durable(Ok(()));
+            }
+        }
+    }
 
     impl NodeStore for Faulty {
         fn id(&self) -> u32 {
@@ -580,30 +686,115 @@ mod tests {
         }
 
         fn admit(&self, _: &NodeIdentity, _: u64) -> Result<Numbers, String> {
-            panic!("a fault")
+            self.may_fail("admit");
+            Ok(lock(&self.held).clone())
         }
 
-        fn keep(&self, _: Frame, _: OnDurable) -> Result<(), DeliverError> {
-            panic!("a fault")
+        fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+            self.may_fail("keep");
+            self.keeps.fetch_add(1, Relaxed);
+            lock(&self.on_their_way).push((frame.header().sequence, on_durable));
+            if !self.hold.load(Relaxed) {
+                self.make_durable();
+            }
+            Ok(())
         }
 
         fn refusal(&self) -> Option<DeliverError> {
-            panic!("a fault")
+            None
+        }
+    }
+
+    const IDENTITY: NodeIdentity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+
+    fn listen(address: SocketAddr, store: &Arc<Faulty>, counted: &Arc<Accounting>) -> NodeListener {
+        NodeListener::start(address, Arc::clone(store) as _, Arc::clone(counted)).unwrap()
+    }
+
+    /// A collector that sends all frames of one line each, and gives its connection.
+    fn send(address: SocketAddr, numbers: &[u64]) -> std::net::TcpStream {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut bytes = [&wire::hello(&IDENTITY)[..], &wire::start(1)].concat();
+        for &number in numbers {
+            let mut builder = record::FrameBuilder::new();
+            let origin =
+                record::Origin::new(record::Transport::SyslogTcp, record::Format::Auto, None);
+            builder.push_lines(&origin, 1, b"a line\n");
+            bytes.extend_from_slice(builder.finish(IDENTITY.node, number).unwrap().bytes());
+        }
+        // It may be gone already.
+        let _ = stream.write_all(&bytes);
+        stream
+    }
+
+    /// Waits until so many frames are acknowledged. False when the connection ends before.
+    fn acknowledged(stream: &mut std::net::TcpStream, frames: u64) -> bool {
+        let mut reader = wire::CollectorReader::default();
+        let mut bytes = [0; 64];
+        loop {
+            match stream.read(&mut bytes) {
+                Ok(count @ 1..) => reader.push(&bytes[..count]),
+                _ => return false,
+            }
+            while let Some(message) = reader.take().unwrap() {
+                if matches!(message, ToCollector::Ack { frames: told, .. } if told == frames) {
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn wait_for(what: impl Fn() -> bool) {
+        while !what() {
+            std::thread::yield_now();
         }
     }
 
     #[test]
-    fn a_panic_is_counted_and_the_end_is_orderly() {
-        let accounting = Arc::new(Accounting::default());
-        let address = "127.0.0.1:0".parse().unwrap();
-        let listener =
-            NodeListener::start(address, Arc::new(Faulty), Arc::clone(&accounting)).unwrap();
-        let address = listener.local_addr();
-        while accounting.source(SourceKind::Node).counts().threads_failed == 0 {
-            std::thread::yield_now();
+    fn whichever_thread_panics_the_next_listener_takes_the_rest_once() {
+        for fault in ["admit", "keep"] {
+            let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
+            let counts = |accounting: &Accounting| accounting.source(SourceKind::Node).counts();
+            let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
+            let address = listener.local_addr();
+            assert!(acknowledged(&mut send(address, &[1]), 1));
+            assert!(!listener.has_failed());
+            lock(&store.faults).push(fault);
+            let mut connection = send(address, &[1, 2, 3]);
+            assert!(!acknowledged(&mut connection, 3), "{fault}: the connection ends");
+            wait_for(|| listener.has_failed());
+            drop(listener);
+            let counted = counts(&accounting);
+            assert_eq!((counted.threads_failed, counted.connections_open), (1, 0), "{fault}");
+            assert_eq!((counted.lines_missing(), counted.bytes_missing()), (0, 0), "{fault}");
+
+            let listener = listen(address, &store, &accounting);
+            assert!(acknowledged(&mut send(address, &[1, 2, 3]), 3), "{fault}");
+            drop(listener);
+            assert_eq!(store.keeps.load(Relaxed), 3, "{fault}: each is kept once");
+            let counted = counts(&accounting);
+            assert_eq!((counted.lines_kept, counted.lines_missing()), (3, 0), "{fault}");
         }
-        drop(listener);
-        // Nobody has the port any more.
-        assert!(std::net::TcpListener::bind(address).is_ok());
+    }
+
+    #[test]
+    fn none_takes_its_place_before_the_store_knows_what_it_has() {
+        let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
+        store.hold.store(true, Relaxed);
+        let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
+        let address = listener.local_addr();
+        let first = send(address, &[1]);
+        wait_for(|| store.keeps.load(Relaxed) == 1);
+        lock(&store.faults).push("admit");
+        assert!(!acknowledged(&mut send(address, &[1]), 1), "the connection ends");
+        wait_for(|| listener.threads.iter().all(JoinHandle::is_finished));
+        assert!(!listener.has_failed(), "a frame is on its way");
+        store.make_durable();
+        assert!(listener.has_failed());
+        drop((listener, first));
+        let _listener = listen(address, &store, &accounting);
+        assert!(acknowledged(&mut send(address, &[1]), 1));
+        assert_eq!(store.keeps.load(Relaxed), 1);
     }
 }

@@ -1,11 +1,15 @@
 //! Frames from calls of many threads, and the tickets of those calls.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use collector::intake::ALONE_BYTES_MAX;
 use collector::{
-    Accounting, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, SourceKind, Ticket,
+    Accounting, Deliver, DeliverError, DropReason, FRAME_AGE_AWAITED_MS, Intake, OnDurable,
+    Patience, SourceKind, Ticket,
 };
+use record::Frame;
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Origin, Transport};
 
@@ -208,5 +212,110 @@ fn many_threads_push_while_delivery_blocks_and_nothing_is_lost() {
         let found = lines.iter().filter(|line| line.0.starts_with(&prefix)).map(|line| &line.0);
         let expected = (0..200).flat_map(|n| vec![format!("{thread}-{n}").into_bytes(); 50]);
         assert!(found.cloned().eq(expected), "the lines of thread {thread} are in order");
+    }
+}
+
+/// Brings down whoever delivers next, at one of two places.
+#[derive(Default)]
+struct Faulty {
+    recorder: Arc<Recorder>,
+    faults: [AtomicBool; 2],
+}
+
+const FAULTS: [usize; 2] = [NUMBERING, DELIVERING];
+const NUMBERING: usize = 0;
+const DELIVERING: usize = 1;
+
+impl Faulty {
+    fn fail(&self, fault: usize) {
+        self.faults[fault].store(true, Relaxed);
+    }
+
+    fn may_fail(&self, fault: usize) {
+        assert!(!self.faults[fault].swap(false, Relaxed), "a fault, which is tested");
+    }
+}
+
+impl Deliver for Faulty {
+    fn next_sequence(&self) -> (u32, u64) {
+        self.may_fail(NUMBERING);
+        self.recorder.next_sequence()
+    }
+
+    fn deliver(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        patience: Patience,
+    ) -> Result<(), DeliverError> {
+        self.may_fail(DELIVERING);
+        self.recorder.deliver(frame, on_durable, patience)
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        None
+    }
+}
+
+fn start_faulty(age_ms: u64) -> (Intake, Arc<Faulty>, Arc<Accounting>) {
+    let faulty = Arc::<Faulty>::default();
+    let accounting = Arc::<Accounting>::default();
+    let intake = Intake::start(SourceKind::Http, age_ms, faulty.clone(), accounting.clone());
+    (intake, faulty, accounting)
+}
+
+#[test]
+fn a_thread_that_panics_loses_the_lines_it_has_and_goes_on() {
+    for fault in FAULTS {
+        let (intake, faulty, accounting) = start_faulty(0);
+        let failed = || accounting.source(SourceKind::Http).counts().threads_failed;
+        // The first is on its way, so that the next waits for the thread.
+        faulty.recorder.hold();
+        let first = push(&intake, 1, b"a\n");
+        faulty.fail(fault);
+        let lost = push(&intake, 1, b"b\nbb\n").wait().unwrap_err();
+        assert!(matches!(&lost, DeliverError::Failed(why) if why.contains("send the lines again")));
+        faulty.recorder.let_become_durable();
+        assert_eq!(first.wait(), Ok(()));
+        while failed() == 0 {
+            std::thread::yield_now();
+        }
+        // It is the thread again that sees to this one.
+        faulty.recorder.hold();
+        let first = push(&intake, 1, b"c\n");
+        let second = push(&intake, 1, b"d\n");
+        faulty.recorder.wait_for_lines(3);
+        faulty.recorder.let_become_durable();
+        assert_eq!((first.wait(), second.wait()), (Ok(()), Ok(())));
+        drop(intake);
+        assert_eq!(failed(), 1);
+        check_counts(&accounting, SourceKind::Http, 5, 3, &[(DropReason::WriteFailed, 2)]);
+    }
+}
+
+#[test]
+fn a_caller_that_panics_takes_no_other_down() {
+    for fault in FAULTS {
+        let (intake, faulty, accounting) = start_faulty(NEVER_MS);
+        faulty.fail(fault);
+        let pushed = || drop(intake.push(&origin(), 1, b"a\n"));
+        assert!(catch_unwind(AssertUnwindSafe(pushed)).is_err());
+        faulty.fail(fault);
+        let alone = || drop(intake.deliver_alone(&origin(), 1, b"b\n"));
+        assert!(catch_unwind(AssertUnwindSafe(alone)).is_err());
+        assert_eq!(push(&intake, 1, b"c\n").wait(), Ok(()));
+        // At the end as well.
+        faulty.recorder.hold();
+        let first = push(&intake, 1, b"d\n");
+        let second = push(&intake, 1, b"e\n");
+        faulty.fail(fault);
+        intake.stop();
+        faulty.recorder.let_become_durable();
+        assert_eq!(first.wait(), Ok(()));
+        assert!(second.wait().is_err());
+        drop(intake);
+        let counts = accounting.source(SourceKind::Http).counts();
+        assert_eq!((counts.lines_kept, counts.lines_missing(), counts.bytes_missing()), (2, 0, 0));
+        assert_eq!(counts.threads_failed, 1);
     }
 }
