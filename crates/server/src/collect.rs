@@ -94,7 +94,8 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         addresses.clone(),
     ));
     let router = http::collecting::router(seen, inserting, address);
-    let serving = tokio::spawn(http::serve(listener, router, stopping));
+    let clients = http::Clients::new(config.query.client_idle_max);
+    let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
     tracing::info!("health, metrics and state of the stores at http://{address}/api/v1/nodes");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses)?;

@@ -47,7 +47,8 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let app =
         Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping.clone()));
-    let serving = tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), stopping));
+    let (router, clients) = (http::router(Arc::clone(&app)), app.clients().clone());
+    let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
 
     let asking = Arc::clone(&app);
     let asked = Box::new(move || asking.is_asked());

@@ -95,6 +95,9 @@ pub struct QueryOptions {
     pub background: JobLimits,
     /// Pages of their rows that are read or sent at a time, 8 MiB each; further ones are refused. `query.pages_max`.
     pub pages_max: usize,
+    /// The longest that a client may take nothing of its answer, whatever it asked; then its connection is ended and its query
+    /// cancelled. `query.client_idle_max`.
+    pub client_idle_max: Duration,
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -153,6 +156,11 @@ impl TryFrom<RawConfig> for Config {
             requests_max: raw.insert.requests_max,
             body: BodyLimits { idle_max, bytes_per_s_min: raw.insert.bytes_per_s_min },
         };
+        let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
+        ensure!(
+            (CLIENT_IDLE_MIN..=CLIENT_IDLE_MAX).contains(&client_idle_max),
+            "query.client_idle_max must be between 1s and 1d"
+        );
         let query = QueryOptions {
             queue: QueueLimits {
                 concurrent_max: raw.query.concurrent_max,
@@ -185,6 +193,7 @@ impl TryFrom<RawConfig> for Config {
                 jobs_max: JOBS_MAX,
             },
             pages_max: raw.query.pages_max,
+            client_idle_max,
         };
         ensure!(
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
@@ -228,6 +237,10 @@ const INSERT_REQUESTS_MAX: usize = 1024;
 
 /// More cannot be asked for: there are 1024 connections.
 const PAGES_MAX: usize = 1024;
+
+/// Less would end a client that is on the other side of a network that pauses, more is no limit.
+const CLIENT_IDLE_MIN: Duration = Duration::from_secs(1);
+const CLIENT_IDLE_MAX: Duration = Duration::from_secs(86_400);
 
 /// More threads than any machine's network is worth.
 const TCP_THREADS_MAX: usize = 64;
@@ -374,6 +387,9 @@ mod tests {
         check(|c| c.query.concurrent_max = 0, "query.concurrent_max must be");
         check(|c| c.query.background_concurrent_max = 0, "query.background_concurrent_max must be");
         check(|c| c.query.result_bytes_max = "x".into(), "query.result_bytes_max: 'x'");
+        let idle = "query.client_idle_max must be between 1s and 1d";
+        check(|c| c.query.client_idle_max = "999ms".into(), idle);
+        check(|c| c.query.client_idle_max = "25h".into(), idle);
         check(|c| c.query.pages_max = 0, "query.pages_max must be between 1 and 1024");
         check(|c| c.query.pages_max = 1025, "query.pages_max must be between 1 and 1024");
         check(

@@ -183,6 +183,7 @@ pub struct RawQuery {
     pub result_bytes_total_max: String,
     pub results_keep_s: u64,
     pub pages_max: usize,
+    pub client_idle_max: String,
 }
 
 /// `[summary]`
@@ -288,6 +289,7 @@ impl Default for RawQuery {
             result_bytes_total_max: "1GiB".into(),
             results_keep_s: 86_400,
             pages_max: 16,
+            client_idle_max: "5m".into(),
         }
     }
 }

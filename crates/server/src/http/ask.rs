@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::App;
 use super::error::{ApiError, ApiResult};
+use super::listen::client_has_stalled;
 use super::params::Params;
 use crate::pipeline::Pipeline;
 
@@ -161,6 +162,13 @@ impl Asked {
         let result = work(&running);
         let (state, error) = match &result {
             Ok(_) => (State::Done, None),
+            Err(RunError::Cancelled) if link.client_has_stalled() => {
+                let idle_s = self.app.config.query.client_idle_max.as_secs_f64();
+                let why = format!(
+                    "the client took nothing of its answer for {idle_s} s (query.client_idle_max)"
+                );
+                (State::Cancelled, Some(why))
+            }
             Err(RunError::Cancelled) if link.client_is_gone() => {
                 (State::Cancelled, Some("the client went away (499)".into()))
             }
@@ -266,7 +274,8 @@ pub fn reading_thread<T: Send + 'static>(
     }
 }
 
-/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled.
+/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled. It is dropped by the task of
+/// the client's connection, which knows why.
 #[derive(Default)]
 pub struct Client(Link);
 
@@ -277,6 +286,8 @@ pub struct Link(Arc<Mutex<Linked>>);
 #[derive(Default)]
 struct Linked {
     gone: bool,
+    /// Because it took nothing of its answer.
+    stalled: bool,
     entry: Option<(Queue, u64)>,
     /// Is told the number of the entry.
     tell: Option<oneshot::Sender<u64>>,
@@ -293,6 +304,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         let mut linked = self.0.lock();
         linked.gone = true;
+        linked.stalled = client_has_stalled();
         if let Some((queue, id)) = &linked.entry {
             queue.cancel(*id);
         }
@@ -315,6 +327,10 @@ impl Link {
 
     fn client_is_gone(&self) -> bool {
         self.lock().gone
+    }
+
+    fn client_has_stalled(&self) -> bool {
+        self.lock().stalled
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Linked> {

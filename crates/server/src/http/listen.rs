@@ -1,9 +1,16 @@
 //! Accepts connections and serves the router on them, with limits on their number, their heads and their silence.
 //!
+//! A client that takes no byte of an answer for so long (`query.client_idle_max`) loses its connection: the kernel sees to
+//! that (TCP_USER_TIMEOUT), as only it knows what the other side took. So each answer gives its place back at the end:
+//! of a query in the queue, of a page of results, of a connection.
+//!
 //! Left out: TLS and HTTP/2; put a proxy in front for them.
+
+mod watched;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,8 +20,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+
+pub use watched::client_has_stalled;
+use watched::{STALLED, Watched};
 
 /// Connections at a time. Further ones wait in the kernel's backlog until one ends.
 const CONNECTIONS_MAX: usize = 1024;
@@ -29,8 +39,29 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time that running requests get at shutdown.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// What is asked of all clients.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// The longest that one may take nothing of its answer, above zero.
+    pub idle_max: Duration,
+    /// Connections that were ended by that.
+    pub stalled: Arc<AtomicU64>,
+}
+
+impl Clients {
+    /// None was slow yet.
+    pub fn new(idle_max: Duration) -> Clients {
+        Clients { idle_max, stalled: Arc::default() }
+    }
+}
+
 /// Serves until `stop` becomes true, then lets running requests end.
-pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<bool>) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    clients: Clients,
+    stop: watch::Receiver<bool>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stopping = stop.clone();
     loop {
@@ -41,9 +72,11 @@ pub async fn serve(listener: TcpListener, router: Router, stop: watch::Receiver<
         };
         match accepted {
             Ok((stream, peer)) => {
+                let stream = Watched::new(stream, peer, &clients);
+                let stalled = stream.stalled();
                 let connection = connection(stream, peer, router.clone(), stop.clone());
                 tokio::spawn(async move {
-                    connection.await;
+                    STALLED.scope(stalled, connection).await;
                     drop(place);
                 });
             }
@@ -68,13 +101,11 @@ pub async fn raised(stop: &mut watch::Receiver<bool>) {
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: Watched,
     peer: SocketAddr,
     router: Router,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Answers are written as whole pieces; waiting for more to send only adds delay. Failing is harmless.
-    let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));

@@ -308,6 +308,13 @@ fn queries(app: &App, out: &mut Text) {
         &[],
         app.pages_refused.load(Relaxed),
     );
+    out.one(
+        "loginson_http_clients_stalled_total",
+        "counter",
+        "Connections that were ended because their clients took nothing of their answers for too long.",
+        &[],
+        app.clients.stalled.load(Relaxed),
+    );
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");

@@ -41,7 +41,7 @@ use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
 pub use body::BodyLimits;
-pub use listen::serve;
+pub use listen::{Clients, serve};
 
 use crate::config::Config;
 use crate::jobs::Jobs;
@@ -66,6 +66,7 @@ pub struct App {
     /// Pages of rows of background queries; each has its place until its last byte is on its way.
     page_places: Arc<Semaphore>,
     pages_refused: AtomicU64,
+    clients: Clients,
     /// Background queries; there once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
@@ -95,6 +96,7 @@ impl App {
             queue: Queue::new(config.query.queue),
             page_places: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
+            clients: Clients::new(config.query.client_idle_max),
             config,
             address,
             started_ns: now_ns(),
@@ -113,6 +115,11 @@ impl App {
     /// The queue of queries.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// What is asked of all clients.
+    pub fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     /// The store is open and lines are taken.

@@ -1,8 +1,15 @@
-//! What no client can bring about from outside at a moment of its choice: a question that panics, pages that nobody reads.
+//! What no client can bring about from outside at a moment of its choice: a question that panics, pages that nobody reads,
+//! with the shortest limits.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::response::Response;
+use collector::{Deliver, DeliverError, OnDurable, Patience, SourceKind};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use platform::RealDisk;
@@ -16,7 +23,7 @@ use crate::jobs::{QUERIES_DIR, Submission};
 struct Fixture {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
-    _stop: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
     _dir: tempfile::TempDir,
 }
 
@@ -42,7 +49,7 @@ impl Fixture {
         let jobs =
             Jobs::open(disk, queries, background, limits, queue, Arc::clone(&pipeline)).unwrap();
         app.run(Arc::clone(&pipeline), jobs);
-        Fixture { app, pipeline, _stop: stop, _dir: dir }
+        Fixture { app, pipeline, stop, _dir: dir }
     }
 
     async fn get(&self, path: &str) -> Response {
@@ -57,10 +64,23 @@ impl Fixture {
         value.unwrap_or_else(|| panic!("{sample} is missing")).parse().unwrap()
     }
 
-    /// A background query over one line that has ended.
-    fn ended_query(&self) -> u64 {
+    fn push(&self, mut lines: &[u8]) {
         let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
-        self.pipeline.http_lines().push(&origin, b"a line\n").0.wait().unwrap();
+        while !lines.is_empty() {
+            let (ticket, rest) = self.pipeline.http_lines().push(&origin, lines);
+            ticket.wait().unwrap();
+            lines = rest;
+        }
+    }
+
+    /// Listens for connections.
+    async fn listen(&self) -> SocketAddr {
+        let router = router(Arc::clone(&self.app));
+        listen(router, self.app.clients().clone(), self.stop.subscribe()).await
+    }
+
+    /// A background query that has ended, over lines that all have the word `line`.
+    fn ended_query(&self) -> u64 {
         let asked = Submission {
             query: "line".into(),
             now_ns: 0,
@@ -78,6 +98,30 @@ impl Fixture {
         }
         id
     }
+}
+
+async fn listen(router: Router, clients: Clients, stop: watch::Receiver<bool>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, router, clients, stop));
+    address
+}
+
+/// Sends a request on a connection of its own.
+fn request(address: SocketAddr, head: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let request = format!(
+        "{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// Lines that are more than the kernel holds of a connection and the channel of an answer, each with the word `line`.
+fn many_lines() -> Vec<u8> {
+    format!("a line of {}\n", "x".repeat(1_000)).repeat(32_000).into_bytes()
 }
 
 impl Drop for Fixture {
@@ -115,6 +159,7 @@ async fn a_question_that_panics_is_counted_as_failed() {
 #[tokio::test]
 async fn as_many_pages_are_sent_at_once_as_said() {
     let fixture = Fixture::new(|raw| raw.query.pages_max = 2);
+    fixture.push(b"a line\n");
     let path = format!("/api/v1/queries/{}/results", fixture.ended_query());
     let (first, second) = (fixture.get(&path).await, fixture.get(&path).await);
     assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
@@ -135,4 +180,116 @@ async fn as_many_pages_are_sent_at_once_as_said() {
     assert_eq!(text(second).await, "a line\n");
     assert_eq!(fixture.metric("loginson_result_pages_open").await, 0);
     assert_eq!(fixture.metric("loginson_result_pages_refused_total").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_that_nobody_reads_gives_its_place_back_and_says_why() {
+    let fixture = Fixture::new(|raw| raw.query.client_idle_max = "1s".into());
+    fixture.push(&many_lines());
+    let address = fixture.listen().await;
+    let unread = request(address, "GET /api/v1/export?format=raw", "");
+    let ended = || fixture.app.queue.list().first().is_some_and(|entry| entry.state.is_ended());
+    while !ended() {
+        tokio::task::yield_now().await;
+    }
+    let entry = fixture.app.queue.list().remove(0);
+    assert_eq!(entry.state, query::State::Cancelled);
+    let expected = "the client took nothing of its answer for 1 s (query.client_idle_max)";
+    assert_eq!(entry.error.as_deref(), Some(expected));
+    assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
+    assert_eq!(fixture.metric("loginson_queries_total{state=\"cancelled\"}").await, 1);
+    assert_eq!(fixture.metric("loginson_queries_running").await, 0);
+    drop(unread);
+
+    // One who reads has it all, and one who goes away is told from one who does not read.
+    let read = tokio::task::spawn_blocking(move || {
+        let mut bytes = Vec::new();
+        request(address, "GET /api/v1/export?format=raw", "").read_to_end(&mut bytes).unwrap();
+        bytes.iter().filter(|&&byte| byte == b'\n').count()
+    });
+    assert!(read.await.unwrap() > 32_000);
+    let gone = tokio::task::spawn_blocking(move || {
+        let mut stream = request(address, "GET /api/v1/export?format=raw", "");
+        stream.read_exact(&mut [0; 1_000]).unwrap();
+    });
+    gone.await.unwrap();
+    let gone = Some("the client went away (499)");
+    while !fixture.app.queue.list().iter().any(|entry| entry.error.as_deref() == gone) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_nobody_reads_gives_its_place_back() {
+    let fixture = Fixture::new(|raw| {
+        raw.query.client_idle_max = "1s".into();
+        raw.query.pages_max = 1;
+    });
+    fixture.push(&many_lines());
+    let path = format!("/api/v1/queries/{}/results?limit=10000", fixture.ended_query());
+    let address = fixture.listen().await;
+    let unread = request(address, &format!("GET {path}"), "");
+    let stalled = &fixture.app.clients().stalled;
+    while stalled.load(Relaxed) == 0 || fixture.metric("loginson_result_pages_open").await > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);
+    // The rows are there still.
+    assert_eq!(fixture.get(&path).await.status(), StatusCode::OK);
+    drop(unread);
+}
+
+/// Brings down whoever delivers next; keeps nothing.
+#[derive(Default)]
+struct Faulty(AtomicBool);
+
+impl Deliver for Faulty {
+    fn next_sequence(&self) -> (u32, u64) {
+        (1, 1)
+    }
+
+    fn deliver(
+        &self,
+        _: ::record::Frame,
+        on_durable: OnDurable,
+        _: Patience,
+    ) -> Result<(), DeliverError> {
+        assert!(!self.0.swap(false, Relaxed), "a fault, which is tested");
+        on_durable(Ok(()));
+        Ok(())
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        None
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_are_taken_after_a_panic_over_those_of_another() {
+    let (faulty, accounting) = (Arc::new(Faulty::default()), Arc::new(Accounting::default()));
+    let parser = ::record::Parser::new(&::record::ParserConfig::default()).unwrap();
+    let lines = Arc::new(crate::http_lines::HttpLines::start(
+        Arc::clone(&faulty) as _,
+        Arc::clone(&accounting),
+        Arc::new(RealClock::new()),
+        Arc::new(crate::stored::Parsers::new(parser)),
+    ));
+    let config = Config::try_from(RawConfig::default()).unwrap();
+    let to = move || Ok(Arc::clone(&lines));
+    let inserting = Inserting::new(config.insert, Arc::clone(&accounting), to);
+    let (_stop, stopping) = watch::channel(false);
+    let clients = Clients::new(config.query.client_idle_max);
+    let address = listen(insert::routes(inserting).with_state(()), clients, stopping).await;
+    let push = move || {
+        let mut answer = String::new();
+        let _ = request(address, "POST /insert/lines", "a\nb\n").read_to_string(&mut answer);
+        answer.split(' ').nth(1).map(str::to_owned)
+    };
+    faulty.0.store(true, Relaxed);
+    let failed = tokio::task::spawn_blocking(push).await.unwrap();
+    assert_ne!(failed.as_deref(), Some("200"));
+    assert_eq!(tokio::task::spawn_blocking(push).await.unwrap().as_deref(), Some("200"));
+    let counts = accounting.source(SourceKind::Http).counts();
+    assert_eq!((counts.lines_kept, counts.lines_missing()), (2, 0));
 }
