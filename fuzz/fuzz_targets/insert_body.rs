@@ -1,24 +1,46 @@
 //! A request body in chunks of any size, plain or compressed: the same lines as in one chunk, none over the limit, no
-//! byte made up; `_bulk` and JSON lines of it, or an error.
+//! byte made up; `_bulk` and JSON lines of it, or an error. A body that we compressed gives the same lines as it does plain.
 #![no_main]
 
+use std::io::Write;
+
 use collector::body::{Decoder, Encoding, Shape, WholeLines};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use libfuzzer_sys::fuzz_target;
 use record::frame::LINE_BYTES_MAX;
 
 fuzz_target!(|input: &[u8]| {
     let [how, size, body @ ..] = input else { return };
+    if *how >= 128 {
+        compressed_or_not(*how, 1 + usize::from(*size), body);
+    }
     let encoding = [Encoding::Plain, Encoding::Gzip, Encoding::Zstd][usize::from(how % 3)];
     let shape = [Shape::Lines, Shape::JsonLines, Shape::BULK][usize::from(how / 3 % 3)];
     let chunk_bytes = 1 + usize::from(*size);
     let whole = records(encoding, shape, [body]);
-    let chunks = records(encoding, shape, body.chunks(chunk_bytes));
-    // What is broken may be noticed earlier or later; what came before is the same.
+    check(&whole, &records(encoding, shape, body.chunks(chunk_bytes)));
+});
+
+/// What is broken may be noticed earlier or later; what came before is the same.
+fn check(whole: &(Vec<u8>, bool), chunks: &(Vec<u8>, bool)) {
     let common = whole.0.len().min(chunks.0.len());
     assert_eq!(whole.1, chunks.1);
     assert_eq!(whole.0[..common], chunks.0[..common]);
     assert!(!whole.1 || whole.0 == chunks.0);
-});
+}
+
+/// The same lines come of a body, whether it is compressed, in chunks of any size.
+fn compressed_or_not(how: u8, chunk_bytes: usize, body: &[u8]) {
+    let shape = || [Shape::Lines, Shape::JsonLines, Shape::BULK][usize::from(how % 3)];
+    let plain = records(Encoding::Plain, shape(), [body]);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(body).expect("there is memory");
+    let gzip = gzip.finish().expect("there is memory");
+    let zstd = zstd::bulk::compress(body, 1).expect("there is memory");
+    check(&plain, &records(Encoding::Gzip, shape(), gzip.chunks(chunk_bytes)));
+    check(&plain, &records(Encoding::Zstd, shape(), zstd.chunks(chunk_bytes)));
+}
 
 /// The records of a body, and whether it could be read to its end.
 fn records<'a>(
