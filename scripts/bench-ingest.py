@@ -584,6 +584,7 @@ def part_many(directory):
         connections = [socket.create_connection((host, int(port))) for _ in range(count)]
         while server.metrics()['loginson_connections_open{source="syslog_tcp"}'] < count:
             time.sleep(0.05)
+        silent_kib = (memory_mib(server) - before) * 1024 / count
         each = durable_after(server, "syslog_tcp", count, lambda: [c.sendall(b"<13>one of many\n") for c in connections])
         one = durable_after(server, "syslog_tcp", count + 1, lambda: connections[count // 2].sendall(b"<13>one alone\n"))
         lines = inputs.lines * inputs.times
@@ -593,7 +594,7 @@ def part_many(directory):
             server, "syslog_tcp", count + 1 + lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
         )
         senders[0].wait()
-        row(f"{count} connections", server, before, each, one, lines / seconds, alone)
+        row(f"{count} connections, {silent_kib:.1f} KiB each before their first line", server, before, each, one, lines / seconds, alone)
         for connection in connections:
             connection.close()
 
