@@ -379,6 +379,7 @@ pub fn operation_count(properties: &BTreeMap<String, String>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use statrs::distribution::{ChiSquared, ContinuousCDF};
 
     use super::*;
     use crate::driver::Answer;
@@ -470,6 +471,37 @@ mod tests {
         }
         let plan = run(&[]);
         assert_eq!(keys, (0..100).map(|n| Value::Text(plan.data.key(n))).collect());
+    }
+
+    /// Two samples of one distribution? Pearson's test; the draws are seeded, so that it never fails by chance.
+    #[test]
+    fn records_are_chosen_as_often_as_by_ycsb_itself() {
+        let text = include_str!("../../reference/ycsb-keys.toml");
+        let theirs: BTreeMap<String, Vec<u32>> = toml::from_str(text).unwrap();
+        assert_eq!(theirs.len(), 6);
+        for (distribution, theirs) in &theirs {
+            // Under `latest`, YCSB never chooses the oldest record of all.
+            let (records, theirs) = match &**distribution {
+                "latest" => ("99", &theirs[1..]),
+                _ => ("100", &theirs[..]),
+            };
+            let plan = run(&[("requestdistribution", distribution), ("recordcount", records)]);
+            let mut random = fastrand::Rng::with_seed(20);
+            let (mut chooser, mut ours) = (plan.chooser.clone(), vec![0_u32; theirs.len()]);
+            for _ in 0..200_000 {
+                ours[chooser.next(&plan.records, &mut random) as usize] += 1;
+            }
+            let total = |counts: &[u32]| f64::from(counts.iter().sum::<u32>());
+            let ratio = (total(&ours) / total(theirs)).sqrt();
+            let part = |(ours, theirs): (&u32, &u32)| {
+                let (ours, theirs) = (f64::from(*ours), f64::from(*theirs));
+                (ours / ratio - theirs * ratio).powi(2) / (ours + theirs)
+            };
+            let statistic: f64 = ours.iter().zip(theirs).map(part).sum();
+            let degrees = (theirs.len() - 1) as f64;
+            let p = 1.0 - ChiSquared::new(degrees).unwrap().cdf(statistic);
+            assert!(p > 0.001, "{distribution}: chi-squared {statistic:.1}, p {p:.5}");
+        }
     }
 
     #[test]
