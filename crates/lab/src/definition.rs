@@ -216,7 +216,7 @@ pub fn text(name: &str, given: &[(String, String)]) -> Result<String, Definition
     if let Some((_, text)) = named {
         return Ok((*text).to_owned());
     }
-    if !toml && !path.is_file() {
+    if !toml && !name.contains('/') && !path.is_file() {
         return Err(DefinitionError::Unknown { name: name.to_owned() });
     }
     let text = std::fs::read_to_string(path)

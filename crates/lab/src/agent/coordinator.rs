@@ -1,19 +1,20 @@
 //! The coordinator's side.
 
+use futures_util::future::try_join_all;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, interval_at, timeout};
 
 use super::merge::Merger;
-use super::{Message, messages, send};
+use super::{Message, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{Lines, Stop, stopped};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome};
 use crate::trial::{Share, Trial};
 
 /// Longest wait for an agent to answer a connection and its greeting.
-const GREET_S_MAX: u64 = 10;
+pub(super) const GREET_S_MAX: u64 = 10;
 
 /// Longest wait for all agents to be connected to the store: theirs for each connection, and some more.
 const READY_S_MAX: u64 = 120;
@@ -48,36 +49,38 @@ struct Coordinator<'a> {
     writers: Vec<OwnedWriteHalf>,
     received: mpsc::Receiver<From>,
     ends: Vec<Option<End>>,
-    /// Agents that have not said their end.
-    left: usize,
+    /// For how many seconds each agent has said nothing; none of an agent that has nothing more to say, or is lost.
+    silent_s: Vec<Option<u32>>,
 }
 
 impl<'a> Coordinator<'a> {
     async fn connect(agents: &'a [String], trial: &Trial) -> Result<Coordinator<'a>, String> {
-        let (sender, received) = mpsc::channel(super::MESSAGES_MAX);
-        let mut writers = Vec::new();
-        for (index, address) in (0u32..).zip(agents) {
+        let greeting = (0u32..).zip(agents).map(|(index, address)| async move {
             let share = Share { index, of: agents.len() as u32 };
             let part = Trial { share, ..trial.clone() };
-            let limit = Duration::from_secs(GREET_S_MAX);
-            let greeted = timeout(limit, greet(address, part)).await;
-            let (writer, mut messages) = greeted
+            let greeted = timeout(Duration::from_secs(GREET_S_MAX), greet(address, part)).await;
+            greeted
                 .unwrap_or_else(|_| Err(format!("did not answer within {GREET_S_MAX} s")))
                 .map_err(|reason| {
                     format!("agent {address}: {reason}. Start it with: loginson-lab agent --listen {address}")
-                })?;
+                })
+        });
+        let (sender, received) = mpsc::channel(super::MESSAGES_MAX);
+        let mut writers = Vec::new();
+        for (agent, (writer, mut messages)) in try_join_all(greeting).await?.into_iter().enumerate()
+        {
             writers.push(writer);
             let sender = sender.clone();
             tokio::spawn(async move {
                 while let Some(message) = messages.recv().await {
-                    if sender.send((index as usize, message)).await.is_err() {
+                    if sender.send((agent, message)).await.is_err() {
                         return;
                     }
                 }
             });
         }
-        let left = agents.len();
-        Ok(Coordinator { agents, writers, received, ends: vec![None; left], left })
+        let (ends, silent_s) = (vec![None; agents.len()], vec![Some(0); agents.len()]);
+        Ok(Coordinator { agents, writers, received, ends, silent_s })
     }
 
     async fn run(&mut self, watched: Vec<Watched>, lines: &Lines, stop: &mut Stop) -> Option<End> {
@@ -93,7 +96,8 @@ impl<'a> Coordinator<'a> {
         let mut was_stopped = false;
         // Until when agents are waited for, once they were told to stop.
         let mut patience: Option<Instant> = None;
-        while self.left > 0 {
+        let mut alive = every_second();
+        while self.silent_s.iter().any(Option::is_some) {
             let give_up = async {
                 match patience {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -101,6 +105,8 @@ impl<'a> Coordinator<'a> {
                 }
             };
             tokio::select! {
+                // What came is heard before silence is counted.
+                biased;
                 () = give_up => break,
                 () = stopped(stop), if !was_stopped => was_stopped = true,
                 received = self.received.recv() => {
@@ -116,6 +122,12 @@ impl<'a> Coordinator<'a> {
                             }
                         }
                         Err(message) => drop(failure.get_or_insert(message)),
+                    }
+                }
+                _ = alive.tick() => {
+                    self.tell(&Message::Alive).await;
+                    if let Some(message) = self.listen(&mut merger) {
+                        failure.get_or_insert(message);
                     }
                 }
                 _ = seconds.tick(), if failure.is_none() => {
@@ -166,40 +178,55 @@ impl<'a> Coordinator<'a> {
         message: Result<Message, String>,
         merger: &mut Merger,
     ) -> Result<bool, String> {
+        if self.silent_s[agent].is_none() {
+            // After its end an agent closes the connection.
+            return Ok(false);
+        }
+        self.silent_s[agent] = Some(0);
         let name = &self.agents[agent];
         let reason = match message {
+            Ok(Message::Alive) => return Ok(false),
             Ok(Message::Ready) => return Ok(true),
             Ok(Message::Line(line)) => match merger.take(agent, *line) {
                 Ok(()) => return Ok(false),
-                Err(reason) => reason,
+                Err(reason) => format!("agent {name} was lost: {reason}"),
             },
-            Ok(Message::End(end)) => {
-                self.left -= 1;
-                merger.ended(agent);
-                let Some(end) = end else { return Err(format!("agent {name} was stopped")) };
+            Ok(Message::End(Some(end))) => {
                 let ended_well = end.outcome == Outcome::Completed;
                 self.ends[agent] = Some(end);
+                if ended_well {
+                    self.gone(agent, merger);
+                    return Ok(false);
+                }
                 // The others would go on with a part of the load.
-                return if ended_well {
-                    Ok(false)
-                } else {
-                    Err(format!("agent {name} ended before"))
-                };
+                format!("agent {name} ended before")
             }
-            Ok(Message::Refused { reason }) => {
-                self.left -= 1;
-                return Err(format!("agent {name}: {reason}"));
+            Ok(Message::End(None)) => format!("agent {name} was stopped"),
+            Ok(Message::Refused { reason }) => format!("agent {name}: {reason}"),
+            Ok(other) => {
+                format!("agent {name} was lost: it sent {other:?}, which has no place here")
             }
-            Ok(other) => format!("it sent {other:?}, which has no place here"),
-            // After its end an agent closes the connection.
-            Err(_) if self.ends[agent].is_some() => return Ok(false),
-            Err(reason) => {
-                self.left -= 1;
-                format!("{reason}. Look whether its machine is well, start it again, and resume")
-            }
+            Err(reason) => lost(name, &reason),
         };
+        self.gone(agent, merger);
+        Err(reason)
+    }
+
+    /// A second has gone by. Why the trial cannot go on, when an agent was silent for too many of them.
+    fn listen(&mut self, merger: &mut Merger) -> Option<String> {
+        for silent_s in self.silent_s.iter_mut().flatten() {
+            *silent_s += 1;
+        }
+        let agent = self.silent_s.iter().position(|silent| *silent > Some(SILENCE_S_MAX))?;
+        self.gone(agent, merger);
+        let reason = format!("it said nothing for {SILENCE_S_MAX} s");
+        Some(lost(&self.agents[agent], &reason))
+    }
+
+    /// Nothing more is expected of an agent.
+    fn gone(&mut self, agent: usize, merger: &mut Merger) {
+        self.silent_s[agent] = None;
         merger.ended(agent);
-        Err(format!("agent {name} was lost: {reason}"))
     }
 
     /// Tells all agents; one that is gone is seen by its connection.
@@ -208,6 +235,14 @@ impl<'a> Coordinator<'a> {
             let _ = send(writer, message).await;
         }
     }
+}
+
+/// What to do about an agent that is not there any more.
+fn lost(agent: &str, reason: &str) -> String {
+    format!(
+        "agent {agent} was lost: {reason}. Look whether its machine is well, start it again, and do this trial again: \
+         loginson-lab resume --retry-failed"
+    )
 }
 
 /// Connects to an agent and gives it its part.

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::time::Duration;
+use tokio::time::{Duration, timeout};
 
-use super::{Message, Open, messages, send};
+use super::{Message, Open, SILENCE_S_MAX, every_second, messages, send};
 use crate::load::{self, Gate, Setting, Stop, stopped};
 use crate::measure::process::Watched;
+
+/// Longest wait for the trial before to come to its end, s: that of a coordinator that was lost is seen as such a little later
+/// on this side than on its own.
+const BUSY_S_MAX: u64 = 5;
 
 /// Takes trials until it is asked to stop, one at a time: load from two coordinators would be measured by none.
 pub async fn serve(listener: TcpListener, open: Open, mut stop: Stop) -> std::io::Result<()> {
@@ -46,7 +50,7 @@ async fn serve_one(
         let reason = "the coordinator sent no trial".to_owned();
         return send(&mut write, &Message::Refused { reason }).await;
     };
-    let Ok(_busy) = busy.try_acquire() else {
+    let Ok(_busy) = timeout(Duration::from_secs(BUSY_S_MAX), busy.acquire()).await else {
         let reason = "it is busy with a trial of another coordinator".to_owned();
         return send(&mut write, &Message::Refused { reason }).await;
     };
@@ -70,40 +74,53 @@ async fn serve_one(
     let mut running =
         tokio::spawn(async move { load::run_in(setting, driver, &trial, lines, trial_stop).await });
     let (mut go, mut waits, mut was_stopped) = (Some(go), true, false);
-    loop {
+    let (mut alive, mut silent_s) = (every_second(), 0);
+    // Until nobody takes what would be measured.
+    while silent_s <= SILENCE_S_MAX {
         tokio::select! {
+            // What came is heard before silence is counted.
+            biased;
             () = stopped(&mut stop), if !was_stopped => {
                 was_stopped = true;
                 let _ = stop_trial.send(true);
             }
             message = received.recv() => match message {
+                Some(Ok(Message::Alive)) => silent_s = 0,
                 Some(Ok(Message::Go { after_ms })) => {
                     if let Some(go) = go.take() {
                         let _ = go.send(Duration::from_millis(after_ms));
                     }
                 }
                 Some(Ok(Message::Stop)) => drop(stop_trial.send(true)),
-                // Nobody takes what would be measured.
-                Some(Ok(_)) | Some(Err(_)) | None => {
-                    let _ = stop_trial.send(true);
-                    drop(measured);
-                    let _ = running.await;
-                    return Err("the coordinator is gone".to_owned());
-                }
+                Some(Ok(_)) | Some(Err(_)) | None => break,
             },
             is_ready = &mut is_ready, if waits => {
                 waits = false;
-                if is_ready.is_ok() {
-                    send(&mut write, &Message::Ready).await?;
+                if is_ready.is_ok() && send(&mut write, &Message::Ready).await.is_err() {
+                    break;
                 }
             }
             line = measured.recv() => match line {
-                Some(line) => send(&mut write, &Message::Line(Box::new(line))).await?,
+                Some(line) => {
+                    if send(&mut write, &Message::Line(Box::new(line))).await.is_err() {
+                        break;
+                    }
+                }
                 None => {
                     let end = (&mut running).await.map_err(|error| error.to_string())?;
                     return send(&mut write, &Message::End(end)).await;
                 }
             },
+            _ = alive.tick() => {
+                silent_s += 1;
+                if send(&mut write, &Message::Alive).await.is_err() {
+                    break;
+                }
+            }
         }
     }
+    let _ = stop_trial.send(true);
+    drop(measured);
+    let _ = running.await;
+    Err("the coordinator is gone".to_owned())
 }

@@ -102,7 +102,7 @@ async fn agents_share_a_trial_and_their_lines_add_up() {
 #[tokio::test]
 async fn an_agent_of_another_version_or_that_is_lost_ends_the_trial() {
     let (good, _keep) = agent().await;
-    let hello = r#"{"hello":{"protocol":1,"lab_version":"0"}}"#;
+    let hello = r#"{"hello":{"protocol":2,"lab_version":"0"}}"#;
     let cases = [
         ("", "connection was closed"),
         ("{\"hello\":{\"protocol\":7,\"lab_version\":\"9.9\"}}\n", "version 7 of the protocol"),

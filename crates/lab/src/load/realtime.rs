@@ -134,7 +134,10 @@ impl Counting {
                 }
                 Err(error @ StoreError::Unreachable { .. }) => {
                     shared.recorder.error(0, "count", now, error.kind());
-                    shared.fail(format_args!("{error}. Start {} again, and resume", shared.store));
+                    shared.fail(format_args!(
+                        "{error}. Start {} again, and resume with --retry-failed",
+                        shared.store
+                    ));
                     return;
                 }
                 Err(error) => shared.recorder.error(0, "count", now, error.kind()),

@@ -201,7 +201,7 @@ impl Worker {
         let in_a_row = shared.errors_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         if in_a_row >= ERRORS_IN_A_ROW_PER_THREAD * u64::from(shared.threads) {
             shared.fail(format_args!(
-                "{in_a_row} operations in a row failed, the last with: {error}. Look into the log of {}, mend it, and resume",
+                "{in_a_row} operations in a row failed, the last with: {error}. Look into the log of {}, mend it, and resume with --retry-failed",
                 shared.store
             ));
             return ControlFlow::Break(());
@@ -211,7 +211,7 @@ impl Worker {
                 Ok(session) => self.session = session,
                 Err(again) => {
                     shared.fail(format_args!(
-                        "{error}; and a new connection: {again}. Start {} again, and resume",
+                        "{error}; and a new connection: {again}. Start {} again, and resume with --retry-failed",
                         shared.store
                     ));
                     return ControlFlow::Break(());

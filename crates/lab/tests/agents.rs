@@ -1,0 +1,251 @@
+//! Generators on machines of their own: coordinator, store and two agents, each with a network of its own, joined by a bridge.
+//! What happens to a cable or a machine happens to them as on a real network.
+//!
+//! All networks are within a user namespace, so that no other process is in reach of them, and root is not needed where the
+//! system allows user namespaces. They are gone when their processes are.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use lab::results::{Directory, End, Line, Outcome};
+
+/// The machines beside that of the coordinator, each with its address. The last two are the agents.
+const MACHINES: [(&str, &str); 3] =
+    [("store", "10.9.0.2"), ("one", "10.9.0.3"), ("two", "10.9.0.4")];
+
+/// Makes the networks, and keeps them until its input ends.
+const SETUP: &str = r#"
+set -e
+mount -t tmpfs tmpfs /run
+ip link set lo up
+ip link add bridge type bridge
+ip address add 10.9.0.1/24 dev bridge
+ip link set bridge up
+for machine in "$@"; do
+  name=${machine%=*}
+  ip netns add "$name"
+  ip link add "to-$name" type veth peer name cable netns "$name"
+  ip link set "to-$name" master bridge up
+  ip -n "$name" address add "${machine#*=}/24" dev cable
+  ip -n "$name" link set cable up
+  ip -n "$name" link set lo up
+done
+echo ready
+exec cat
+"#;
+
+/// A process that ends with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Starts it, and waits for a line of its output that has `word` in it.
+    fn start(command: &mut Command, word: &str) -> Running {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut running = Running(child.unwrap_or_else(|error| panic!("{command:?}: {error}")));
+        let mut output = BufReader::new(running.0.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains(word) {
+            line.clear();
+            let read = output.read_line(&mut line).unwrap();
+            assert!(
+                read > 0,
+                "{command:?} ended. This test needs iproute2, util-linux and redis (scripts/test-deps.sh), and root or a \
+                 system that allows user namespaces"
+            );
+        }
+        // What it says later is read, so that it is never held up.
+        std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
+        running
+    }
+}
+
+/// The machines.
+struct Network {
+    keeper: Running,
+    agents: Vec<Option<Running>>,
+    _store: Option<Running>,
+}
+
+impl Network {
+    fn new() -> Network {
+        let mut keeper = Command::new("unshare");
+        keeper.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", SETUP, "sh"]);
+        keeper.args(MACHINES.map(|(name, address)| format!("{name}={address}")));
+        let keeper = Running::start(&mut keeper, "ready");
+        let mut network = Network { keeper, agents: vec![None, None], _store: None };
+        let mut store = network.on("store", "redis-server");
+        store.args(["--bind", MACHINES[0].1, "--protected-mode", "no", "--save", ""]);
+        network._store = Some(Running::start(&mut store, "Ready to accept connections"));
+        network.start_agent(0);
+        network.start_agent(1);
+        network
+    }
+
+    /// A command on the machine of the coordinator.
+    fn here(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.keeper.0.id().to_string()]);
+        command.args(["--user", "--net", "--mount", "--preserve-credentials", program]);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// A command on another machine.
+    fn on(&self, machine: &str, program: &str) -> Command {
+        let mut command = self.here("ip");
+        command.args(["netns", "exec", machine, program]);
+        command
+    }
+
+    fn start_agent(&mut self, number: usize) {
+        let (name, address) = MACHINES[number + 1];
+        let mut agent = self.on(name, env!("CARGO_BIN_EXE_loginson-lab"));
+        agent.args(["agent", "--listen", &format!("{address}:9614")]);
+        self.agents[number] = Some(Running::start(&mut agent, address));
+    }
+
+    /// Runs reads of YCSB at 500 a second for 4 s, shared by the agents.
+    fn run(&self, out: &Path, repetitions: &str) -> Command {
+        let mut run = self.here(env!("CARGO_BIN_EXE_loginson-lab"));
+        let reads = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/ycsb/c.properties");
+        run.args(["run", reads, "--stores", "redis"]);
+        run.args(["-p", "recordcount=1000", "-p", "operationcount=2000"]);
+        run.args(["-p", "threadcount=4", "-p", "target=500", "--repetitions", repetitions]);
+        run.args(["--endpoint", &format!("redis={}:6379", MACHINES[0].1)]);
+        run.args(["--agents", "10.9.0.3:9614,10.9.0.4:9614", "--out"]).arg(out);
+        run.stdout(Stdio::null()).stderr(Stdio::piped());
+        run
+    }
+
+    fn retry_failed(&self, out: &Path) -> Output {
+        let mut resume = self.here(env!("CARGO_BIN_EXE_loginson-lab"));
+        resume.args(["resume", "--retry-failed"]).arg(out).output().unwrap()
+    }
+
+    /// Bytes that came over the cable of a machine.
+    fn received(&self, machine: &str) -> u64 {
+        let read = self.on(machine, "cat").arg("/sys/class/net/cable/statistics/rx_bytes").output();
+        String::from_utf8(read.unwrap().stdout).unwrap().trim().parse().unwrap()
+    }
+
+    /// Waits until the first repetition is under way and machine `two` has got rows of it.
+    fn wait_for_rows(&self, out: &Path, run: &mut Child) {
+        let begun = |file: std::fs::DirEntry| {
+            let name = file.file_name().into_string().unwrap();
+            name.contains("redis") && name.ends_with("r01.jsonl.part")
+        };
+        let mut wait_for = |is_so: &dyn Fn() -> bool| {
+            let started = Instant::now();
+            while !is_so() {
+                assert!(run.try_wait().unwrap().is_none(), "the run ended before");
+                assert!(started.elapsed() < Duration::from_secs(60), "no rows come");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        wait_for(&|| {
+            std::fs::read_dir(out.join("trials")).is_ok_and(|all| all.flatten().any(begun))
+        });
+        let before = self.received("two");
+        // A row has 1,000 bytes: several hundred of them are more than a second.
+        wait_for(&|| self.received("two") > before + 400_000);
+    }
+}
+
+/// The lines of each repetition on redis, and how it ended.
+fn repetitions(out: &Path) -> Vec<(u64, End)> {
+    let (directory, _) = Directory::open(out).unwrap();
+    let names = directory.trials().unwrap().into_iter();
+    let names = names.filter(|name| name.contains("redis") && !name.ends_with("-load"));
+    let read = |name: String| {
+        let lines = directory.read(&name).unwrap();
+        let count = |line: &Line| if let Line::Second(second) = line { second.count } else { 0 };
+        let count = lines.iter().map(count).sum();
+        let Some(Line::End(end)) = lines.into_iter().last() else { panic!("{name} has no end") };
+        (count, end)
+    };
+    names.map(read).collect()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn agents_on_other_machines_share_trials_and_one_that_dies_fails_its_own() {
+    let mut network = Network::new();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("whole");
+    let before = [network.received("one"), network.received("two")];
+    let ran = network.run(&out, "2").output().unwrap();
+    assert!(ran.status.success(), "{}", said(&ran));
+    for (count, end) in repetitions(&out) {
+        assert_eq!((count, &end.outcome), (2_000, &Outcome::Completed));
+    }
+    for (machine, before) in ["one", "two"].iter().zip(before) {
+        // Half of the rows of two repetitions.
+        let received = network.received(machine) - before;
+        assert!((2_000_000..4_000_000).contains(&received), "{machine} received {received}");
+    }
+    assert!(out.join("report.html").exists());
+
+    let out = folder.path().join("lost");
+    let mut run = network.run(&out, "2").spawn().unwrap();
+    network.wait_for_rows(&out, &mut run);
+    network.agents[1] = None;
+    let ended = run.wait_with_output().unwrap();
+    let text = said(&ended);
+    assert!(!ended.status.success(), "{text}");
+    for expected in [
+        "agent 10.9.0.4:9614 was lost",
+        "loginson-lab agent --listen 10.9.0.4:9614",
+        "resume --retry-failed",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    // What was measured until then is kept, and says why it does not count.
+    let kept = repetitions(&out);
+    let failed = |end: &End| matches!(end.outcome, Outcome::Failed { .. });
+    assert!(kept.len() == 2 && kept.iter().all(|(_, end)| failed(end)), "{kept:?}");
+    assert!(kept[0].0 > 0 && kept[0].0 < 2_000 && kept[1].0 == 0, "{kept:?}");
+
+    network.start_agent(1);
+    let resumed = network.retry_failed(&out);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    for (count, end) in repetitions(&out) {
+        assert_eq!((count, end.outcome), (2_000, Outcome::Completed));
+    }
+}
+
+#[test]
+fn an_agent_whose_cable_is_pulled_is_lost_and_comes_back_by_itself() {
+    let network = Network::new();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let mut run = network.run(&out, "1").spawn().unwrap();
+    network.wait_for_rows(&out, &mut run);
+    let cable = |state: &str| {
+        let set = network.here("ip").args(["link", "set", "to-two", state]).status().unwrap();
+        assert!(set.success());
+    };
+    cable("down");
+    let ended = run.wait_with_output().unwrap();
+    let text = said(&ended);
+    assert!(!ended.status.success(), "{text}");
+    assert!(text.contains("agent 10.9.0.4:9614 was lost: it said nothing for 15 s"), "{text}");
+    let kept = repetitions(&out);
+    assert!(kept[0].0 > 0 && kept[0].0 < 2_000, "{kept:?}");
+    cable("up");
+    // The agent saw that its coordinator was gone, and takes the next trial.
+    let resumed = network.retry_failed(&out);
+    assert!(resumed.status.success(), "{}", said(&resumed));
+    assert_eq!(repetitions(&out)[0].0, 2_000);
+}
