@@ -69,7 +69,6 @@ pub mod cli {
         /// The older result.
         pub old: PathBuf,
         /// The newer result.
-        #[arg(required_unless_present = "paper")]
         pub new: Option<PathBuf>,
         /// Compare with the figures of the study's paper.
         #[arg(long, conflicts_with = "new")]

@@ -194,19 +194,18 @@ impl Maker<'_> {
         self.wrap(format!("{name}-r{repetition:02}"), trial, share_of)
     }
 
-    /// The same work against the driver that does nothing, for a short time; none where there is no limit to measure.
+    /// The same work against the driver that does nothing.
     fn limit(&self, seed: u64) -> Option<Step> {
-        let (workload, load) = (self.experiment.workload.clone()?, self.experiment.load.as_ref()?);
-        let load = Load {
-            ramp_s: 0.0,
-            operations_per_thread: None,
-            seconds: Some(LIMIT_S),
-            target_per_s: None,
-            warm_up_s: 0.0,
-            ..load.clone()
-        };
         let store = StoreChoice { name: NULL.into(), options: BTreeMap::new() };
-        let work = Work::Load { workload, load };
+        let work = match (&self.experiment.real_time, &self.experiment.workload) {
+            // At its own rate: what is measured of it is a time.
+            (Some(real_time), _) => Work::RealTime(real_time.clone()),
+            (None, Some(workload)) => {
+                let load = self.experiment.load.as_ref()?;
+                Work::Load { workload: workload.clone(), load: unbounded(load) }
+            }
+            (None, None) => return None,
+        };
         let trial = self.trial(&store, Role::Limit, work, 1, seed);
         Some(self.wrap(format!("{}-{NULL}-n{}", self.experiment.name, self.nodes), trial, None))
     }
@@ -252,6 +251,18 @@ impl Maker<'_> {
             share_of,
             rest_s: self.experiment.rest_s,
         }
+    }
+}
+
+/// A load for a short time, as fast as it goes.
+fn unbounded(load: &Load) -> Load {
+    Load {
+        ramp_s: 0.0,
+        operations_per_thread: None,
+        seconds: Some(LIMIT_S),
+        target_per_s: None,
+        warm_up_s: 0.0,
+        ..load.clone()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The studies whole, at the scale of tests, on the real servers: fetched, started, loaded, measured, reported.
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -146,6 +147,62 @@ fn a_property_file_of_ycsb_is_taken_as_it_is() {
     assert_eq!((count("READ"), count("UPDATE")), (300, both));
 }
 
+/// What Redis says of itself at the port where the lab starts it; 0 where it does not.
+fn redis_says(name: &str) -> u64 {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = std::net::TcpStream::connect("127.0.0.1:16379")?;
+        stream.write_all(b"INFO\r\nQUIT\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = ask().unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_server_that_dies_fails_its_trial_and_is_started_again_for_the_next() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let mut run = lab(&["run", "workloads/ycsb/c.properties", "--stores", "redis", "--out", path]);
+    run.args(["-p", "recordcount=500", "-p", "operationcount=2000", "-p", "threadcount=4"]);
+    run.args(["-p", "target=500", "--repetitions", "2"]).stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    // Data is only written before, so rows that are found are those of the first repetition.
+    while redis_says("keyspace_hits") < 300 {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = redis_says("process_id").to_string();
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    let ended = run.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{text}");
+    assert!(text.contains("redis") && text.contains("resume --retry-failed"), "{text}");
+    let (directory, _) = Directory::open(&out).unwrap();
+    let read = |end: &str| {
+        let names = directory.trials().unwrap().into_iter();
+        let name = names.filter(|name| name.contains("redis")).find(|name| name.ends_with(end));
+        directory.read(&name.unwrap()).unwrap()
+    };
+    let count = |lines: &[Line]| -> u64 {
+        let of = |line: &Line| if let Line::Second(second) = line { second.count } else { 0 };
+        lines.iter().map(of).sum()
+    };
+    let (first, second) = (read("r01"), read("r02"));
+    let Some(Line::End(end)) = first.last() else { panic!("{first:?}") };
+    let Outcome::Failed { message } = &end.outcome else { panic!("{end:?}") };
+    assert!(message.contains("Start redis again"), "{message}");
+    assert!((200..2_000).contains(&count(&first)), "what was measured before is kept");
+    let Some(Line::End(end)) = second.last() else { panic!("{second:?}") };
+    assert_eq!((&end.outcome, count(&second)), (&Outcome::Completed, 2_000));
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(report.contains("(1 of 2 repetitions): failed"), "{report}");
+}
+
 #[test]
 fn a_full_disk_ends_the_run_and_it_goes_on_later() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,6 +237,10 @@ fn mistakes_are_named() {
         (&["run", "study1", "--set", "heap=1g"], "STORE.OPTION=VALUE"),
         (&["run", "ycsb", "-p", "recordcount=10"], "property file"),
         (&["resume", "/nowhere"], "/nowhere"),
+        (&["compare", "/nowhere", "/nowhere"], "/nowhere"),
+        (&["compare", "/nowhere"], "--paper"),
+        (&["show", "./nothing/mine.toml"], "./nothing/mine.toml"),
+        (&["stores", "start", "oracle"], "redis"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let output = lab(arguments).current_dir(folder.path()).output().unwrap();

@@ -2,7 +2,7 @@
 
 use super::document::{Axis, Boxed, Data, Document, Point, Series};
 use super::ranking::ranked;
-use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Second};
+use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Second, Usage};
 use crate::statistics::{box_plot, estimate};
 
 fn line(name: String, points: impl Iterator<Item = (f64, f64)>) -> Series {
@@ -55,7 +55,7 @@ pub fn saturation(document: &mut Document, experiment: &Experiment) {
     );
 }
 
-/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each query where there are several (4.13 to 4.15).
+/// Box plots of the measure (figures 4.4, 4.9, 4.16 to 4.19), and of each operation where its time is looked at (4.13 to 4.16).
 pub fn boxes(document: &mut Document, experiment: &Experiment) {
     let boxed = |measure: &Measure, title: &dyn Fn(&Group) -> String| -> Vec<Boxed> {
         let one = |group: &Group| {
@@ -83,7 +83,7 @@ pub fn boxes(document: &mut Document, experiment: &Experiment) {
         format!("Box plots over the repetitions: {}", measure.name()),
         Data::Boxes { axis: axis_of, boxes },
     );
-    if !matches!(measure, Measure::Latency(_)) || experiment.has_targets() {
+    if !matches!(measure, Measure::Latency(_) | Measure::Value(_)) || experiment.has_targets() {
         return;
     }
     let mut by_label = Vec::new();
@@ -248,31 +248,42 @@ pub fn series(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// Processors in use by servers, and apart by the generator.
-pub fn processors(document: &mut Document, experiment: &Experiment) {
-    let of = |generator: bool| -> Vec<Series> {
+/// What servers used in each second, and apart the generator; the network is counted by the machine.
+pub fn resources(document: &mut Document, experiment: &Experiment) {
+    let of = |whose: fn(&str) -> bool, value: fn(&Usage) -> Vec<f64>| -> Vec<Series> {
         let mut series = Vec::new();
         for group in experiment.shown() {
             let Some(trial) = group.typical(&experiment.measure) else { continue };
-            for (process, usage) in &trial.usage {
-                if process != HOST && (process == GENERATOR) == generator && usage.cpu.len() >= 3 {
-                    let points = usage.cpu.iter().enumerate().map(|(at, cpu)| (at as f64, *cpu));
+            for (_, usage) in trial.usage.iter().filter(|(process, _)| whose(process)) {
+                let values = value(usage);
+                if values.len() >= 3 && values.iter().any(|value| *value > 0.0) {
+                    let points = values.into_iter().enumerate().map(|(at, y)| (at as f64, y));
                     series.push(line(experiment.name_of(group), points));
                 }
             }
         }
         series
     };
-    for (generator, caption) in
-        [(false, "Processors in use by the servers"), (true, "Processors in use by the generator")]
-    {
-        document.chart(
-            caption,
-            Data::Lines {
-                x: Axis::linear("second"),
-                y: Axis::linear("processors"),
-                series: of(generator),
-            },
-        );
-    }
+    let mut add = |caption: &str, unit: &str, series: Vec<Series>| {
+        let (x, y) = (Axis::linear("second"), Axis::linear(unit));
+        document.chart(caption, Data::Lines { x, y, series });
+    };
+    let server = |process: &str| process != HOST && process != GENERATOR;
+    let cpu = |usage: &Usage| usage.cpu.clone();
+    add("Processors in use by the servers", "processors", of(server, cpu));
+    add(
+        "Processors in use by the generator",
+        "processors",
+        of(|process| process == GENERATOR, cpu),
+    );
+    let memory = |usage: &Usage| megabytes(&usage.memory_bytes);
+    add("Memory of the servers", "MB", of(server, memory));
+    let disk = |usage: &Usage| megabytes(&usage.disk_bytes);
+    add("Read and written by the servers on disk in each second", "MB", of(server, disk));
+    let network = |usage: &Usage| megabytes(&usage.network_bytes_each);
+    add("Network of the machine in each second", "MB", of(|process| process == HOST, network));
+}
+
+fn megabytes(bytes: &[u64]) -> Vec<f64> {
+    bytes.iter().map(|bytes| *bytes as f64 / 1e6).collect()
 }

@@ -238,10 +238,7 @@ fn sizes(experiment: &Experiment, pairs: &[Pair<'_>]) -> Vec<String> {
 
 /// Whether the generator may have been the limit.
 fn bottleneck(experiment: &Experiment) -> Vec<String> {
-    if matches!(experiment.measure, Measure::Value(_)) {
-        // Written at a low rate that was asked for, and counted by one connection.
-        return Vec::new();
-    }
+    let value = matches!(experiment.measure, Measure::Value(_));
     let Some(limit) = experiment.limit() else {
         let measured = experiment.groups.iter().any(|group| group.completed().next().is_some());
         return match measured {
@@ -249,26 +246,37 @@ fn bottleneck(experiment: &Experiment) -> Vec<String> {
             false => Vec::new(),
         };
     };
-    let near = ranked(&experiment.groups, &experiment.rate_measure())
+    let near: Vec<String> = ranked(&experiment.groups, &experiment.rate_measure())
         .into_iter()
-        .filter(|ranked| ranked.estimate.mean > GENERATOR_SHARE_MAX * limit)
-        .map(|ranked| {
-            format!(
-                "The generator may have been the bottleneck with {}: {} is {} of the {} that it reaches against a driver that \
-                 does nothing. The store may do more than was measured.",
-                experiment.name_of(ranked.group),
-                plain(ranked.estimate.mean),
-                percent(ranked.estimate.mean / limit),
-                plain(limit),
-            )
-        });
-    let near: Vec<String> = near.collect();
+        .filter_map(|ranked| Some((ranked.group, ranked.estimate.mean, experiment.share_of_limit(ranked.group)?)))
+        .filter(|(_, _, share)| *share > GENERATOR_SHARE_MAX)
+        .map(|(group, mean, share)| {
+            let name = experiment.name_of(group);
+            let (mean, limit, share) = (plain(mean), plain(limit), percent(share));
+            match value {
+                true => format!(
+                    "The generator may have been the bottleneck with {name}: of its {mean}, {limit} ({share}) are there against a \
+                     driver that does nothing as well."
+                ),
+                false => format!(
+                    "The generator may have been the bottleneck with {name}: {mean} is {share} of the {limit} that it reaches \
+                     against a driver that does nothing. The store may do more than was measured."
+                ),
+            }
+        })
+        .collect();
     if !near.is_empty() {
         return near;
     }
+    let found = match value {
+        true => {
+            let (name, unit) = (experiment.measure.name(), experiment.measure.unit());
+            format!("the {} is {}{unit}", name.trim_end_matches(", ms"), plain(limit))
+        }
+        false => format!("it reaches {} per second", plain(limit)),
+    };
     vec![format!(
-        "The generator was not the bottleneck: against a driver that does nothing it reaches {} per second.",
-        plain(limit)
+        "The generator was not the bottleneck: against a driver that does nothing {found}."
     )]
 }
 

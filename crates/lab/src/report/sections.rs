@@ -19,8 +19,12 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
         Document { title: format!("{}, scale {}", run.study, run.scale), ..Document::default() };
     let measured = || summary.experiments.iter().filter(|experiment| !experiment.prepares);
     document.text(format!(
-        "Begun {}, seed {}, loginson-lab {}. All numbers are of scale {} and are not to be compared with those of another.",
-        run.started, run.seed, run.lab_version, run.scale
+        "Begun {}{}, seed {}, loginson-lab {}. All numbers are of scale {} and are not to be compared with those of another.",
+        run.started,
+        summary.ended().map(|ended| format!(", ended {ended}")).unwrap_or_default(),
+        run.seed,
+        run.lab_version,
+        run.scale
     ));
     document.heading("Conclusion");
     document.text(
@@ -109,7 +113,7 @@ fn chapter(
     charts::series(document, experiment);
     document.table(values(experiment));
     document.table(resources(experiment, summary));
-    charts::processors(document, experiment);
+    charts::resources(document, experiment);
 }
 
 /// Whether the reference has a number for a group.
@@ -162,18 +166,21 @@ fn ranking(experiment: &Experiment, reference: Option<&Reference>) -> Table {
             "standard deviation",
             "relative to the best",
             "reached per second",
-            "of the generator's limit",
+            match measure {
+                Measure::Value(_) => "of it the generator's own",
+                _ => "of the generator's limit",
+            },
+            "places in the run",
             "drift, p",
             "errors",
             "paper",
         ],
     );
-    let limit = experiment.limit();
     for set in experiment.sets() {
         let all = ranked(set, measure);
         for entry in &all {
             let (group, found) = (entry.group, &entry.estimate);
-            let rates = group.sample(&experiment.rate_measure());
+            let rates = group.sample(&Measure::Throughput);
             let rate = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
             let errors: u64 = group.completed().map(|trial| trial.errors()).sum();
             let reached = group.target_per_s.map(|_| plain(rate)).unwrap_or_default();
@@ -188,10 +195,16 @@ fn ranking(experiment: &Experiment, reference: Option<&Reference>) -> Table {
                     _ => ratio(found.mean / all[0].estimate.mean),
                 },
                 reached,
-                limit
-                    .filter(|_| !rates.is_empty())
-                    .map(|limit| percent(rate / limit))
-                    .unwrap_or_default(),
+                match (experiment.share_of_limit(group), experiment.limit(), measure) {
+                    (Some(share), Some(own), Measure::Value(_)) => {
+                        format!("{} ({})", percent(share), plain(own))
+                    }
+                    (Some(share), Some(limit), _) => {
+                        format!("{} of {}", percent(share), plain(limit))
+                    }
+                    _ => String::new(),
+                },
+                places(group),
                 trend(&entry.sample).map(|found| probability(found.p)).unwrap_or_default(),
                 if errors > 0 { count(errors) } else { String::new() },
                 published(reference, experiment, group, measure).unwrap_or_default(),
@@ -207,6 +220,12 @@ fn ranking(experiment: &Experiment, reference: Option<&Reference>) -> Table {
         }
     }
     compact(table)
+}
+
+/// Where the repetitions of a group stood in the order of the whole run.
+fn places(group: &Group) -> String {
+    let places = group.completed().map(|trial| trial.order.to_string());
+    places.collect::<Vec<_>>().join(" ")
 }
 
 fn tests(experiment: &Experiment) -> Table {
@@ -519,6 +538,9 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
             .into(),
         "Percentiles are of all operations of all repetitions, from histograms with three significant digits. Under a rate that \
          was asked for, latency counts from the moment an operation was due."
+            .into(),
+        "Places in the run are the numbers of the trials in the order in which they were made: stores took turns, and each repetition \
+         began with another."
             .into(),
         "Charts of seconds show one repetition of each store: the one with the median result.".into(),
         format!(

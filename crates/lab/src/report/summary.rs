@@ -80,6 +80,8 @@ pub struct Group {
 pub struct Repetition {
     /// Its place in the run.
     pub order: u32,
+    /// When it was begun, RFC 3339.
+    pub started: String,
     /// How it ended.
     pub outcome: Outcome,
     /// Length of the measured part.
@@ -125,6 +127,12 @@ pub struct Second {
 pub struct Usage {
     /// Processors in use, each second.
     pub cpu: Vec<f64>,
+    /// Resident memory, each second.
+    pub memory_bytes: Vec<u64>,
+    /// Read from disk and written to it, each second.
+    pub disk_bytes: Vec<u64>,
+    /// Over the network, each second.
+    pub network_bytes_each: Vec<u64>,
     /// Highest resident memory.
     pub memory_bytes_peak: u64,
     /// In the whole trial.
@@ -145,8 +153,15 @@ impl Usage {
         let at = resource.second as usize;
         if self.cpu.len() <= at {
             self.cpu.resize(at + 1, 0.0);
+            for each in [&mut self.memory_bytes, &mut self.disk_bytes, &mut self.network_bytes_each]
+            {
+                each.resize(at + 1, 0);
+            }
         }
         self.cpu[at] += resource.cpu_s;
+        self.memory_bytes[at] += resource.memory_bytes;
+        self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
+        self.network_bytes_each[at] += resource.network_bytes;
         self.memory_bytes_peak = self.memory_bytes_peak.max(resource.memory_bytes);
         self.disk_read_bytes += resource.disk_read_bytes;
         self.disk_write_bytes += resource.disk_write_bytes;
@@ -306,10 +321,25 @@ impl Group {
 }
 
 impl Experiment {
-    /// The highest rate that the generator reached against the driver that does nothing.
+    /// What the generator reached against the driver that does nothing: the highest rate, or the lowest of a value.
     pub fn limit(&self) -> Option<f64> {
-        let rates = self.limits.iter().filter(|trial| trial.completed());
-        rates.filter_map(|trial| Measure::Throughput.of(trial)).max_by(f64::total_cmp)
+        let completed = self.limits.iter().filter(|trial| trial.completed());
+        match &self.measure {
+            value @ Measure::Value(_) => {
+                completed.filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
+            }
+            _ => completed.filter_map(|trial| Measure::Throughput.of(trial)).max_by(f64::total_cmp),
+        }
+    }
+
+    /// How much of what was found with `group` may be the generator's own doing: the share of its limit that was reached, or of
+    /// a value the part that it has against the driver that does nothing.
+    pub fn share_of_limit(&self, group: &Group) -> Option<f64> {
+        let sample = group.sample(&self.rate_measure());
+        let mean =
+            (!sample.is_empty()).then(|| sample.iter().sum::<f64>() / sample.len() as f64)?;
+        let limit = self.limit()?;
+        Some(if matches!(self.measure, Measure::Value(_)) { limit / mean } else { mean / limit })
     }
 
     /// Whether clusters of several sizes were measured.
@@ -322,9 +352,12 @@ impl Experiment {
         self.groups.iter().any(|group| group.target_per_s != self.groups[0].target_per_s)
     }
 
-    /// What rates are compared with the generator's limit.
+    /// What is compared with the generator's limit.
     pub fn rate_measure(&self) -> Measure {
-        if self.measure == Measure::Peak { Measure::Peak } else { Measure::Throughput }
+        match &self.measure {
+            same @ (Measure::Peak | Measure::Value(_)) => same.clone(),
+            Measure::Throughput | Measure::Latency(_) => Measure::Throughput,
+        }
     }
 
     /// The name of a group among those of this experiment.
@@ -354,6 +387,18 @@ impl Experiment {
 }
 
 impl Summary {
+    /// When the last trial came to its end, RFC 3339.
+    pub fn ended(&self) -> Option<String> {
+        let trials = self.experiments.iter().flat_map(|experiment| {
+            experiment.groups.iter().flat_map(|group| &group.repetitions).chain(&experiment.limits)
+        });
+        let end = |trial: &Repetition| {
+            let started: jiff::Timestamp = trial.started.parse().ok()?;
+            Some(started + jiff::SignedDuration::from_secs(trial.seconds.round() as i64))
+        };
+        Some(trials.filter_map(end).max()?.to_string())
+    }
+
     /// Reads all trials of a run.
     pub fn read(directory: &Directory, run: Run) -> Result<Summary, ReportError> {
         let definition: toml::Table = toml::from_str(&run.definition).unwrap_or_default();
@@ -494,6 +539,7 @@ pub fn read_trial(
     };
     let mut repetition = Repetition {
         order: header.order,
+        started: header.started,
         outcome: Outcome::Failed { message: "its results have no end".into() },
         seconds: 0.0,
         labels: BTreeMap::new(),

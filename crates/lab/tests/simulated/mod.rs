@@ -176,6 +176,7 @@ impl Simulated {
                     cpu_s: share * (1.0 + 0.1 * self.noise.normal()),
                     memory_bytes: 500_000_000,
                     disk_write_bytes: 2_000_000,
+                    network_bytes: if process == "host" { 9_000_000 } else { 0 },
                     ..Resource::default()
                 }))?;
             }
@@ -297,6 +298,15 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
             run.trial(("history", Role::Measure, queries), (store, 1, repetition), &outcomes)?;
         }
     }
+    let real_time =
+        RealTime { records: 10_000, per_s: 2_000.0, threads: 8, interval_s: 0.1, counts_max: 20 };
+    let mut nothing = Outcomes::of(2_000.0, "insert", 0.01);
+    nothing.values = vec![("delay_ms", 0.02)];
+    run.trial(
+        ("real-time", Role::Limit, Work::RealTime(real_time.clone())),
+        ("null", 1, 1),
+        &nothing,
+    )?;
     for repetition in 1..=repetitions {
         for (store, delay) in stores.iter().zip([17.8, 514.5, 366.7, 370.0, 3.0]) {
             let mut outcomes = Outcomes::of(2_000.0, "insert", 1.0);
@@ -305,15 +315,8 @@ pub fn study1(path: &Path, scale: &str, repetitions: u32, seed: u64) -> Result<(
                 outcomes.outcome =
                     Outcome::Failed { message: "the server died: see its log".into() };
             }
-            let real_time = RealTime {
-                records: 10_000,
-                per_s: 2_000.0,
-                threads: 8,
-                interval_s: 0.1,
-                counts_max: 20,
-            };
             run.trial(
-                ("real-time", Role::Measure, Work::RealTime(real_time)),
+                ("real-time", Role::Measure, Work::RealTime(real_time.clone())),
                 (store, 1, repetition),
                 &outcomes,
             )?;
