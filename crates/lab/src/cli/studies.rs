@@ -70,6 +70,9 @@ fn loaded(load: &Load) -> String {
     if load.ramp_s > 0.0 {
         parts.push(format!("started over {} s", load.ramp_s));
     }
+    if load.warm_up_s > 0.0 {
+        parts.push(format!("after {} s to warm up", load.warm_up_s));
+    }
     parts.join(", ")
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A process is watched with all its descendants, where that is asked for: servers that fork for each connection are seen
 //! whole. A descendant that comes later counts from its beginning; what one did between the last sample and its end is not
-//! seen. Where `/proc` does not let us read (another user's disk counters), the number is 0.
+//! seen. Memory that processes of one server map together, as the buffers of PostgreSQL, counts once: of the largest of them.
+//! Where `/proc` does not let us read (another user's disk counters), the number is 0.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,10 @@ impl Watched {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counters {
     cpu_ticks: u64,
+    /// Memory of the process alone.
     memory_bytes: u64,
+    /// Memory that others may have mapped as well.
+    shared_bytes: u64,
     disk_read_bytes: u64,
     disk_write_bytes: u64,
     network_bytes: u64,
@@ -67,7 +71,7 @@ impl Sampler {
     /// Forgets what was before now.
     pub fn restart(&mut self) {
         for watched in &self.watched {
-            for pid in members(watched) {
+            for pid in watched.pids.iter().flat_map(|root| members(watched, *root)) {
                 if let Some((start, counters)) = process(pid) {
                     self.last.insert((pid, start), counters);
                 }
@@ -83,10 +87,15 @@ impl Sampler {
         let mut resources = Vec::new();
         for watched in &self.watched {
             let mut sum = Resource { second, process: watched.name.clone(), ..Resource::default() };
-            for pid in members(watched) {
-                let Some((start, now)) = process(pid) else { continue };
-                let before = self.last.insert((pid, start), now).unwrap_or_default();
-                add(&mut sum, before, now);
+            for root in &watched.pids {
+                let mut shared_bytes = 0;
+                for pid in members(watched, *root) {
+                    let Some((start, now)) = process(pid) else { continue };
+                    let before = self.last.insert((pid, start), now).unwrap_or_default();
+                    add(&mut sum, before, now);
+                    shared_bytes = shared_bytes.max(now.shared_bytes);
+                }
+                sum.memory_bytes += shared_bytes;
             }
             resources.push(sum);
         }
@@ -109,9 +118,9 @@ fn add(sum: &mut Resource, before: Counters, now: Counters) {
     sum.network_bytes += now.network_bytes.saturating_sub(before.network_bytes);
 }
 
-/// The processes that are watched, at this moment.
-fn members(watched: &Watched) -> Vec<u32> {
-    if watched.descendants { trees(&watched.pids) } else { watched.pids.clone() }
+/// One of the processes that are watched, and where they belong to it, its descendants at this moment.
+fn members(watched: &Watched, root: u32) -> Vec<u32> {
+    if watched.descendants { trees(&[root]) } else { vec![root] }
 }
 
 fn process(pid: u32) -> Option<(u64, Counters)> {
@@ -122,9 +131,11 @@ fn process(pid: u32) -> Option<(u64, Counters)> {
         let line = io.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     };
+    let status = read("status").unwrap_or_default();
     let counters = Counters {
         cpu_ticks: stat.cpu_ticks,
-        memory_bytes: kilobytes(&read("status").unwrap_or_default(), "VmRSS"),
+        memory_bytes: kilobytes(&status, "RssAnon"),
+        shared_bytes: kilobytes(&status, "RssFile") + kilobytes(&status, "RssShmem"),
         disk_read_bytes: number("read_bytes:"),
         disk_write_bytes: number("write_bytes:"),
         network_bytes: 0,
@@ -143,6 +154,7 @@ fn host() -> Counters {
     Counters {
         cpu_ticks: parse_busy(&read("/proc/stat")),
         memory_bytes: memory,
+        shared_bytes: 0,
         disk_read_bytes,
         disk_write_bytes,
         network_bytes: parse_network(&read("/proc/net/dev")),
@@ -199,6 +211,36 @@ mod tests {
         assert_eq!(parse_diskstats(disks, |name| name == "sda"), (5120, 10240));
         let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1\n  eth0: 5 1 0 0 0 0 0 0 6 1\n";
         assert_eq!(parse_network(network), 111);
+    }
+
+    #[test]
+    fn memory_that_processes_share_counts_once() {
+        // Two programs with the same library.
+        let mut shell =
+            std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let whole = Watched { name: "sh".into(), pids: vec![shell.id()], descendants: true };
+        let waits = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.state == b'S');
+        let is_sleep = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+        };
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let both = loop {
+            let both = members(&whole, shell.id());
+            if both.len() == 2 && is_sleep(&both[1]) && both.iter().all(waits) {
+                break both;
+            }
+            assert!(std::time::Instant::now() < until, "{both:?}");
+            std::thread::yield_now();
+        };
+        let counted: Vec<Counters> = both.iter().map(|pid| process(*pid).unwrap().1).collect();
+        let sampled = Sampler::new(vec![whole], false).sample(0)[0].memory_bytes;
+        let kill = std::process::Command::new("kill").arg(both[1].to_string()).status();
+        assert!(kill.unwrap().success());
+        shell.wait().unwrap();
+        let own: u64 = counted.iter().map(|one| one.memory_bytes).sum();
+        let shared = counted.iter().map(|one| one.shared_bytes);
+        assert!(shared.clone().all(|bytes| bytes > 0), "{counted:?}");
+        assert_eq!(sampled, own + shared.max().unwrap(), "{counted:?}");
     }
 
     #[test]
