@@ -15,9 +15,9 @@ use crate::shared::Shared;
 /// Lines of a frame that is worth a filter of its words: fewer are looked at as quickly.
 const FILTER_LINES_MIN: u64 = 64;
 
-/// Questions after which a frame gets a filter of its words. To find its words takes about as long as to look at its lines
-/// so many times.
-const FILTER_QUESTIONS: u32 = 4;
+/// Questions after which a frame gets a filter of its words. To find its words takes as long as to look at its lines a few times;
+/// who asks again and again whether new lines are there has asked less often before they are sealed.
+const FILTER_QUESTIONS: u32 = 16;
 
 /// Refers to a durable frame. Cheap to clone; does not keep the frame from being deleted, but can be read on when its
 /// segment is sealed meanwhile.

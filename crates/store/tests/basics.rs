@@ -181,12 +181,12 @@ fn a_frame_that_is_asked_for_words_again_and_again_gets_a_filter() {
     let sets = ["1050", "7777"].map(|word| required_tokens(word.as_bytes(), true, true));
     let frames = all(&store);
     let ask = |frame: usize| frames[frame].may_contain(&sets);
-    assert_eq!([ask(0), ask(0), ask(0), ask(0)], [const { None }; 4], "it is not parsed yet");
+    assert!((0..20).all(|_| ask(0).is_none()), "it is not parsed yet");
     for frame in &frames {
         frame.put(Arc::new(host.parse(frame.read_frame().unwrap().unwrap())));
     }
     assert_eq!((ask(0), ask(0)), (Some(vec![true, false]), Some(vec![true, false])));
-    assert!((0..10).all(|_| ask(1).is_none()), "few lines are looked at as quickly");
+    assert!((0..20).all(|_| ask(1).is_none()), "few lines are looked at as quickly");
     let snapshot = store.snapshot((i64::MIN, i64::MAX)).unwrap();
     let held: Vec<_> = snapshot.iter().map(|unit| unit.may_contain(&sets).unwrap()).collect();
     assert!(held.contains(&Some(vec![true, false])), "{held:?}");
