@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher as _;
 
-use record::{Batch, FieldId, Row};
-
 use crate::OTHER;
+use crate::counting::{Alike, Fields};
 use crate::program::Program;
 use crate::row::{SummaryRow, whole_number};
 use crate::summariser::{FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE_BYTES_MAX};
@@ -14,23 +13,6 @@ use crate::summariser::{FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE
 const COUNT_JSON_BYTES: usize = 24;
 /// Upper bound of the JSON of a row without type, dimensions and sums: fixed keys, numbers, message.
 const ROW_JSON_BYTES: usize = 640;
-
-/// Dimensions and sums of a type, with the places of their fields in one batch.
-pub(crate) struct Fields {
-    dimensions: Vec<(&'static str, Option<FieldId>)>,
-    sums: Vec<Option<FieldId>>,
-}
-
-impl Fields {
-    pub(crate) fn resolve(programs: &[&Program], batch: &Batch) -> Self {
-        let dimensions = programs.iter().flat_map(|p| p.dimensions);
-        let sums = programs.iter().flat_map(|p| p.sums);
-        Fields {
-            dimensions: dimensions.map(|name| (*name, batch.field_id(name))).collect(),
-            sums: sums.map(|sum| batch.field_id(sum.field)).collect(),
-        }
-    }
-}
 
 /// What all open buckets together may still grow by.
 pub(crate) struct Room {
@@ -100,20 +82,20 @@ impl Bucket {
         }
     }
 
-    /// Counts a line.
-    #[inline]
-    pub(crate) fn add(&mut self, row: &Row<'_>, fields: &Fields, room: &mut Room) {
-        self.lines += 1;
-        self.bytes += row.raw().len() as u64;
+    /// Counts lines.
+    pub(crate) fn add(&mut self, alike: &Alike<'_>, fields: &Fields, room: &mut Room) {
+        let &Alike { row, lines, bytes, .. } = alike;
+        self.lines += lines;
+        self.bytes += bytes;
         for (counter, (dimension, field)) in self.dimensions.iter_mut().zip(&fields.dimensions) {
             let value = field.and_then(|id| row.get(id)).unwrap_or_default();
             if !value.is_empty() {
-                counter.add(dimension, value, room);
+                counter.add(dimension, value, lines, room);
             }
         }
         for (sum, field) in self.sums.iter_mut().zip(&fields.sums) {
             let number = field.and_then(|id| row.get(id)).and_then(whole_number);
-            *sum = sum.saturating_add(number.unwrap_or(0));
+            *sum = sum.saturating_add(number.unwrap_or(0).saturating_mul(lines));
         }
     }
 
@@ -147,22 +129,22 @@ impl Bucket {
 
 impl Counter {
     #[inline]
-    fn add(&mut self, dimension: &str, value: &[u8], room: &mut Room) {
+    fn add(&mut self, dimension: &str, value: &[u8], lines: u64, room: &mut Room) {
         match self.values.get_mut(value) {
-            Some(lines) => *lines += 1,
-            None => self.add_new(dimension, value, room),
+            Some(counted) => *counted += lines,
+            None => self.add_new(dimension, value, lines, room),
         }
     }
 
     #[cold]
-    fn add_new(&mut self, dimension: &str, value: &[u8], room: &mut Room) {
+    fn add_new(&mut self, dimension: &str, value: &[u8], lines: u64, room: &mut Room) {
         let is_named = value.len() <= VALUE_BYTES_MAX
             && self.values.len() < room.values_max
             && room.take_count(dimension, value);
         if is_named {
-            self.values.insert(value.into(), 1);
+            self.values.insert(value.into(), lines);
         } else {
-            self.other += 1;
+            self.other += lines;
         }
     }
 

@@ -30,6 +30,7 @@
 
 mod bucket;
 mod chart;
+mod counting;
 mod program;
 mod rerun;
 mod row;

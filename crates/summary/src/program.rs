@@ -31,6 +31,12 @@ pub fn programs(log_type: &str) -> &'static [&'static Program] {
     }
 }
 
+/// All fields that are counted in lines of some type.
+pub(crate) fn counted_fields() -> impl Iterator<Item = &'static str> {
+    let all = [&counts::PROGRAM, &access::PROGRAM].into_iter();
+    all.flat_map(|p| p.dimensions.iter().copied().chain(p.sums.iter().map(|sum| sum.field)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +47,9 @@ mod tests {
             let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
             for program in programs(log_type) {
                 let sums = program.sums.iter().map(|s| s.name);
+                let mut fields =
+                    program.dimensions.iter().copied().chain(program.sums.iter().map(|s| s.field));
+                assert!(fields.all(|field| counted_fields().any(|counted| counted == field)));
                 for name in program.dimensions.iter().copied().chain(sums) {
                     assert!(!name.contains('.') && !name.starts_with('_'), "{name}");
                     assert!(!seen.contains(&name), "{name} twice");

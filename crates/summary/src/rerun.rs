@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use record::{Batch, Format, Hints, Origin, Transport};
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::{Bucket, Fields, Room, empty_json_bytes};
+use crate::bucket::{Bucket, Room, empty_json_bytes};
+use crate::counting::{Alike, Fields};
 use crate::program::programs;
 use crate::row::SummaryRow;
 use crate::summariser::SummaryConfig;
@@ -162,7 +163,8 @@ impl Recount {
                 self.buckets.insert(start_ns, Bucket::new(programs));
             }
             let bucket = self.buckets.get_mut(&start_ns).expect("it was made");
-            bucket.add(&row, &fields, &mut self.room);
+            let alike = Alike { row, start_ns, lines: 1, bytes: row.raw_bytes() as u64 };
+            bucket.add(&alike, &fields, &mut self.room);
             self.lines += 1;
             if self.room.is_large() {
                 self.write(write)?;

@@ -30,7 +30,8 @@ use std::sync::Arc;
 
 use record::{Batch, Format, Hints, Origin, Transport};
 
-use crate::bucket::{Bucket, Fields, Room, empty_json_bytes};
+use crate::bucket::{Bucket, Room, empty_json_bytes};
+use crate::counting::{Alike, Counting};
 use crate::program::{Program, programs};
 use crate::row::SummaryRow;
 use crate::time::{SECOND_NS, bucket_start};
@@ -158,32 +159,38 @@ impl Summariser {
             before < Some(position),
             "frames are observed in order: {position} after {before:?}"
         );
-        let type_id = batch.field_id("type");
-        let width_ns = self.bucket_ns();
-        let mut fields: Vec<Option<Fields>> = Vec::new();
+        let mut counting = Counting::new(batch, self.bucket_ns());
         for row in batch.rows() {
-            let log_type = type_id.and_then(|id| row.get(id)).unwrap_or_default();
-            if log_type == SUMMARY_TYPE.as_bytes() {
-                continue;
+            if let Some(alike) = counting.take(&row) {
+                self.count(&alike, &mut counting);
             }
-            let mut key = (self.types.id(log_type), bucket_start(row.time_ns(), width_ns));
-            if !self.buckets.contains_key(&key) {
-                key = self.open(key, batch);
+        }
+        for stem in 0..batch.stems() {
+            if let Some(alike) = counting.end(stem) {
+                self.count(&alike, &mut counting);
             }
-            let of_type = key.0 as usize;
-            if fields.len() <= of_type {
-                fields.resize_with(of_type + 1, || None);
-            }
-            let programs = self.types.entries[of_type].programs;
-            let fields = fields[of_type].get_or_insert_with(|| Fields::resolve(programs, batch));
-            let bucket = self.buckets.get_mut(&key).expect("it was opened");
-            bucket.add(&row, fields, &mut self.room);
         }
         if !self.buckets.is_empty() && self.due_ns.is_none() {
             let interval_ns = self.config.flush_interval_s as i64 * SECOND_NS;
             let wait_ns = interval_ns + self.config.flush_delay_s as i64 * SECOND_NS;
             self.due_ns = Some(bucket_start(now_ns, interval_ns).saturating_add(wait_ns));
         }
+    }
+
+    /// Counts lines of one type and bucket with the same values.
+    fn count(&mut self, alike: &Alike<'_>, counting: &mut Counting<'_>) {
+        let log_type = counting.log_type(&alike.row);
+        if log_type == SUMMARY_TYPE.as_bytes() {
+            return;
+        }
+        let mut key = (self.types.id(log_type), alike.start_ns);
+        if !self.buckets.contains_key(&key) {
+            key = self.open(key, counting.batch);
+        }
+        let programs = self.types.entries[key.0 as usize].programs;
+        let fields = counting.fields(key.0, programs);
+        let bucket = self.buckets.get_mut(&key).expect("it was opened");
+        bucket.add(alike, fields, &mut self.room);
     }
 
     /// Everything counted so far as rows to be written, when it is time: the interval and the delay are over, or
