@@ -7,7 +7,7 @@
 //! kept open by the segment, so that whoever took a snapshot before reads on. The disk gives the space back when
 //! the last handle is dropped; questions end after a minute, so this is bounded by what is rewritten in that time.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -23,7 +23,8 @@ use crate::shared::lock;
 /// Sealed files kept open with their footers.
 const FILES_OPEN_MAX: usize = 256;
 /// Bytes of the footers in memory: some hundred for each block, and 24 for each count, of which a segment of millions of
-/// lines may have a million. Beyond either, what was used longest ago is closed, and read again when it is needed.
+/// lines may have a million. Beyond either, one chosen by chance is closed, and read again when it is needed: a question over
+/// all of a store that is larger finds a part of them again, where going by last use it would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
 
 /// One sealed segment of the store.
@@ -134,7 +135,7 @@ pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
     }
 }
 
-/// Open sealed files, the one used last at the back.
+/// Open sealed files.
 #[derive(Default)]
 pub(crate) struct SealedFiles {
     open: Mutex<OpenFiles>,
@@ -142,7 +143,9 @@ pub(crate) struct SealedFiles {
 
 #[derive(Default)]
 struct OpenFiles {
-    files: VecDeque<(u64, Arc<SealedFile>)>,
+    files: HashMap<u64, Arc<SealedFile>>,
+    /// The keys of `files`, to choose one by chance.
+    ids: Vec<u64>,
     footer_bytes: usize,
 }
 
@@ -156,14 +159,8 @@ impl SealedFiles {
         if let Some(file) = segment.kept_open.get() {
             return Ok(file.clone());
         }
-        {
-            let mut open = lock(&self.open);
-            if let Some(place) = open.files.iter().rposition(|(id, _)| *id == segment.id) {
-                let entry = open.files.remove(place).expect("it was found");
-                let file = entry.1.clone();
-                open.files.push_back(entry);
-                return Ok(file);
-            }
+        if let Some(file) = lock(&self.open).files.get(&segment.id) {
+            return Ok(file.clone());
         }
         // Read without the lock: others go on meanwhile, and at worst it is read twice.
         let file = match SealedFile::open(disk, &segment.path) {
@@ -177,30 +174,83 @@ impl SealedFiles {
 
     fn put(&self, id: u64, file: Arc<SealedFile>) {
         let mut open = lock(&self.open);
-        if open.files.iter().any(|(other, _)| *other == id) {
+        if open.files.contains_key(&id) {
             return;
         }
-        open.footer_bytes += file.footer().memory_bytes();
-        open.files.push_back((id, file));
-        while open.files.len() > FILES_OPEN_MAX
-            || (open.footer_bytes > FOOTER_BYTES_MAX && open.files.len() > 1)
+        let bytes = file.footer().memory_bytes();
+        while !open.files.is_empty()
+            && (open.files.len() >= FILES_OPEN_MAX || open.footer_bytes + bytes > FOOTER_BYTES_MAX)
         {
-            let (_, oldest) = open.files.pop_front().expect("more than one");
-            open.footer_bytes -= oldest.footer().memory_bytes();
+            let any = fastrand::usize(..open.ids.len());
+            open.close(any);
         }
+        open.footer_bytes += bytes;
+        open.ids.push(id);
+        open.files.insert(id, file);
     }
 
     /// Closes a segment's file, unless a replaced segment keeps it open.
     pub(crate) fn forget(&self, id: u64) {
         let mut open = lock(&self.open);
-        if let Some(place) = open.files.iter().position(|(other, _)| *other == id) {
-            let (_, file) = open.files.remove(place).expect("it was found");
-            open.footer_bytes -= file.footer().memory_bytes();
+        if let Some(place) = open.ids.iter().position(|other| *other == id) {
+            open.close(place);
         }
+    }
+}
+
+impl OpenFiles {
+    /// Closes the one at a place among `ids`.
+    fn close(&mut self, place: usize) {
+        let id = self.ids.swap_remove(place);
+        let file = self.files.remove(&id).expect("what is listed is there");
+        self.footer_bytes -= file.footer().memory_bytes();
     }
 }
 
 /// Whether a block may hold lines of a sequence number.
 pub(crate) fn may_hold(block: &BlockEntry, sequence: u64) -> bool {
     (block.sequence.0..=block.sequence.1).contains(&sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::RealDisk;
+    use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+    use segment::sealed::{SealOptions, SealedHeader, SealedWriter};
+
+    use super::*;
+
+    #[test]
+    fn so_many_files_are_kept_open_and_their_footers_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+        builder.push_line(&origin, 1_790_000_000_000_000_000, b"<13>one line", false);
+        let frame = Arc::new(builder.finish(1, 1).unwrap());
+        let batch = Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame));
+        let sealed = |segment: u64| {
+            let header = SealedHeader { node: 1, segment, created_ns: 0, sequence_next: 2 };
+            let (path, options) =
+                (dir.path().join(sealed_name(segment)), SealOptions::new(Effort::Fast));
+            let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[], options).unwrap();
+            writer.push(batch.clone(), None).unwrap();
+            SealedSegment::from_row(&row_of(&writer.finish().unwrap()), dir.path())
+        };
+        let segments: Vec<SealedSegment> = (1..=FILES_OPEN_MAX as u64 + 40).map(sealed).collect();
+        let files = SealedFiles::default();
+        let mut footer_bytes = 0;
+        for (place, segment) in segments.iter().enumerate() {
+            footer_bytes = files.get(segment, &RealDisk).unwrap().footer().memory_bytes();
+            assert_eq!(lock(&files.open).files.len(), (place + 1).min(FILES_OPEN_MAX));
+            assert!(lock(&files.open).files.contains_key(&segment.id), "the newest is kept");
+        }
+        assert_eq!(lock(&files.open).footer_bytes, FILES_OPEN_MAX * footer_bytes);
+        // What is kept is found without the disk.
+        segments.iter().for_each(|segment| std::fs::remove_file(&segment.path).unwrap());
+        let found = segments.iter().filter(|segment| files.get(segment, &RealDisk).is_ok());
+        assert_eq!(found.count(), FILES_OPEN_MAX);
+        segments.iter().for_each(|segment| files.forget(segment.id));
+        let open = lock(&files.open);
+        assert_eq!((open.files.len(), open.ids.len(), open.footer_bytes), (0, 0, 0));
+    }
 }
