@@ -127,15 +127,19 @@ pub(crate) fn recover(
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
+    let deletions = catalog.deletions()?;
+    // Frames that were lost with the power may have had numbers that a deletion covers. Later ones must not get them: their
+    // lines came after it was asked for.
+    let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
     let beginning = Beginning {
         node,
-        sequence_next: sequence_next(&found, node).max(sequence_sealed),
+        sequence_next: sequence_next(&found, node).max(sequence_sealed).max(sequence_covered),
         segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
         segments: Segments { hot: Vec::new(), sealed },
-        deletions: catalog.deletions()?,
+        deletions,
         summarised_through: catalog.summarised_through()?.max(marks),
         held: recover_held(found.iter().map(|f| {
             let header = f.contents.header.as_ref();

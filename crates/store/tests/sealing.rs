@@ -205,6 +205,22 @@ fn a_damaged_segment_stays_as_it_is_and_is_told() {
 }
 
 #[test]
+fn lines_that_come_after_a_deletion_stay_when_frames_before_it_were_lost() {
+    let mut bench = Bench::new(|_| {});
+    bench.segment(100);
+    // Numbers of frames that never reach the disk.
+    let lost = (0..3).map(|_| bench.store.next_sequence().1).max().unwrap();
+    bench.store.delete_lines("-7").unwrap();
+    bench.restart(false);
+    bench.segment(100);
+    work(&bench.store, &bench.host);
+    let (found, _) = bench.store.deletions().remove(0);
+    assert_eq!((found.state, found.lines), (DeletionState::Done, 2));
+    let later = lines(&bench.store, &bench.host).into_iter().filter(|line| line.0.sequence > lost);
+    assert_eq!(later.count(), 100);
+}
+
+#[test]
 fn lines_are_deleted_by_filter_wherever_they_are_and_across_restarts() {
     let mut bench = Bench::new(|_| {});
     bench.segment(1_000);
