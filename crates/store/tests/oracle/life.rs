@@ -43,6 +43,8 @@ pub struct Life {
     deletions: Vec<Asked>,
     /// Lines that the store counted as expired or deleted since it was opened, as far as compared.
     counted: u64,
+    /// Those that it counted as expired.
+    expired: u64,
     /// Whether it was opened since the last comparison: what went in the life before was counted there.
     reopened: bool,
     /// Whether a file could not be removed since the store was opened, so that more may be there than is wanted.
@@ -172,6 +174,7 @@ impl Life {
             backups: Vec::new(),
             deletions: Vec::new(),
             counted: 0,
+            expired: 0,
             reopened: true,
             removal_failed: false,
             story,
@@ -593,7 +596,7 @@ impl Life {
                 }
             }
         }
-        self.counted = 0;
+        (self.counted, self.expired) = (0, 0);
         self.reopened = true;
         self.removal_failed = !self.disk.is_healthy();
         if let Some(catalog) = &mut self.catalog
@@ -644,7 +647,7 @@ impl Life {
     fn compare(&mut self) {
         let shown = self.show().expect("the disk is fine");
         let (limits, now_ns) = (self.limits(), self.clock.now_ns());
-        let went = self.truth.compare(&shown, &limits, now_ns);
+        let (went, with_segments) = self.truth.compare(&shown, &limits, now_ns);
         let stats = self.store().stats();
         assert_eq!(stats.lines, shown.len() as u64, "lines by the statistics");
         let counted = stats.lines_expired + stats.sealing.lines_deleted;
@@ -652,8 +655,10 @@ impl Life {
         let unknown = self.truth.lines.iter().any(|line| line.fate == Fate::Unknown);
         if !unknown && !std::mem::take(&mut self.reopened) {
             assert!(went <= counted - self.counted, "{went} lines went, {counted} were counted");
+            let expired = stats.lines_expired - self.expired;
+            assert!(with_segments <= expired, "{with_segments} lines went, {expired} expired");
         }
-        self.counted = counted;
+        (self.counted, self.expired) = (counted, stats.lines_expired);
         if let Some(bytes_max) = self.config.bytes_max {
             let bytes = stats.bytes_disk;
             assert!(bytes <= bytes_max || self.removal_failed, "{bytes} bytes of {bytes_max}");

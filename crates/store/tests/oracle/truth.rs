@@ -49,8 +49,8 @@ pub struct Truth {
 
 impl Truth {
     /// Compares what is shown with what must be; what may be gone and is, is gone from then on. Returns how many
-    /// lines went.
-    pub fn compare(&mut self, shown: &[Shown], limits: &Limits, now_ns: i64) -> u64 {
+    /// lines went, and how many of them no filter names: they can only have left with their segments.
+    pub fn compare(&mut self, shown: &[Shown], limits: &Limits, now_ns: i64) -> (u64, u64) {
         let shown = self.by_number(shown);
         let mut went: Vec<usize> = Vec::new();
         for (number, line) in self.lines.iter_mut().enumerate() {
@@ -68,7 +68,9 @@ impl Truth {
             self.lines[number].fate = Fate::Gone;
         }
         self.check_frames(&shown, limits, now_ns);
-        went.len() as u64
+        let with_segments =
+            went.iter().filter(|&&number| !limits.is_named(&self.lines[number], now_ns)).count();
+        (went.len() as u64, with_segments as u64)
     }
 
     /// After a restart: what was never acknowledged and is there, stays.
@@ -125,6 +127,10 @@ impl Truth {
 }
 
 impl Line {
+    fn is_older(&self, age_ns: i64, now_ns: i64) -> bool {
+        self.received_ns < now_ns - age_ns
+    }
+
     pub fn text(&self) -> String {
         format!("{} {:?} {:?}", self.id, self.fate, String::from_utf8_lossy(&self.raw))
     }
@@ -138,9 +144,14 @@ impl Limits {
 
     /// Whether it may for another reason than the limit on bytes.
     fn otherwise(&self, line: &Line, now_ns: i64) -> bool {
-        let is_older = |age_ns: i64| line.received_ns < now_ns - age_ns;
-        line.asked
-            || self.age_ns.is_some_and(is_older)
-            || self.rules.iter().any(|rule| rule.filter == line.mark && is_older(rule.age_ns))
+        self.is_named(line, now_ns)
+            || self.age_ns.is_some_and(|age_ns| line.is_older(age_ns, now_ns))
+    }
+
+    /// Whether a filter names it: that of a deletion, or of a rule.
+    fn is_named(&self, line: &Line, now_ns: i64) -> bool {
+        let names =
+            |rule: &RetentionRule| rule.filter == line.mark && line.is_older(rule.age_ns, now_ns);
+        line.asked || self.rules.iter().any(names)
     }
 }
