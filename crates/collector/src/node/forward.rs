@@ -9,14 +9,19 @@
 //!   With `spool_always` none is, and each is written once more.
 //! - A frame that was sent to a store stays with it until that store says what it has. Everything else goes to whoever has
 //!   room first.
+//! - A thread that panics goes on after [`PANIC_PAUSE`]. Frames that it had in hand are in a place that outlives the panic:
+//!   those that a store may have go to it again, under the same number; others wait again.
 //!
 //! Locks are taken in the order spool, directory; the queue's alone.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,6 +46,8 @@ const SPOOL_GROUP_BYTES: usize = 8 << 20;
 const SPOOL_RETRY: Duration = Duration::from_millis(500);
 /// How long frames that someone waits for wait for room.
 const AWAITED_MAX: Duration = Duration::from_secs(10);
+/// The pause before a thread goes on that has panicked, so that one that does so again and again fills no log.
+pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 /// At an orderly end stores get so long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
 
@@ -93,7 +100,7 @@ pub(super) struct Shared {
     queue: Mutex<Queue>,
     /// Frames came, went, or everything ends.
     changed: Condvar,
-    pub(super) spool: Mutex<Spool>,
+    spool: Mutex<Spool>,
     pub(super) directory: Mutex<Directory>,
     pub(super) lanes: Vec<LaneShared>,
     /// Stores that are connected, and by which lane.
@@ -112,11 +119,48 @@ impl Shared {
     pub(super) fn notify(&self) {
         self.changed.notify_all();
     }
+
+    pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {
+        self.spool.lock().unwrap_or_else(|poisoned| self.in_doubt(poisoned))
+    }
+
+    /// None while another thread works with it.
+    pub(super) fn try_spool(&self) -> Option<MutexGuard<'_, Spool>> {
+        match self.spool.try_lock() {
+            Ok(spool) => Some(spool),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.in_doubt(poisoned)),
+        }
+    }
+
+    /// Files and what is known of them may differ after a panic, unlike what the other locks guard.
+    fn in_doubt<'a>(&self, poisoned: PoisonError<MutexGuard<'a, Spool>>) -> MutexGuard<'a, Spool> {
+        let mut spool = poisoned.into_inner();
+        spool.doubt();
+        self.spool.clear_poison();
+        spool
+    }
+
+    /// What `work` gives, unless it panics, which is counted and told. What it leaves half done is in `Shared` or in places
+    /// of its thread that are looked at before it goes on.
+    pub(super) fn survive<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(work)).ok();
+        if result.is_none() {
+            self.threads_failed.fetch_add(1, Relaxed);
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or_default();
+            tracing::error!(
+                "thread {name} failed by a fault of Loginson; it goes on in a moment with the frames it had; please report what \
+                 stands before this line"
+            );
+        }
+        result
+    }
 }
 
 /// A poisoned lock means that a thread of ours panicked; what it guards is consistent between statements.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Delivers to stores over the network. Dropping it is [`stop`](Self::stop).
@@ -178,16 +222,7 @@ impl Forwarder {
             _lock: lock,
         };
         let spawn = |name: String, work: Box<dyn FnOnce() + Send>| {
-            let told = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-                if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                    told.threads_failed.fetch_add(1, Relaxed);
-                    tracing::error!(
-                        "thread {name} failed by a fault of Loginson; what it had waits until this process is started again; \
-                         please report what stands before this line"
-                    );
-                }
-            })?;
+            let thread = std::thread::Builder::new().name(name).spawn(work)?;
             lock_threads(&forwarder).push(thread);
             Ok::<_, std::io::Error>(())
         };
@@ -218,7 +253,8 @@ impl Forwarder {
             if left.is_zero() {
                 break;
             }
-            queue = shared.changed.wait_timeout(queue, left).expect("nothing panics").0;
+            let waited = shared.changed.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(queue);
         // Lanes first: what they give back is spooled.
@@ -232,7 +268,7 @@ impl Forwarder {
         shared.queue().closed = true;
         shared.notify();
         join(spool);
-        if let Err(error) = lock(&shared.spool).roll() {
+        if let Err(error) = shared.spool().roll() {
             tracing::error!("{error}");
         }
         if let Err(error) = lock(&shared.directory).close() {
@@ -244,7 +280,7 @@ impl Forwarder {
     pub fn status(&self) -> ForwardStatus {
         let shared = &self.shared;
         let (spool, by_store) = {
-            let spool = lock(&shared.spool);
+            let spool = shared.spool();
             let status = SpoolStatus {
                 bytes: spool.bytes(),
                 bytes_max: shared.config.spool_bytes_max,
@@ -330,7 +366,7 @@ impl Deliver for Forwarder {
                 break DeliverError::DiskFull;
             }
             let waited = shared.changed.wait_timeout(queue, SPOOL_RETRY);
-            queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(queue);
         (waiting.on_durable)(Err(error.clone()));
@@ -346,37 +382,80 @@ impl Deliver for Forwarder {
     }
 }
 
+/// What the thread of the disk has taken from the queue. It outlives a panic.
+#[derive(Default)]
+struct InHand {
+    frames: VecDeque<Waiting>,
+    /// Theirs, and of those whose sources were told: the queue counts them until all are.
+    bytes: usize,
+    durable: bool,
+}
+
 impl Shared {
-    /// The thread of the disk: spools what waits too long.
+    /// The thread of the disk, until the end.
     fn spool_frames(&self) {
-        let mut retry = false;
-        loop {
-            let Some(frames) = self.due_for_spool(retry) else { return };
-            let bytes: usize = frames.iter().map(Waiting::bytes).sum();
-            match self.spool_group(frames) {
-                Ok(()) => {
-                    retry = false;
-                    self.queue().spooled(bytes);
-                    self.notify();
-                    self.lanes.iter().for_each(LaneShared::wake);
-                }
-                Err(frames) => {
-                    retry = true;
-                    let mut queue = self.queue();
-                    if queue.closed {
-                        queue.spooled(bytes);
-                        drop(queue);
-                        give_up(frames);
-                    } else {
-                        queue.put_back(frames);
-                    }
-                }
-            }
+        let mut hand = InHand::default();
+        while self.survive(|| self.spool_what_waits(&mut hand)).is_none() {
+            let pause = self.changed.wait_timeout_while(self.queue(), PANIC_PAUSE, |q| !q.closed);
+            drop(pause.unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// Waits until frames are to be spooled; none at the end.
-    fn due_for_spool(&self, retry: bool) -> Option<Vec<Waiting>> {
+    /// Spools what waits too long.
+    fn spool_what_waits(&self, hand: &mut InHand) {
+        loop {
+            // Something is in hand when the last write failed, or panicked.
+            let retry = hand.bytes > 0 && !hand.durable;
+            if hand.durable {
+                self.tell_durable(hand);
+            } else if retry && !self.put_back(hand) {
+                continue;
+            }
+            if !self.take_due(retry, hand) {
+                return;
+            }
+            self.spool_group(hand);
+            self.tell_durable(hand);
+        }
+    }
+
+    /// Frames that could not be spooled wait again, once none of them can be found in the spool. False when that is not
+    /// known yet. At the end they are given up.
+    fn put_back(&self, hand: &mut InHand) -> bool {
+        let sure = self.spool().be_sure();
+        let mut queue = self.queue();
+        if queue.closed {
+            queue.spooled(std::mem::take(&mut hand.bytes));
+            drop(queue);
+            give_up(&mut hand.frames);
+            return true;
+        }
+        if let Err(error) = sure {
+            tracing::warn!("{error}; frames wait until the spool can be looked at");
+            let waited = self.changed.wait_timeout_while(queue, SPOOL_RETRY, |q| !q.closed);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            return false;
+        }
+        hand.bytes = 0;
+        queue.put_back(&mut hand.frames);
+        true
+    }
+
+    fn tell_durable(&self, hand: &mut InHand) {
+        if !hand.durable {
+            return;
+        }
+        while let Some(waiting) = hand.frames.pop_front() {
+            (waiting.on_durable)(Ok(()));
+        }
+        hand.durable = false;
+        self.queue().spooled(std::mem::take(&mut hand.bytes));
+        self.notify();
+        self.lanes.iter().for_each(LaneShared::wake);
+    }
+
+    /// Waits until frames are to be spooled, and takes them; false at the end.
+    fn take_due(&self, retry: bool, hand: &mut InHand) -> bool {
         let mut queue = self.queue();
         let not_before = retry.then(|| Instant::now() + SPOOL_RETRY);
         loop {
@@ -385,26 +464,28 @@ impl Shared {
             let due = match queue.waiting_since() {
                 Some(_) if at_once => Some(now),
                 Some(since) => Some(since + SPOOL_AFTER),
-                None if queue.closed => return None,
+                None if queue.closed => return false,
                 None => None,
             };
             let due = due.map(|due| due.max(not_before.filter(|_| !queue.closed).unwrap_or(due)));
             let wait = due.map_or(SPOOL_AFTER, |due| due.saturating_duration_since(now));
             if wait.is_zero() {
-                return Some(queue.take_for_spool(SPOOL_GROUP_BYTES));
+                hand.frames = queue.take_for_spool(SPOOL_GROUP_BYTES);
+                hand.bytes = hand.frames.iter().map(Waiting::bytes).sum();
+                return true;
             }
             let waited = self.changed.wait_timeout(queue, wait);
-            queue = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Makes frames durable; gives them back when that is not possible now.
-    fn spool_group(&self, mut frames: Vec<Waiting>) -> Result<(), Vec<Waiting>> {
-        let bytes: usize = frames.iter().map(Waiting::bytes).sum();
-        let mut spool = lock(&self.spool);
-        let result = match spool.has_room(frames.len(), bytes as u64) {
+    /// Makes frames durable, if that is possible now.
+    fn spool_group(&self, hand: &mut InHand) {
+        let mut spool = self.spool();
+        let result = match spool.has_room(hand.frames.len(), hand.bytes as u64) {
             true => {
-                let mut refs: Vec<&mut Frame> = frames.iter_mut().map(|w| &mut w.frame).collect();
+                let mut refs: Vec<&mut Frame> =
+                    hand.frames.iter_mut().map(|waiting| &mut waiting.frame).collect();
                 spool.append(&mut refs).map_err(|error| error.to_string())
             }
             false => Err(format!(
@@ -412,32 +493,23 @@ impl Shared {
                 self.config.spool_bytes_max
             )),
         };
+        hand.durable = result.is_ok();
         drop(spool);
         let was_full = self.spool_full.swap(result.is_err(), Relaxed);
         match result {
-            Ok(()) => {
-                if was_full {
-                    tracing::info!("frames are spooled again");
-                }
-                frames.into_iter().for_each(|waiting| (waiting.on_durable)(Ok(())));
-                Ok(())
-            }
-            Err(error) => {
-                if !was_full {
-                    tracing::error!(
-                        "{error}; senders are pushed back, and datagrams lost, until a store takes frames: see /api/v1/nodes"
-                    );
-                }
-                Err(frames)
-            }
+            Ok(()) if was_full => tracing::info!("frames are spooled again"),
+            Err(error) if !was_full => tracing::error!(
+                "{error}; senders are pushed back, and datagrams lost, until a store takes frames: see /api/v1/nodes"
+            ),
+            _ => {}
         }
     }
 }
 
-fn give_up(frames: Vec<Waiting>) {
+fn give_up(frames: &mut VecDeque<Waiting>) {
     let lines: u64 = frames.iter().map(|w| u64::from(w.frame.header().lines)).sum();
     tracing::error!("{lines} lines could be neither sent nor spooled before the end, and are lost");
-    for waiting in frames {
+    while let Some(waiting) = frames.pop_front() {
         (waiting.on_durable)(Err(DeliverError::DiskFull));
     }
 }

@@ -3,20 +3,22 @@
 //! What happens to a frame when the connection breaks: one that was sent, even in part, is bound to the store in the spool
 //! (or kept in memory while the disk refuses), and sent again with the same number; one that was not goes back to the queue.
 //!
-//! Invariant: a frame is in one place: the queue, [`Sender`], `unsettled`, or a file of the spool.
+//! Invariant: a frame is in one place, and in none that a panic takes away: the queue, [`Connection`], `unsettled`, or a
+//! file of the spool; one whose source is about to be told in `settled`, or in `acknowledged`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use record::Frame;
 
-use super::forward::{Shared, lock};
+use super::forward::{PANIC_PAUSE, Shared, lock};
+use super::queue::Waiting;
 use super::sender::{Heard, Sender};
 use super::spool::BoundReader;
 use super::status::{Link, StoreStatus};
@@ -112,6 +114,8 @@ impl LaneShared {
 
 /// A frame with the number that it has at the store.
 struct Item {
+    number: u64,
+    /// Its header has this number only while it is sent.
     frame: Frame,
     from: From,
 }
@@ -123,10 +127,6 @@ enum From {
 }
 
 impl Item {
-    fn number(&self) -> u64 {
-        self.frame.header().sequence
-    }
-
     fn bytes(&self) -> usize {
         self.frame.bytes().len()
     }
@@ -141,11 +141,33 @@ pub(super) struct Lane {
     /// not take them. Their bytes are counted in the queue.
     unsettled: VecDeque<Item>,
     unsettled_of: Option<u32>,
+    /// Frames that their store or the spool has, and that nobody was told of.
+    settled: VecDeque<Item>,
+    /// Whether it was tried for the last time to settle what is unsettled.
+    gave_up: bool,
+}
+
+/// How a connection ended.
+enum Ended {
+    /// The store never said that frames may be sent.
+    Closed,
+    /// It did.
+    Open,
+    /// The thread panicked.
+    Panicked,
 }
 
 impl Lane {
     pub(super) fn new(shared: Arc<Shared>, place: usize, poll: Poll) -> Lane {
-        Lane { shared, place, poll, unsettled: VecDeque::new(), unsettled_of: None }
+        Lane {
+            shared,
+            place,
+            poll,
+            unsettled: VecDeque::new(),
+            unsettled_of: None,
+            settled: VecDeque::new(),
+            gave_up: false,
+        }
     }
 
     fn out(&self) -> &LaneShared {
@@ -156,29 +178,43 @@ impl Lane {
         self.out().stopped.load(Relaxed)
     }
 
-    /// Until it is stopped.
+    /// Until it is stopped, over all panics.
     pub(super) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        while shared.survive(|| self.serve()).is_none() {
+            self.sleep(PANIC_PAUSE);
+        }
+    }
+
+    fn serve(&mut self) {
         let mut pause = PAUSE_FIRST;
         while !self.is_stopped() {
-            let mut was_open = false;
-            match self.connect() {
-                Ok(stream) => {
-                    let error = self.converse(stream, &mut was_open);
-                    self.note_away(error);
-                }
-                Err(error) => self.note_away(error),
-            }
             self.settle();
-            pause = if was_open { PAUSE_FIRST } else { (pause * 2).min(PAUSE_MAX) };
+            let ended = match self.connect() {
+                Ok(stream) => self.converse(stream),
+                Err(error) => {
+                    self.note_away(error);
+                    Ended::Closed
+                }
+            };
+            self.settle();
+            pause = match ended {
+                Ended::Open => PAUSE_FIRST,
+                Ended::Closed => (pause * 2).min(PAUSE_MAX),
+                Ended::Panicked => (pause * 2).clamp(PANIC_PAUSE, PAUSE_MAX),
+            };
             self.sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64()));
         }
-        self.settle();
-        for item in std::mem::take(&mut self.unsettled) {
+        if !std::mem::replace(&mut self.gave_up, true) {
+            self.settle();
+        }
+        while let Some(item) = self.unsettled.pop_front() {
             self.shared.queue().release(self.place, item.bytes());
             if let From::Memory(on_durable) = item.from {
                 on_durable(Err(crate::deliver::DeliverError::DiskFull));
             }
         }
+        self.tell_settled();
     }
 
     fn sleep(&mut self, time: Duration) {
@@ -232,8 +268,8 @@ impl Lane {
         Err(last)
     }
 
-    /// One connection, until it ends; returns why.
-    fn converse(&mut self, stream: TcpStream, was_open: &mut bool) -> String {
+    /// One connection, until it ends.
+    fn converse(&mut self, stream: TcpStream) -> Ended {
         self.out().connects.fetch_add(1, Relaxed);
         let identity = lock(&self.shared.directory).identity();
         let now = Instant::now();
@@ -242,7 +278,9 @@ impl Lane {
             sender: Sender::default(),
             out: wire::hello(&identity).to_vec(),
             frame_left: 0,
+            taken: None,
             resend: VecDeque::new(),
+            acknowledged: VecDeque::new(),
             files: VecDeque::new(),
             unacknowledged: HashMap::new(),
             read: HashSet::new(),
@@ -251,40 +289,59 @@ impl Lane {
             said: now,
             file_turn: false,
         };
-        let error = match connection.run(self) {
-            Ok(()) => "the collector stops".to_owned(),
-            Err(error) => error,
+        let shared = Arc::clone(&self.shared);
+        let (error, ended) = match shared.survive(|| connection.run(self)) {
+            None => ("a fault of Loginson".to_owned(), Ended::Panicked),
+            Some(result) => {
+                let error = result.err().unwrap_or_else(|| "the collector stops".to_owned());
+                let ended = if connection.sender.is_open() { Ended::Open } else { Ended::Closed };
+                (error, ended)
+            }
         };
-        *was_open = connection.sender.is_open();
-        self.shared.queue().set_open(self.place, false);
+        self.take_over(connection);
+        self.note_away(error);
+        ended
+    }
+
+    /// What a connection that has ended leaves. Frames of files are read again.
+    fn take_over(&mut self, connection: Connection) {
+        let from_memory = |item: &Item| matches!(item.from, From::Memory(_));
+        self.settled.extend(connection.acknowledged.into_iter().filter(from_memory));
+        let sent = connection.sender.into_unacknowledged().into_iter().chain(connection.resend);
+        self.unsettled.extend(sent.filter(from_memory));
+        if !self.unsettled.is_empty() && connection.store != 0 {
+            self.unsettled_of = Some(connection.store);
+        }
+        let mut queue = self.shared.queue();
+        if let Some(waiting) = connection.taken {
+            queue.give_back(self.place, waiting);
+        }
+        queue.close(self.place, self.unsettled.iter().map(Item::bytes).sum());
+        drop(queue);
         if connection.store != 0 {
             lock(&self.shared.claimed).remove(&connection.store);
         }
-        // Frames of files are read again; those from memory stay here.
-        let (store, resend) = (connection.store, connection.resend);
-        for item in connection.sender.into_unacknowledged().into_iter().chain(resend) {
-            match item.from {
-                From::File(_) => self.shared.queue().release(self.place, item.bytes()),
-                From::Memory(_) => self.unsettled.push_back(item),
+        self.shared.notify();
+    }
+
+    /// Tells the sources of frames that are settled.
+    fn tell_settled(&mut self) {
+        while let Some(item) = self.settled.pop_front() {
+            if let From::Memory(on_durable) = item.from {
+                on_durable(Ok(()));
             }
         }
-        if !self.unsettled.is_empty() && store != 0 {
-            self.unsettled_of = Some(store);
-        }
-        self.shared.notify();
-        error
     }
 
     /// Puts frames that wait for their store into the spool, bound to it, if there is room.
     fn settle(&mut self) {
+        self.tell_settled();
         let Some(store) = self.unsettled_of.filter(|_| !self.unsettled.is_empty()) else { return };
-        let mut items: Vec<Item> = std::mem::take(&mut self.unsettled).into();
-        items.sort_by_key(Item::number);
-        let bytes: usize = items.iter().map(Item::bytes).sum();
+        self.unsettled.make_contiguous().sort_by_key(|item| item.number);
+        let bytes: usize = self.unsettled.iter().map(Item::bytes).sum();
         let mut numbered: Vec<(u64, &mut Frame)> =
-            items.iter_mut().map(|item| (item.number(), &mut item.frame)).collect();
-        let numbers: Vec<u64> = numbered.iter().map(|(number, _)| *number).collect();
-        let mut spool = lock(&self.shared.spool);
+            self.unsettled.iter_mut().map(|item| (item.number, &mut item.frame)).collect();
+        let mut spool = self.shared.spool();
         let bound = match spool.has_room(numbered.len(), bytes as u64) {
             true => spool.bind(store, &mut numbered).map_err(|error| error.to_string()),
             false => Err("the spool has reached its limit".to_owned()),
@@ -292,22 +349,13 @@ impl Lane {
         drop(spool);
         match bound {
             Ok(()) => {
+                self.settled.append(&mut self.unsettled);
                 self.shared.queue().release(self.place, bytes);
                 self.shared.notify();
-                for item in items {
-                    if let From::Memory(on_durable) = item.from {
-                        on_durable(Ok(()));
-                    }
-                }
+                self.tell_settled();
             }
             Err(error) => {
-                tracing::warn!(
-                    "{bytes} bytes sent to a store that is away stay in memory: {error}"
-                );
-                for (item, number) in items.iter_mut().zip(numbers) {
-                    item.frame.set_sequence(number);
-                }
-                self.unsettled = items.into();
+                tracing::warn!("{bytes} bytes sent to a store that is away stay in memory: {error}")
             }
         }
     }
@@ -321,8 +369,12 @@ struct Connection {
     out: Vec<u8>,
     /// Bytes of the frame sent last that are not written yet.
     frame_left: usize,
+    /// From the queue, and without a number yet.
+    taken: Option<Waiting>,
     /// What was sent on an earlier connection.
     resend: VecDeque<Item>,
+    /// Frames that the store has, and that nobody was told of.
+    acknowledged: VecDeque<Item>,
     /// Files bound to the store, the first being sent.
     files: VecDeque<BoundReader>,
     /// Frames that were sent of each file and are not acknowledged.
@@ -429,7 +481,8 @@ impl Connection {
                 }
             }
         };
-        let Some(item) = item else { return Ok(false) };
+        let Some(mut item) = item else { return Ok(false) };
+        item.frame.set_sequence(item.number);
         self.frame_left = item.bytes();
         if let From::File(id) = item.from {
             *self.unacknowledged.entry(id).or_default() += 1;
@@ -438,23 +491,16 @@ impl Connection {
         Ok(true)
     }
 
-    fn next_in_memory(&self, lane: &Lane) -> Result<Option<Item>, String> {
-        // The number first: without one a frame must stay where it is.
-        let mut directory = lock(&lane.shared.directory);
-        let Some(waiting) = lane.shared.queue().take(lane.place) else { return Ok(None) };
-        let mut frame = waiting.frame;
-        match directory.give_numbers(self.store, 1) {
-            Ok(number) => {
-                frame.set_sequence(number);
-                Ok(Some(Item { frame, from: From::Memory(waiting.on_durable) }))
-            }
-            Err(error) => {
-                lane.shared
-                    .queue()
-                    .give_back(lane.place, super::queue::Waiting { frame, ..waiting });
-                Err(error.to_string())
-            }
+    fn next_in_memory(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
+        self.taken = lane.shared.queue().take(lane.place);
+        if self.taken.is_none() {
+            return Ok(None);
         }
+        // Without a number it stays in hand, and goes back to the queue when the connection ends.
+        let number = lock(&lane.shared.directory).give_numbers(self.store, 1);
+        let number = number.map_err(|error| error.to_string())?;
+        let Waiting { frame, on_durable, .. } = self.taken.take().expect("just taken");
+        Ok(Some(Item { number, frame, from: From::Memory(on_durable) }))
     }
 
     fn next_in_file(&mut self, lane: &Lane) -> Result<Option<Item>, String> {
@@ -474,7 +520,8 @@ impl Connection {
             match file.next_frame() {
                 Some(Ok(frame)) => {
                     shared.queue().add(lane.place, frame.bytes().len());
-                    return Ok(Some(Item { frame, from: From::File(id) }));
+                    let number = frame.header().sequence;
+                    return Ok(Some(Item { number, frame, from: From::File(id) }));
                 }
                 Some(Err((error, lines))) => {
                     tracing::error!("{error}; its {lines} lines are lost");
@@ -492,12 +539,9 @@ impl Connection {
     /// The oldest file that belongs to no store becomes this store's. None while the disk's thread is busy with the spool:
     /// it wakes all lanes when it is done.
     fn take_file(&self, lane: &Lane) -> Result<Option<BoundReader>, String> {
-        let mut spool = match lane.shared.spool.try_lock() {
-            Ok(spool) => spool,
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        };
-        let Some(frames) = spool.free_frames() else { return Ok(None) };
+        let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
+        let frames = spool.free_frames().map_err(|error| error.to_string())?;
+        let Some(frames) = frames else { return Ok(None) };
         let numbers = lock(&lane.shared.directory).give_numbers(self.store, frames);
         let first = numbers.map_err(|error| error.to_string())?;
         let taken = spool.take(self.store, first);
@@ -509,7 +553,7 @@ impl Connection {
         let none_left = self.unacknowledged.get(&id).is_none_or(|&count| count == 0);
         if none_left && self.read.remove(&id) {
             self.unacknowledged.remove(&id);
-            if let Err(error) = lock(&lane.shared.spool).remove(id) {
+            if let Err(error) = lane.shared.spool().remove(id) {
                 tracing::warn!("{error}; it is tried again after the next start");
             }
         }
@@ -523,8 +567,8 @@ impl Connection {
                 Ok(0) => return Err("the store closed the connection".to_owned()),
                 Ok(count) => {
                     self.heard = Instant::now();
-                    let heard = self.sender.receive(&bytes[..count]);
-                    for heard in heard.map_err(|error| error.to_string())? {
+                    self.sender.push(&bytes[..count]);
+                    while let Some(heard) = self.sender.hear().map_err(|e| e.to_string())? {
                         self.hear(heard, lane)?;
                     }
                 }
@@ -541,7 +585,8 @@ impl Connection {
             Heard::Open { through } => self.opened(through, lane),
             Heard::Acknowledged { items, health } => {
                 lock(&lane.out().state).health = health;
-                self.acknowledged(items, lane);
+                self.acknowledged.extend(items);
+                self.tell_acknowledged(lane);
                 Ok(())
             }
         }
@@ -564,10 +609,10 @@ impl Connection {
         }
         self.store = store;
         lock(&lane.out().state).store = Some(store);
-        let mut spool = lock(&lane.shared.spool);
+        let mut spool = lane.shared.spool();
         let next = lock(&lane.shared.directory).next_number(store);
         let mut first = next;
-        for bound in spool.bound_to(store) {
+        for bound in spool.bound_to(store).map_err(|error| error.to_string())? {
             first = first.min(bound.first);
             match spool.read(&bound) {
                 Ok(file) => self.files.push_back(file),
@@ -578,7 +623,7 @@ impl Connection {
             }
         }
         drop(spool);
-        let unsettled = lane.unsettled.iter().map(Item::number).min();
+        let unsettled = lane.unsettled.iter().map(|item| item.number).min();
         let first = first.min(unsettled.unwrap_or(next));
         self.out.extend_from_slice(&wire::start(first));
         Ok(())
@@ -588,10 +633,9 @@ impl Connection {
     fn opened(&mut self, through: u64, lane: &mut Lane) -> Result<(), String> {
         let unsettled = std::mem::take(&mut lane.unsettled);
         lane.unsettled_of = None;
-        let (there, again): (Vec<_>, Vec<_>) =
-            unsettled.into_iter().partition(|item| item.number() <= through);
-        self.resend = again.into();
-        self.acknowledged(there, lane);
+        (self.acknowledged, self.resend) =
+            unsettled.into_iter().partition(|item| item.number <= through);
+        self.tell_acknowledged(lane);
         for file in &mut self.files {
             file.skip_through(through);
         }
@@ -603,20 +647,17 @@ impl Connection {
         }
         let (address, store) = (&lane.out().address, self.store);
         tracing::info!("store {address} ({store:08x}) is connected");
-        lane.shared.queue().set_open(lane.place, true);
+        lane.shared.queue().open(lane.place);
         lane.shared.notify();
         Ok(())
     }
 
-    fn acknowledged(&mut self, items: Vec<Item>, lane: &Lane) {
-        if items.is_empty() {
-            return;
-        }
-        let bytes: usize = items.iter().map(Item::bytes).sum();
-        let lines: u64 = items.iter().map(|item| u64::from(item.frame.header().lines)).sum();
-        lane.out().frames_acknowledged.fetch_add(items.len() as u64, Relaxed);
-        lane.out().lines_acknowledged.fetch_add(lines, Relaxed);
-        for item in items {
+    fn tell_acknowledged(&mut self, lane: &Lane) {
+        let out = lane.out();
+        while let Some(item) = self.acknowledged.pop_front() {
+            out.frames_acknowledged.fetch_add(1, Relaxed);
+            out.lines_acknowledged.fetch_add(u64::from(item.frame.header().lines), Relaxed);
+            lane.shared.queue().release(lane.place, item.bytes());
             match item.from {
                 From::Memory(on_durable) => on_durable(Ok(())),
                 From::File(id) => {
@@ -625,7 +666,6 @@ impl Connection {
                 }
             }
         }
-        lane.shared.queue().release(lane.place, bytes);
         lane.shared.notify();
     }
 }

@@ -148,16 +148,20 @@ impl Queue {
         self.lanes[lane].bytes -= bytes;
     }
 
-    /// A lane is connected, or not any more: then its frames that were not sent wait again, before all others.
-    pub(super) fn set_open(&mut self, lane: usize, open: bool) {
-        self.lanes[lane].open = open;
-        if !open {
-            while let Some(ready) = self.lanes[lane].ready.pop_back() {
-                self.lanes[lane].bytes -= ready.bytes();
-                self.waiting_bytes += ready.bytes();
-                self.waiting.push_front(ready);
-            }
+    /// A lane is connected.
+    pub(super) fn open(&mut self, lane: usize) {
+        self.lanes[lane].open = true;
+    }
+
+    /// A lane is not connected any more: its frames that were not sent wait again, before all others. Of those that were,
+    /// `kept` bytes stay with it.
+    pub(super) fn close(&mut self, lane: usize, kept: usize) {
+        self.lanes[lane].open = false;
+        while let Some(ready) = self.lanes[lane].ready.pop_back() {
+            self.waiting_bytes += ready.bytes();
+            self.waiting.push_front(ready);
         }
+        self.lanes[lane].bytes = kept;
     }
 
     /// Whether at most half of what may wait does: then a further frame has its place, whatever the stores take.
@@ -177,7 +181,7 @@ impl Queue {
 
     /// Takes the first frames that wait, up to `bytes` and at least one, for the spool. Their room is given back by
     /// [`spooled`](Self::spooled).
-    pub(super) fn take_for_spool(&mut self, bytes: usize) -> Vec<Waiting> {
+    pub(super) fn take_for_spool(&mut self, bytes: usize) -> VecDeque<Waiting> {
         let mut sum = 0;
         let fits = |waiting: &&Waiting| {
             sum += waiting.bytes();
@@ -193,8 +197,8 @@ impl Queue {
     }
 
     /// Frames could not be spooled: they wait on.
-    pub(super) fn put_back(&mut self, frames: Vec<Waiting>) {
-        for waiting in frames.into_iter().rev() {
+    pub(super) fn put_back(&mut self, frames: &mut VecDeque<Waiting>) {
+        while let Some(waiting) = frames.pop_back() {
             self.waiting.push_front(waiting);
         }
     }
@@ -243,12 +247,12 @@ mod tests {
     fn stores_take_turns_and_those_away_or_full_are_left_out() {
         let mut queue = Queue::new(3, 600, 600, false);
         assert_eq!(push(&mut queue), None, "all are away");
-        (0..3).for_each(|lane| queue.set_open(lane, true));
+        (0..3).for_each(|lane| queue.open(lane));
         assert_eq!(queue.take(1).unwrap().bytes(), 200, "what waits goes to who has room");
         assert_eq!((queue.waiting_bytes(), queue.lane_bytes(1)), (0, 200));
         let lanes: Vec<_> = (0..5).filter_map(|_| push(&mut queue)).collect();
         assert_eq!(lanes, [0, 1, 2, 0, 1]);
-        queue.set_open(0, false);
+        queue.close(0, 0);
         assert_eq!((queue.waiting_bytes(), queue.lane_bytes(0)), (400, 0), "not sent: they wait");
         assert_eq!([push(&mut queue), push(&mut queue)], [Some(2), Some(2)]);
         assert_eq!(push(&mut queue), None);
@@ -261,12 +265,12 @@ mod tests {
     #[test]
     fn what_the_spool_takes_counts_until_it_is_written() {
         let mut queue = Queue::new(1, 600, 600, true);
-        queue.set_open(0, true);
+        queue.open(0);
         (0..3).for_each(|_| assert_eq!(push(&mut queue), None, "always by the spool"));
         assert!(queue.take(0).is_none());
-        let frames = queue.take_for_spool(500);
+        let mut frames = queue.take_for_spool(500);
         assert_eq!((frames.len(), queue.waiting_bytes()), (2, 600));
-        queue.put_back(frames);
+        queue.put_back(&mut frames);
         assert_eq!(queue.take_for_spool(1).len(), 1, "at least one");
         queue.spooled(200);
         assert_eq!((queue.waiting_bytes(), queue.is_idle()), (400, false));

@@ -96,38 +96,39 @@ impl<T> Sender<T> {
         self.sent.len()
     }
 
-    /// Takes bytes from the store.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Heard<T>>, SenderError> {
+    /// Takes bytes from the store, for [`hear`](Self::hear).
+    pub fn push(&mut self, bytes: &[u8]) {
         self.reader.push(bytes);
-        let mut heard = Vec::new();
-        while let Some(message) = self.reader.take()? {
-            heard.push(match (message, self.state) {
-                (ToCollector::Refusal { text }, _) => return Err(SenderError::Refused(text)),
-                (ToCollector::Welcome { store }, State::Hello) => {
-                    self.state = State::Welcomed;
-                    Heard::Welcome { store }
-                }
-                (ToCollector::Held { through }, State::Welcomed) => {
-                    self.state = State::Open;
-                    Heard::Open { through }
-                }
-                (ToCollector::Ack { frames, health }, State::Open) => {
-                    let more = frames.checked_sub(self.acknowledged);
-                    let whole = self.sent.len() as u64 - u64::from(self.under_way);
-                    let more = more.filter(|&more| more <= whole);
-                    let Some(more) = more else {
-                        return Err(
-                            WireError::Order("frames are acknowledged that were not sent").into()
-                        );
-                    };
-                    self.acknowledged = frames;
-                    let items = self.sent.drain(..more as usize).collect();
-                    Heard::Acknowledged { items, health }
-                }
-                _ => return Err(WireError::Order("a message came out of turn").into()),
-            });
-        }
-        Ok(heard)
+    }
+
+    /// What the next message comes to; none when no whole one is there. After an error the connection is over.
+    pub fn hear(&mut self) -> Result<Option<Heard<T>>, SenderError> {
+        let Some(message) = self.reader.take()? else { return Ok(None) };
+        Ok(Some(match (message, self.state) {
+            (ToCollector::Refusal { text }, _) => return Err(SenderError::Refused(text)),
+            (ToCollector::Welcome { store }, State::Hello) => {
+                self.state = State::Welcomed;
+                Heard::Welcome { store }
+            }
+            (ToCollector::Held { through }, State::Welcomed) => {
+                self.state = State::Open;
+                Heard::Open { through }
+            }
+            (ToCollector::Ack { frames, health }, State::Open) => {
+                let more = frames.checked_sub(self.acknowledged);
+                let whole = self.sent.len() as u64 - u64::from(self.under_way);
+                let more = more.filter(|&more| more <= whole);
+                let Some(more) = more else {
+                    return Err(
+                        WireError::Order("frames are acknowledged that were not sent").into()
+                    );
+                };
+                self.acknowledged = frames;
+                let items = self.sent.drain(..more as usize).collect();
+                Heard::Acknowledged { items, health }
+            }
+            _ => return Err(WireError::Order("a message came out of turn").into()),
+        }))
     }
 
     /// What was not acknowledged, in the order of sending, when the connection has ended.
@@ -144,25 +145,31 @@ mod tests {
         ToCollector::Ack { frames, health: StoreHealth::Ok }.encode()
     }
 
+    /// All that the bytes come to.
+    fn receive<T>(sender: &mut Sender<T>, bytes: &[u8]) -> Result<Vec<Heard<T>>, SenderError> {
+        sender.push(bytes);
+        std::iter::from_fn(|| sender.hear().transpose()).collect()
+    }
+
     #[test]
     fn only_what_was_sent_is_acknowledged_once() {
         let mut sender = Sender::default();
         let greeting = [ToCollector::Welcome { store: 4 }, ToCollector::Held { through: 2 }];
         let bytes: Vec<u8> = greeting.iter().flat_map(ToCollector::encode).collect();
-        let heard = sender.receive(&bytes).unwrap();
+        let heard = receive(&mut sender, &bytes).unwrap();
         assert_eq!(heard, [Heard::Welcome { store: 4 }, Heard::Open { through: 2 }]);
         for item in 1..=3 {
             sender.begin(item);
             sender.finish();
         }
         let health = StoreHealth::Ok;
-        let heard = sender.receive(&[ack(2), ack(2)].concat()).unwrap();
+        let heard = receive(&mut sender, &[ack(2), ack(2)].concat()).unwrap();
         let first = Heard::Acknowledged { items: vec![1, 2], health };
         assert_eq!(heard, [first, Heard::Acknowledged { items: vec![], health }]);
-        assert!(sender.receive(&ack(4)).is_err(), "more than was sent");
-        assert!(sender.receive(&ack(1)).is_err(), "fewer than before");
+        assert!(receive(&mut sender, &ack(4)).is_err(), "more than was sent");
+        assert!(receive(&mut sender, &ack(1)).is_err(), "fewer than before");
         sender.begin(4);
-        assert!(sender.receive(&ack(4)).is_err(), "not sent to its end");
+        assert!(receive(&mut sender, &ack(4)).is_err(), "not sent to its end");
         assert_eq!(sender.into_unacknowledged(), [3, 4]);
     }
 
@@ -170,7 +177,7 @@ mod tests {
     fn messages_out_of_turn_end_it() {
         let check = |message: ToCollector, expected: &str| {
             let mut sender = Sender::<()>::default();
-            let error = sender.receive(&message.encode()).unwrap_err().to_string();
+            let error = receive(&mut sender, &message.encode()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
         check(ToCollector::Held { through: 1 }, "out of turn");

@@ -180,7 +180,8 @@ impl World {
         let count = self.random.usize(..=connection.to_collector.len());
         let bytes: Vec<u8> = connection.to_collector.drain(..count).collect();
         let mut newly = Vec::new();
-        for heard in sender.receive(&bytes).expect("nobody breaks the protocol") {
+        sender.push(&bytes);
+        while let Some(heard) = sender.hear().expect("nobody breaks the protocol") {
             match heard {
                 Heard::Welcome { store } => {
                     assert_eq!(store, STORE);

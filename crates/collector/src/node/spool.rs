@@ -9,13 +9,14 @@
 //! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames go to no other store,
 //! because nobody could tell which of them the first one has.
 //!
-//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash; files together stay
-//! within the limit. Left out: frames in memory, and what becomes of frames when there is no room.
+//! Invariants: what [`Spool::append`] and [`Spool::bind`] returned for is there after any crash, and what they returned an
+//! error for is not, once [`Spool::be_sure`] has succeeded; files together stay within the limit. Left out: frames in
+//! memory, and what becomes of frames when there is no room.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ impl Size {
 struct Active {
     id: u64,
     file: HotWriter,
+    /// Of frames that are durable.
     entries: Vec<FrameEntry>,
 }
 
@@ -79,6 +81,8 @@ pub struct Spool {
     id_next: u64,
     /// A file was renamed, and that may not be durable.
     renames_pending: bool,
+    /// A write could not be taken back, or a thread panicked here: the files are to be looked at before anything is done.
+    in_doubt: bool,
 }
 
 /// The frames of a bound file, read one after another.
@@ -109,6 +113,7 @@ impl Spool {
             bound: BTreeMap::new(),
             id_next: 1,
             renames_pending: false,
+            in_doubt: false,
         };
         let mut warnings = Vec::new();
         let names = spool.disk.list(dir).map_err(SegmentError::io(dir, "list"))?;
@@ -151,53 +156,92 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes frames durable that were sent to no store. After an error none of them is here.
+    /// Makes frames durable that were sent to no store. After an error none of them is here, once it is
+    /// [sure](Self::be_sure).
     pub fn append(&mut self, frames: &mut [&mut Frame]) -> Result<(), SegmentError> {
+        self.be_sure()?;
         let bytes: u64 = frames.iter().map(|frame| frame.bytes().len() as u64).sum();
         if self.active.as_ref().is_some_and(|a| a.file.end() + bytes > FILE_BYTES) {
             self.roll()?;
         }
-        let mut active = match self.active.take() {
+        let active = match &mut self.active {
             Some(active) => active,
-            None => {
-                let id = self.take_id();
+            none => none.insert({
+                let id = self.id_next;
+                self.id_next += 1;
                 let path = self.dir.join(format!("{id}.hot"));
-                let file = HotWriter::create(&*self.disk, &path, &self.header(id));
+                let file = HotWriter::create(&*self.disk, &path, &header(self.node, id));
                 // It is tried again, under another name.
                 let file = file.inspect_err(|_| drop(self.disk.remove(&path)))?;
                 Active { id, file, entries: Vec::new() }
-            }
+            }),
         };
-        match write(&mut active, frames) {
-            Ok(()) => {
-                self.active = Some(active);
-                Ok(())
-            }
-            Err(error) => {
-                // Nothing of these frames may be found later: they go elsewhere.
-                let taken_back = active.file.rollback().is_ok();
-                if active.entries.is_empty() {
-                    let path = active.file.path().to_owned();
-                    drop(active);
-                    self.remove_file(&path)?;
-                    self.sync_dir()?;
-                } else if taken_back {
-                    self.active = Some(active);
-                } else {
-                    self.close_broken(active)?;
-                }
-                Err(error)
+        let Err(error) = write(active, frames) else { return Ok(()) };
+        // Nothing of these frames may be found later: they go elsewhere.
+        if active.entries.is_empty() || active.file.rollback().is_err() {
+            self.in_doubt = true;
+            if let Err(later) = self.be_sure() {
+                tracing::warn!("{later}; it is tried again");
             }
         }
+        Err(error)
     }
 
-    /// Closes a file whose last write failed behind what is durable.
-    fn close_broken(&mut self, active: Active) -> Result<(), SegmentError> {
-        let Active { id, file, entries } = active;
-        let (path, end) = (file.path().to_owned(), file.durable_end());
-        drop(file);
-        self.free.insert(id, Size::of(end, &entries));
-        write_index(&*self.disk, &path, id, end, &entries).map(|_| ())
+    /// Says that a thread panicked in the midst of something.
+    pub fn doubt(&mut self) {
+        self.in_doubt = true;
+    }
+
+    /// After a panic, or a failed write that could not be taken back: finds out what the files hold, and takes frames out
+    /// of them that nobody was told are here. Without doubt it does nothing; all that changes or reads files calls it.
+    pub fn be_sure(&mut self) -> Result<(), SegmentError> {
+        if !self.in_doubt {
+            return Ok(());
+        }
+        if let Some(Active { id, file, entries }) = &self.active {
+            let (id, path) = (*id, file.path().to_owned());
+            match entries.last() {
+                None => {
+                    self.remove_file(&path)?;
+                    self.sync_dir()?;
+                }
+                Some(last) => {
+                    let end = last.offset + u64::from(last.frame_bytes);
+                    let bytes = write_index(&*self.disk, &path, id, end, entries)?;
+                    self.free.insert(id, Size::of(bytes, entries));
+                }
+            }
+            self.active = None;
+        }
+        let names = self.disk.list(&self.dir).map_err(SegmentError::io(&self.dir, "list"))?;
+        let (mut there, mut warnings) = (BTreeSet::new(), Vec::new());
+        for name in names {
+            let Some(kind) = parse_name(&name) else { continue };
+            let id = kind.id();
+            match kind {
+                Name::Free(id) if self.free.contains_key(&id) => {}
+                Name::Bound(_) if self.bound.contains_key(&id) => {}
+                Name::Bound(bound) => match self.free.remove(&id) {
+                    Some(size) => {
+                        self.bound.insert(id, (bound, size));
+                        self.renames_pending = true;
+                    }
+                    // Whoever wanted its frames bound was not told that they are, and has them.
+                    None => self.remove_file(&self.dir.join(&name))?,
+                },
+                kind => self.adopt(&name, kind, &mut warnings)?,
+            }
+            there.insert(id);
+        }
+        self.sync_dir()?;
+        // Of a removal only the books were left.
+        self.free.retain(|id, _| there.contains(id));
+        self.bound.retain(|id, _| there.contains(id));
+        for warning in warnings {
+            tracing::warn!("{warning}; its lines are lost");
+        }
+        self.in_doubt = false;
+        Ok(())
     }
 
     /// Makes frames durable that may have been sent to a store, with their numbers there, in order.
@@ -206,14 +250,20 @@ impl Spool {
         store: u32,
         frames: &mut [(u64, &mut Frame)],
     ) -> Result<(), SegmentError> {
+        self.be_sure()?;
         let Some((first, _)) = frames.first() else { return Ok(()) };
         let bound = Bound { id: self.take_id(), store, first: *first };
         let part = self.dir.join(format!("{}.part", bound.id));
-        let size = self.write_bound(&bound, &part, frames).inspect_err(|_| {
-            // Under one of its names; the frames stay with who brought them.
-            let _ = self.disk.remove(&part);
-            let _ = self.disk.remove(&self.path(&bound));
-        })?;
+        let size = match self.write_bound(&bound, &part, frames) {
+            Ok(size) => size,
+            Err(error) => {
+                // Under one of its names; the frames stay with who brought them.
+                let path = self.path(&bound);
+                let removed = [part, path].map(|path| self.remove_file(&path).is_ok());
+                self.in_doubt = removed.contains(&false);
+                return Err(error);
+            }
+        };
         self.bound.insert(bound.id, (bound, size));
         Ok(())
     }
@@ -224,7 +274,7 @@ impl Spool {
         part: &Path,
         frames: &mut [(u64, &mut Frame)],
     ) -> Result<Size, SegmentError> {
-        let file = HotWriter::create(&*self.disk, part, &self.header(bound.id))?;
+        let file = HotWriter::create(&*self.disk, part, &header(self.node, bound.id))?;
         let mut active = Active { id: bound.id, file, entries: Vec::new() };
         for (number, frame) in frames {
             frame.set_sequence(*number - bound.first);
@@ -239,14 +289,16 @@ impl Spool {
     }
 
     /// Numbers that the oldest file which is not bound needs; none when there is no such file.
-    pub fn free_frames(&self) -> Option<u64> {
+    pub fn free_frames(&mut self) -> Result<Option<u64>, SegmentError> {
+        self.be_sure()?;
         let closed = self.free.values().next().map(|size| size.frames);
-        closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64))
+        Ok(closed.or_else(|| self.active.as_ref().map(|active| active.entries.len() as u64)))
     }
 
     /// Binds the oldest file that is not bound to a store, its frames with numbers from `first` on. After an error it may
     /// be bound all the same; then [`Spool::read`] makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
+        self.be_sure()?;
         if self.free.is_empty() {
             self.roll()?;
         }
@@ -261,11 +313,12 @@ impl Spool {
     }
 
     /// Files bound to a store, the oldest numbers first.
-    pub fn bound_to(&self, store: u32) -> Vec<Bound> {
+    pub fn bound_to(&mut self, store: u32) -> Result<Vec<Bound>, SegmentError> {
+        self.be_sure()?;
         let mine = self.bound.values().map(|(bound, _)| bound).filter(|b| b.store == store);
         let mut files: Vec<Bound> = mine.cloned().collect();
         files.sort_by_key(|bound| bound.first);
-        files
+        Ok(files)
     }
 
     /// Stores that files are bound to, with the bytes of these.
@@ -279,7 +332,7 @@ impl Spool {
 
     /// Lets the frames bound to a store go to any: that store will not come back. Frames that it has might be kept twice.
     pub fn unbind(&mut self, store: u32) -> Result<(), SegmentError> {
-        for bound in self.bound_to(store) {
+        for bound in self.bound_to(store)? {
             self.rename(&self.path(&bound), &self.dir.join(format!("{}.hot", bound.id)))?;
             let (_, size) = self.bound.remove(&bound.id).expect("it is bound");
             self.free.insert(bound.id, size);
@@ -289,6 +342,7 @@ impl Spool {
 
     /// The frames of a bound file, which is certain to stay bound.
     pub fn read(&mut self, bound: &Bound) -> Result<BoundReader, SegmentError> {
+        self.be_sure()?;
         self.settle_renames()?;
         let path = self.path(bound);
         let entries = read_segment(&*self.disk, &path, bound.id, None)?.frames.into();
@@ -298,6 +352,7 @@ impl Spool {
 
     /// Removes a bound file: all its frames are acknowledged. A crash may bring it back; its store knows its numbers.
     pub fn remove(&mut self, id: u64) -> Result<(), SegmentError> {
+        self.be_sure()?;
         let Some((bound, _)) = self.bound.get(&id) else { return Ok(()) };
         self.remove_file(&self.path(bound))?;
         self.bound.remove(&id);
@@ -330,6 +385,7 @@ impl Spool {
 
     /// Closes the file being written.
     pub fn roll(&mut self) -> Result<(), SegmentError> {
+        self.be_sure()?;
         let Some(active) = self.active.take() else { return Ok(()) };
         let Active { id, file, entries } = active;
         let path = file.path().to_owned();
@@ -340,16 +396,6 @@ impl Spool {
         let bytes = close(file, &entries);
         self.free.insert(id, Size::of(bytes, &entries));
         Ok(())
-    }
-
-    fn header(&self, id: u64) -> SegmentHeader {
-        SegmentHeader {
-            node: self.node,
-            segment: id,
-            created_ns: 0,
-            sequence_next: 0,
-            held: Vec::new(),
-        }
     }
 
     fn take_id(&mut self) -> u64 {
@@ -386,6 +432,10 @@ impl Spool {
             _ => Ok(()),
         }
     }
+}
+
+fn header(node: u32, segment: u64) -> SegmentHeader {
+    SegmentHeader { node, segment, created_ns: 0, sequence_next: 0, held: Vec::new() }
 }
 
 /// Appends frames and makes them durable; entries are added only then.

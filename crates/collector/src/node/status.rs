@@ -18,7 +18,7 @@ pub struct ForwardStatus {
     pub stores: Vec<StoreStatus>,
     /// Bytes bound to stores, by their node id, that none of the addresses led to since the start.
     pub bound_elsewhere: BTreeMap<u32, u64>,
-    /// Threads that ended by a fault of ours since the start: what they had waits for the next start.
+    /// Panics of its threads since the start, each a fault of ours; they go on a second later.
     pub threads_failed: u64,
 }
 

@@ -92,6 +92,11 @@ pub(super) enum Fate {
         /// Whether it was carried out.
         done: bool,
     },
+    /// Whoever asked for it panics before it, or behind it.
+    Panic {
+        /// Whether it was carried out.
+        done: bool,
+    },
 }
 
 #[derive(Default)]
@@ -99,6 +104,8 @@ pub(super) struct Accidents {
     faults: Vec<Fault>,
     chances: Vec<Chance>,
     cut: Option<Cut>,
+    /// The number of the change over which its thread panics.
+    panic_at: Option<u64>,
     /// Syncs of files and directories that began.
     pub(super) syncs: u64,
     /// Operations that change something and that began, syncs among them.
@@ -123,11 +130,16 @@ impl Accidents {
         self.faults.clear();
         self.chances.clear();
         self.cut = None;
+        self.panic_at = None;
     }
 
     pub(super) fn is_any_ordered(&self) -> bool {
         let faults = self.faults.iter().any(|fault| fault.times > 0);
-        faults || !self.chances.is_empty() || self.cut.is_some()
+        faults || !self.chances.is_empty() || self.cut.is_some() || self.panic_at.is_some()
+    }
+
+    pub(super) fn panic_at_change(&mut self, n: u64) {
+        self.panic_at = Some(self.changes + n);
     }
 
     pub(super) fn cut_at_sync(&mut self, n: u64) {
@@ -149,6 +161,10 @@ impl Accidents {
         if is_cut {
             self.cut = None;
             return Fate::Cut { done: rng.bool() };
+        }
+        if operation.is_change() && self.panic_at.is_some_and(|at| self.changes >= at) {
+            self.panic_at = None;
+            return Fate::Panic { done: rng.bool() };
         }
         Fate::Done(self.failure(operation, rng))
     }

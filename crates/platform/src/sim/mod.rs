@@ -171,6 +171,12 @@ impl SimDisk {
         state.restart();
     }
 
+    /// Whoever asks for the `n`-th change from now, syncs among them, panics before it or behind it: a fault of the program
+    /// that a thread of it outlives.
+    pub fn panic_at_change(&self, n: u64) {
+        self.state().accidents.panic_at_change(n);
+    }
+
     /// Adds a failure to come.
     pub fn fail(&self, fault: Fault) {
         self.state().accidents.fail(fault);
@@ -262,6 +268,12 @@ impl SimDisk {
                 drop(state);
                 drop(unanswered);
                 Err(power_cut())
+            }
+            Fate::Panic { done } => {
+                let unanswered = done.then(|| f(&mut state, Ok(())));
+                drop(state);
+                drop(unanswered);
+                panic!("a simulated fault at {operation:?}");
             }
         }
     }

@@ -75,12 +75,6 @@ async fn followed(State(seen): State<Arc<Collecting>>, RawQuery(query): RawQuery
 /// 200 while lines find room: at a store or in the spool.
 async fn ready(State(seen): State<Arc<Collecting>>) -> Response {
     let status = seen.forwarder.status();
-    if status.threads_failed > 0 {
-        return ApiError::unavailable(
-            "a thread that sends frames has failed; start the collector again, its log says more",
-        )
-        .into_response();
-    }
     let connected = |store: &StoreStatus| matches!(store.link, Link::Connected);
     match status.spool.full && !status.stores.iter().any(connected) {
         false => "ready\n".into_response(),
@@ -187,7 +181,7 @@ fn forwarding(status: &ForwardStatus, out: &mut Text) {
     one(
         "loginson_forward_threads_failed_total",
         "counter",
-        "Threads that send or spool frames and failed by a bug; what they had waits for the next start.",
+        "Threads that send or spool frames and failed by a bug; they go on a second later.",
         status.threads_failed,
     );
     let mut each = |name: &str, kind: &str, help: &str, value: fn(&StoreStatus) -> u64| {

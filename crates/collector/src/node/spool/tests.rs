@@ -1,6 +1,7 @@
-//! The spool on a disk that fails, fills up and loses power at every point, against a list of what it promised.
+//! The spool on a disk that fails, fills up, loses power and brings its thread down at every point, against a list of what it promised.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
 use platform::{Fault, Operation, SimDisk};
@@ -24,6 +25,8 @@ enum Accident {
     Cut(u64),
     /// This change fails once.
     Fault(Operation, u64, i32),
+    /// Whoever asks for this change panics.
+    Panic(u64),
 }
 
 /// What the spool promised, and what it may hold besides.
@@ -76,6 +79,19 @@ impl Run {
         Run { disk, random: Rng::with_seed(seed), spool, truth: Truth::default() }
     }
 
+    /// Asks the spool for something, as a thread that outlives its panics does. None: it was not done.
+    fn ask<T>(&mut self, work: impl FnOnce(&mut Spool) -> Result<T, SegmentError>) -> Option<T> {
+        let spool = &mut self.spool;
+        match catch_unwind(AssertUnwindSafe(|| work(spool))) {
+            Ok(result) => result.ok(),
+            Err(_) => {
+                self.spool.doubt();
+                self.spool.be_sure().expect("only one thing goes wrong");
+                None
+            }
+        }
+    }
+
     /// A few frames, and their names.
     fn frames(&mut self) -> Vec<(u64, Frame)> {
         let count = self.random.u64(1..5);
@@ -93,11 +109,11 @@ impl Run {
         let mut frames = self.frames();
         let names: Vec<u64> = frames.iter().map(|(name, _)| *name).collect();
         let mut refs: Vec<&mut Frame> = frames.iter_mut().map(|(_, frame)| frame).collect();
-        match self.spool.append(&mut refs) {
-            Ok(()) => self.truth.there.extend(names),
+        match self.ask(|spool| spool.append(&mut refs)) {
+            Some(()) => self.truth.there.extend(names),
             // Without a power cut they are gone for good: they go elsewhere.
-            Err(_) if self.disk.is_crashed() => self.truth.perhaps.extend(names),
-            Err(_) => {}
+            None if self.disk.is_crashed() => self.truth.perhaps.extend(names),
+            None => {}
         }
     }
 
@@ -114,12 +130,12 @@ impl Run {
             numbered.push((number, frame));
             number += 1;
         }
-        match self.spool.bind(store, &mut numbered) {
-            Ok(()) => {
+        match self.ask(|spool| spool.bind(store, &mut numbered)) {
+            Some(()) => {
                 self.truth.there.extend(bound.keys());
                 self.truth.bound.extend(bound);
             }
-            Err(_) => {
+            None => {
                 // They stay with their store, under the same numbers.
                 self.truth.perhaps.extend(bound.keys());
                 self.truth.perhaps_bound.extend(bound);
@@ -129,12 +145,12 @@ impl Run {
 
     /// Takes a file for a store and reads it; perhaps it is acknowledged and removed.
     fn take(&mut self) {
-        let Some(frames) = self.spool.free_frames() else { return };
+        let Some(Some(frames)) = self.ask(Spool::free_frames) else { return };
         let store = STORES[self.random.usize(..2)];
         let first = self.numbers(frames);
-        let taken = self.spool.take(store, first);
-        let read = taken.and_then(|bound| bound.map(|bound| self.spool.read(&bound)).transpose());
-        if let Ok(Some(reader)) = read {
+        let taken = self.ask(|spool| spool.take(store, first));
+        let read = taken.flatten().and_then(|bound| self.ask(|spool| spool.read(&bound)));
+        if let Some(reader) = read {
             self.read(reader);
         }
     }
@@ -142,8 +158,8 @@ impl Run {
     /// Reads what is bound to a store, as when it connects.
     fn connect(&mut self) {
         let store = STORES[self.random.usize(..2)];
-        for bound in self.spool.bound_to(store) {
-            if let Ok(reader) = self.spool.read(&bound) {
+        for bound in self.ask(|spool| spool.bound_to(store)).unwrap_or_default() {
+            if let Some(reader) = self.ask(|spool| spool.read(&bound)) {
                 self.read(reader);
             }
         }
@@ -163,7 +179,7 @@ impl Run {
             names.push(name);
         }
         if self.random.bool() {
-            let _ = self.spool.remove(id);
+            let _ = self.ask(|spool| spool.remove(id));
             for name in names {
                 // A crash may bring it back; its store knows its number.
                 self.truth.there.remove(&name);
@@ -178,7 +194,7 @@ impl Run {
             5..7 => self.bind(),
             7..9 => self.take(),
             9..11 => self.connect(),
-            _ => drop(self.spool.roll()),
+            _ => drop(self.ask(Spool::roll)),
         }
     }
 
@@ -195,8 +211,10 @@ impl Run {
 
     /// All that is there, each frame once and where it was bound to.
     fn check_all(&mut self) {
-        let bound: Vec<Bound> =
-            STORES.iter().flat_map(|&store| self.spool.bound_to(store)).collect();
+        let bound: Vec<Bound> = STORES
+            .iter()
+            .flat_map(|&store| self.spool.bound_to(store).expect("it is sure"))
+            .collect();
         let mut found = BTreeSet::new();
         let mut look = |reader: Result<BoundReader, SegmentError>, is_bound: bool| {
             let mut reader = reader.expect("it can be read");
@@ -235,6 +253,7 @@ fn run(seed: u64, accident: Accident) -> u64 {
     match accident {
         Accident::None => {}
         Accident::Cut(change) => run.disk.crash_at_change(change),
+        Accident::Panic(change) => run.disk.panic_at_change(change),
         Accident::Fault(operation, skip, errno) => {
             run.disk.fail(Fault { operation, skip, times: 1, errno });
         }
@@ -268,6 +287,16 @@ fn what_was_promised_is_there_after_a_power_cut_at_any_change() {
         assert!(changes > 50, "{changes} changes are few");
         for change in 1..=changes {
             run(seed, Accident::Cut(change));
+        }
+    }
+}
+
+#[test]
+fn a_panic_at_any_change_loses_and_doubles_nothing() {
+    for seed in 200..206 {
+        let changes = run(seed, Accident::None);
+        for change in 1..=changes {
+            run(seed, Accident::Panic(change));
         }
     }
 }

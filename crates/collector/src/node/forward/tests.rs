@@ -1,0 +1,192 @@
+//! A collector whose threads panic at each change of its disk, and over each source that they tell of its frames, while
+//! its store goes away and comes back over real connections: every frame is there once, and every source is told once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+
+use platform::SimDisk;
+use record::{Format, FrameBuilder, Numbers, Origin, Transport};
+
+use super::super::listen::{NodeListener, NodeStore};
+use super::super::wire::NodeIdentity;
+use super::*;
+use crate::accounting::Accounting;
+
+/// Frames that are sent, those that are and are not acknowledged when the store goes away, and those that come then.
+const FRAMES: [usize; 3] = [8, 12, 12];
+const ALL: usize = FRAMES[0] + FRAMES[1] + FRAMES[2];
+
+/// What brings a thread down.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// This change of the disk.
+    Change(u64),
+    /// The source of this frame.
+    Source(usize),
+}
+
+/// A store that keeps frames at once, or when it is told.
+#[derive(Default)]
+struct Store {
+    kept: Mutex<BTreeMap<Vec<u8>, usize>>,
+    held: Mutex<Numbers>,
+    hold: AtomicBool,
+    on_their_way: Mutex<Vec<(Frame, OnDurable)>>,
+}
+
+impl Store {
+    fn make_durable(&self, frames: usize) {
+        let mut on_their_way = lock(&self.on_their_way);
+        let frames = frames.min(on_their_way.len());
+        for (frame, on_durable) in on_their_way.drain(..frames) {
+            lock(&self.held).insert(frame.header().sequence);
+            for line in frame.lines() {
+                *lock(&self.kept).entry(line.bytes.to_vec()).or_default() += 1;
+            }
+            on_durable(Ok(()));
+        }
+    }
+
+    fn on_their_way(&self) -> usize {
+        lock(&self.on_their_way).len()
+    }
+}
+
+impl NodeStore for Store {
+    fn id(&self) -> u32 {
+        1
+    }
+
+    fn admit(&self, _: &NodeIdentity, _: u64) -> Result<Numbers, String> {
+        Ok(lock(&self.held).clone())
+    }
+
+    fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
+        lock(&self.on_their_way).push((frame, on_durable));
+        if !self.hold.load(Relaxed) {
+            self.make_durable(1);
+        }
+        Ok(())
+    }
+
+    fn refusal(&self) -> Option<DeliverError> {
+        None
+    }
+}
+
+fn listen(address: SocketAddr, store: &Arc<Store>) -> NodeListener {
+    NodeListener::start(address, Arc::clone(store) as _, Arc::<Accounting>::default()).unwrap()
+}
+
+/// Hands on frames of one line each; `told` counts what their sources hear.
+fn deliver(
+    forwarder: &Forwarder,
+    frames: std::ops::Range<usize>,
+    fault: Fault,
+    told: &Arc<Vec<AtomicUsize>>,
+) {
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    for number in frames {
+        let mut builder = FrameBuilder::new();
+        builder.push_lines(&origin, 1, format!("line {number}\n").as_bytes());
+        let (node, sequence) = forwarder.next_sequence();
+        let frame = builder.finish(node, sequence).unwrap();
+        let told = Arc::clone(told);
+        let on_durable = move |result: Result<(), DeliverError>| {
+            assert_eq!(result, Ok(()));
+            told[number].fetch_add(1, Relaxed);
+            if matches!(fault, Fault::Source(source) if source == number) {
+                panic!("a fault over frame {number}, which is tested");
+            }
+        };
+        forwarder.deliver(frame, Box::new(on_durable), Patience::Unlimited).unwrap();
+    }
+}
+
+fn wait_for(what: &str, fault: Fault, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited too long for {what}, {fault:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the changes of the disk that there were.
+fn run(fault: Fault) -> u64 {
+    let (store, disk) = (Arc::new(Store::default()), SimDisk::new(3));
+    let listener = listen("127.0.0.1:0".parse().unwrap(), &store);
+    let address = listener.local_addr();
+    let config = ForwardConfig {
+        stores: vec![address.to_string()],
+        spool_dir: "/spool".into(),
+        spool_bytes_max: 1 << 30,
+        window_bytes: 1 << 20,
+        spool_always: false,
+        lost_stores: Vec::new(),
+    };
+    let forwarder = Forwarder::start(config, Arc::new(disk.clone())).unwrap();
+    let before = disk.changes();
+    if let Fault::Change(change) = fault {
+        disk.panic_at_change(change);
+    }
+    let told: Arc<Vec<AtomicUsize>> = Arc::new((0..ALL).map(|_| AtomicUsize::new(0)).collect());
+    let are_told = |frames: usize| told[..frames].iter().all(|told| told.load(Relaxed) > 0);
+    let [first, second, _] = FRAMES;
+
+    deliver(&forwarder, 0..first, fault, &told);
+    wait_for("frames to be acknowledged", fault, || are_told(first));
+    wait_for("the connection", fault, || forwarder.shared.queue().any_open());
+    store.hold.store(true, Relaxed);
+    deliver(&forwarder, first..first + second, fault, &told);
+    // Some may be in the spool, where a thread failed meanwhile.
+    wait_for("frames to be sent", fault, || {
+        let safe = told[first..].iter().filter(|told| told.load(Relaxed) > 0).count();
+        store.on_their_way() + safe >= second
+    });
+    drop(listener);
+    // Of what was on its way when the store went, it has a half.
+    store.make_durable(second / 2);
+    lock(&store.on_their_way).clear();
+    store.hold.store(false, Relaxed);
+    deliver(&forwarder, first + second..ALL, fault, &told);
+    wait_for("frames to be spooled", fault, || are_told(ALL));
+
+    let _listener = listen(address, &store);
+    wait_for("frames to be kept", fault, || lock(&store.kept).len() == ALL);
+    let idle = || forwarder.shared.queue().is_idle() && forwarder.status().spool.lines == 0;
+    wait_for("the end", fault, idle);
+    let twice: Vec<_> = lock(&store.kept)
+        .iter()
+        .filter(|&(_, &count)| count != 1)
+        .map(|(l, _)| l.clone())
+        .collect();
+    assert!(twice.is_empty(), "{fault:?}: {twice:?} are there twice");
+    assert!(told.iter().all(|told| told.load(Relaxed) == 1), "{fault:?}: {told:?}");
+    let changes = disk.changes() - before;
+    let panicked = match fault {
+        Fault::None => 0,
+        // Where threads went another way there were fewer changes.
+        Fault::Change(_) => u64::from(disk.is_healthy()),
+        Fault::Source(_) => 1,
+    };
+    assert_eq!(forwarder.status().threads_failed, panicked, "{fault:?}");
+    disk.clear_faults();
+    changes
+}
+
+#[test]
+fn wherever_a_thread_panics_each_frame_is_there_once() {
+    let changes = run(Fault::None);
+    assert!(changes > 20, "{changes} changes are few");
+    let faults: Vec<Fault> =
+        (1..=changes).map(Fault::Change).chain((0..ALL).map(Fault::Source)).collect();
+    for several in faults.chunks(16) {
+        std::thread::scope(|scope| {
+            for &fault in several {
+                scope.spawn(move || run(fault));
+            }
+        });
+    }
+}
