@@ -87,14 +87,15 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let to = Arc::clone(&lines);
     let inserting =
         Inserting::new(config.insert, Arc::clone(&accounting), move || Ok(Arc::clone(&to)));
+    let clients = http::Clients::new(config.query.client_idle_max);
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,
         Arc::clone(&sources),
+        clients.clone(),
         addresses.clone(),
     ));
     let router = http::collecting::router(seen, inserting, address);
-    let clients = http::Clients::new(config.query.client_idle_max);
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
     tracing::info!("health, metrics and state of the stores at http://{address}/api/v1/nodes");
     if let Some(file) = ready_file {

@@ -523,6 +523,8 @@ fn requests_bring_lines_to_a_collector() {
     assert_eq!((&http["lines_received"], &http["lines_kept"]), (&6.into(), &6.into()));
     let elsewhere = request_to(&collector.http, "GET", "/select/logsql/query?query=*", &[], b"");
     assert_eq!(elsewhere.unwrap().status, 404);
+    let metrics = request_to(&collector.http, "GET", "/metrics", &[], b"").unwrap().text();
+    assert!(metrics.contains("\nloginson_http_clients_stalled_total 0\n"), "{metrics}");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 use std::io::{self, BufRead, BufReader};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
 use super::terminal::{Format, Printer};
+
+const ENDED: &str = "the server ended the connection, as it does when it stops, or when lines wait and a suspended terminal \
+                     takes none for some minutes (query.client_idle_max)";
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -42,8 +45,8 @@ pub fn run(args: TailArgs) -> Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        if answer.read_until(b'\n', &mut line)? == 0 {
-            bail!("the server ended the connection");
+        if answer.read_until(b'\n', &mut line).context(ENDED)? == 0 {
+            bail!("{ENDED}");
         }
         let printed = show(line.strip_suffix(b"\n").unwrap_or(&line), &mut printer, args.format)
             // Lines come in bursts: each is shown at once when no other stands ready behind it.

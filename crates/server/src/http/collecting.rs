@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::error::{ApiError, ApiResult};
 use super::insert::{self, Inserting};
 use super::metrics::{self, Text};
-use super::{files, guard, status, wrong_method};
+use super::{Clients, files, guard, status, wrong_method};
 use crate::sources::Sources;
 
 /// What a collector shows of itself.
@@ -24,6 +24,7 @@ pub struct Collecting {
     forwarder: Arc<Forwarder>,
     accounting: Arc<Accounting>,
     sources: Arc<Mutex<Sources>>,
+    clients: Clients,
     addresses: Value,
     started_ns: i64,
 }
@@ -34,9 +35,11 @@ impl Collecting {
         forwarder: Arc<Forwarder>,
         accounting: Arc<Accounting>,
         sources: Arc<Mutex<Sources>>,
+        clients: Clients,
         addresses: Value,
     ) -> Collecting {
-        Collecting { forwarder, accounting, sources, addresses, started_ns: super::now_ns() }
+        let started_ns = super::now_ns();
+        Collecting { forwarder, accounting, sources, clients, addresses, started_ns }
     }
 
     fn sources(&self) -> MutexGuard<'_, Sources> {
@@ -148,6 +151,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     metrics::process(seen.started_ns, &mut out);
     metrics::ingest(&seen.accounting, &mut out);
     metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
+    metrics::clients(&seen.clients, &mut out);
     forwarding(&seen.forwarder.status(), &mut out);
     ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
 }

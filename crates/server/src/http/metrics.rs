@@ -16,7 +16,7 @@ use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, Tl
 use query::State;
 use store::{StoreState, StoreStats};
 
-use super::App;
+use super::{App, Clients};
 
 /// The type of the answer.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -143,6 +143,17 @@ pub fn process(started_ns: i64, out: &mut Text) {
         "Start of the process, Unix time.",
         &[],
         started_s,
+    );
+}
+
+/// Clients of HTTP.
+pub fn clients(clients: &Clients, out: &mut Text) {
+    out.one(
+        "loginson_http_clients_stalled_total",
+        "counter",
+        "Connections that were ended because their clients took nothing of their answers for too long.",
+        &[],
+        clients.stalled.load(Relaxed),
     );
 }
 
@@ -308,13 +319,7 @@ fn queries(app: &App, out: &mut Text) {
         &[],
         app.pages_refused.load(Relaxed),
     );
-    out.one(
-        "loginson_http_clients_stalled_total",
-        "counter",
-        "Connections that were ended because their clients took nothing of their answers for too long.",
-        &[],
-        app.clients.stalled.load(Relaxed),
-    );
+    clients(&app.clients, out);
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");
