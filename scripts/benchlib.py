@@ -76,6 +76,19 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def threads_cpu_s(pid):
+    """The same of its threads that live, by name; those of one kind, which differ by a number, together."""
+    threads = {}
+    for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            name, fields = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+        except FileNotFoundError:
+            continue
+        name, fields = name.rstrip("-0123456789"), fields.split()
+        threads[name] = threads.get(name, 0) + (int(fields[11]) + int(fields[12])) / TICKS
+    return threads
+
+
 class Client:
     """Asks a server on a connection that is kept, so that what is timed is the answer. For one thread."""
 
@@ -198,13 +211,13 @@ def note(text):
 
 
 def sampled(server, seconds, step_s, *names):
-    """Samples metrics every `step_s`; rows of time and values."""
+    """Samples metrics every `step_s`; rows of time and values. A value is that of some moment between question and answer."""
     rows = []
     began = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
         metrics = server.metrics()
-        rows.append([time.monotonic(), *(metrics[name] for name in names)])
-        time.sleep(max(0, step_s - (time.monotonic() - now)))
+        rows.append([(now + time.monotonic()) / 2, *(metrics[name] for name in names)])
+        time.sleep(max(0, step_s - (time.monotonic() - began) % step_s))
     return rows
 
 
