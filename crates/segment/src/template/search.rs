@@ -179,6 +179,8 @@ fn columns_with(
     budget: &mut usize,
 ) -> Result<Vec<Option<Vec<bool>>>, CodecError> {
     let mut within: Vec<Option<Vec<bool>>> = vec![None; view.columns.len()];
+    // Templates share columns: each is searched once, also where nothing is found.
+    let mut searched = vec![false; view.columns.len()];
     let all_classes = needle.classes.iter().fold(0, |classes, class| classes | class);
     // What stands in a slot may count or not by what is around the slot.
     let anywhere = needle.anywhere();
@@ -187,15 +189,15 @@ fn columns_with(
             continue;
         }
         for &column in &template.columns {
-            let (classes, values) = &view.columns[column as usize];
-            let place = &mut within[column as usize];
-            if place.is_some() || all_classes & !classes != 0 {
+            let column = column as usize;
+            let (classes, values) = &view.columns[column];
+            if std::mem::replace(&mut searched[column], true) || all_classes & !classes != 0 {
                 continue;
             }
             let mut found = vec![false; values.count];
             matching(values, &anywhere, budget, &mut found)?;
             if found.contains(&true) {
-                *place = Some(found);
+                within[column] = Some(found);
             }
         }
     }

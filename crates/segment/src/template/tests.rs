@@ -111,6 +111,27 @@ fn needles_across_borders() {
     );
 }
 
+/// Each search of a column spends some of what may be decoded, so that more than one a column would end in an error.
+#[test]
+fn a_column_that_many_templates_share_is_searched_once() {
+    let marks = b"!#$%&*+,;:<=>?@^|~";
+    let mark = |i: usize| char::from(marks[i % marks.len()]);
+    let values: Vec<String> = (0..6000)
+        .map(|i| {
+            let (first, second) = (mark(i), mark(i / marks.len()));
+            let address = format!("{}.{}.{}.{}", 10 + i % 5, i % 7, i * i % 251, i * 31 % 199);
+            format!("{address} {first} up {second}")
+        })
+        .collect();
+    let texts = texts_of(&values);
+    let encoded = encode(texts.values());
+    let column =
+        TemplateColumn::open(sections_of(&encoded), values.len(), texts.bytes.len()).unwrap();
+    let Kind::Templates(templates) = &column.view.kind else { panic!("no templates") };
+    assert!(templates.templates.len() > 8 * BUDGET_TEXTS, "{}", templates.templates.len());
+    check(&values, &[b"203.0.113.77", b"10.3.1.2", b"10.3.9.93", b"9.93"]);
+}
+
 #[test]
 fn real_logs() {
     let folder = Path::new("../../testdata/corpora");

@@ -1,0 +1,149 @@
+//! What questions cost in blocks as idle time writes them.
+//!
+//!     cargo run --release -p loginson-segment --example reencoded [--at=FILE.sealed] [--once] FILE QUESTION…
+//!
+//! A question is `=text` for a text at word boundaries, `*text` for one anywhere, and `.` for reading all messages.
+//! For each: the blocks that their filters let through, the lines found, milliseconds, and those of the slowest block. `--at` keeps the sealed file, `--once` asks once and leaves out the
+//! comparison with what the lines hold: both for runs that count instructions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+use platform::RealDisk;
+use record::columns::Columns;
+use segment::sealed::{Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
+use segment::tokens::required_tokens;
+
+mod support;
+use support::{batches_as_written, cpu_s};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How often a question is asked; the shortest time counts.
+const RUNS: usize = 3;
+const FIELD: &str = "_msg";
+
+fn main() {
+    let (mut once, mut at) = (false, None);
+    let mut arguments = Vec::new();
+    for argument in std::env::args().skip(1) {
+        match argument.strip_prefix("--at=") {
+            Some(path) => at = Some(PathBuf::from(path)),
+            None if argument == "--once" => once = true,
+            None => arguments.push(argument),
+        }
+    }
+    let [file, questions @ ..] = &arguments[..] else { panic!("name a file of log lines") };
+    let kept = at.is_some();
+    let at = at.unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("reencoded-{}.sealed", std::process::id()))
+    });
+    if !at.exists() {
+        seal(Path::new(file), &at);
+    }
+    let sealed = SealedFile::open(&RealDisk, &at).expect("what was written");
+    let blocks = sealed.footer().blocks.len();
+    let filters = (0..blocks).filter(|&block| sealed.has_filter(block)).count();
+    println!("{blocks} blocks, {filters} with a filter");
+    println!(
+        "| question | blocks opened | lines | ms | slowest block, ms |\n|---|---|---|---|---|"
+    );
+    for question in questions {
+        let runs = if once { 1 } else { RUNS };
+        let asked = (0..runs).map(|_| ask(&sealed, question));
+        let best = asked.min_by(|a, b| a.ms.total_cmp(&b.ms)).expect("it was asked");
+        if !once {
+            assert_eq!(best.lines, naive(&sealed, question), "{question}");
+        }
+        let Asked { opened, lines, ms, slowest_ms } = best;
+        println!("| `{question}` | {opened} | {lines} | {ms:.1} | {slowest_ms:.1} |");
+    }
+    if !kept {
+        let _ = std::fs::remove_file(&at);
+    }
+}
+
+fn seal(file: &Path, at: &Path) {
+    let bytes = std::fs::read(file).expect("a file that can be read");
+    let header = SealedHeader { node: 1, segment: 1, created_ns: 0, sequence_next: 1 };
+    let options = SealOptions::new(Effort::Best);
+    let mut writer =
+        SealedWriter::create(&RealDisk, at, &header, &[], options).expect("a new file");
+    for batch in batches_as_written(&bytes) {
+        writer.push(batch, None).expect("the disk takes it");
+    }
+    writer.finish().expect("the disk takes it");
+}
+
+struct Asked {
+    opened: usize,
+    lines: usize,
+    ms: f64,
+    slowest_ms: f64,
+}
+
+fn ask(sealed: &SealedFile, question: &str) -> Asked {
+    let mut asked = Asked { opened: 0, lines: 0, ms: 0.0, slowest_ms: 0.0 };
+    let tokens = question.strip_prefix('=').map(|t| required_tokens(t.as_bytes(), true, true));
+    let sets = [tokens.unwrap_or_default()];
+    for block in 0..sealed.footer().blocks.len() {
+        let start = cpu_s();
+        let held = sealed.may_contain(block, &sets).expect("what was written");
+        if held.is_none_or(|held| held[0]) {
+            asked.opened += 1;
+            let read = |number| sealed.chunk(block, number).map(Arc::new);
+            let found = sealed.with_columns(block, &read, |columns| found_in(columns, question));
+            asked.lines += found.expect("what was written");
+        }
+        let ms = (cpu_s() - start) * 1000.0;
+        asked.ms += ms;
+        asked.slowest_ms = asked.slowest_ms.max(ms);
+    }
+    asked
+}
+
+fn found_in(columns: &dyn Columns, question: &str) -> usize {
+    let (how, text) = question.split_at(1);
+    if how == "." {
+        let column = columns.field(FIELD).expect("what was written").expect("a field");
+        return (0..columns.rows()).filter(|&row| !column.get(row).is_empty()).count();
+    }
+    let accept = |value: &[u8], at: usize| is_word_at(value, at, text.len());
+    let accept: Option<record::columns::Accept<'_>> = if how == "*" { None } else { Some(&accept) };
+    match columns.holding(FIELD, text.as_bytes(), accept).expect("what was written") {
+        Some(rows) => rows.len(),
+        None => {
+            let column = columns.field(FIELD).expect("what was written").expect("a field");
+            (0..columns.rows()).filter(|&row| holds(column.get(row), question)).count()
+        }
+    }
+}
+
+fn is_word_at(value: &[u8], at: usize, bytes: usize) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    !value[..at].last().is_some_and(is_word) && !value[at + bytes..].first().is_some_and(is_word)
+}
+
+fn naive(sealed: &SealedFile, question: &str) -> usize {
+    let mut lines = 0;
+    for block in 0..sealed.footer().blocks.len() {
+        let batch = sealed.read_block(block).expect("what was written");
+        let message = |row: record::Row<'_>| {
+            row.fields().any(|(name, value)| batch.name(name) == FIELD && holds(value, question))
+        };
+        lines += batch.rows().filter(|row| message(*row)).count();
+    }
+    lines
+}
+
+fn holds(value: &[u8], question: &str) -> bool {
+    let (how, text) = question.split_at(1);
+    let finder = Finder::new(text);
+    match how {
+        "." => !value.is_empty(),
+        "*" => finder.find(value).is_some(),
+        _ => finder.find_iter(value).any(|at| is_word_at(value, at, text.len())),
+    }
+}
