@@ -226,6 +226,7 @@ impl<'a> DigitsView<'a> {
         let mut out = Builder::new(numbers.len(), numbers.len() * row_bytes_min);
         let mut values = [0u64; GROUPS_MAX];
         let (first, others) = self.groups.split_first().expect("at least one group");
+        let radixes: Vec<Radix> = others.iter().map(|group| Radix::new(group.radix)).collect();
         // The fixed texts one behind the other, so that there are bytes to spare behind each.
         let mut texts = self.fixed().collect::<Vec<_>>().concat();
         texts.resize(texts.len() + STRIDE_BYTES, 0);
@@ -234,26 +235,61 @@ impl<'a> DigitsView<'a> {
             if row_bytes_max > *budget {
                 return Err(CodecError::too_large());
             }
-            for (value, group) in values.iter_mut().zip(others).rev() {
-                *value = (rest % group.radix).wrapping_add(group.low);
-                rest /= group.radix;
+            for ((value, group), radix) in values.iter_mut().zip(others).zip(&radixes).rev() {
+                let (quotient, digit) = radix.divide(rest);
+                *value = digit.wrapping_add(group.low);
+                rest = quotient;
             }
-            let start = out.len();
-            let mut at = first.before.len();
-            out.append(texts, 0, at);
-            push_number(&mut out, rest.wrapping_add(first.low), first.width);
+            let row = out.room(row_bytes_max);
+            let (mut from, mut at) = (first.before.len(), 0);
+            put(row, &mut at, texts, 0, from);
+            put_number(row, &mut at, rest.wrapping_add(first.low), first.width);
             for (value, group) in values.iter().zip(others) {
-                let end = at + group.before.len();
-                out.append(texts, at, end);
-                at = end;
-                push_number(&mut out, *value, group.width);
+                put(row, &mut at, texts, from, group.before.len());
+                from += group.before.len();
+                put_number(row, &mut at, *value, group.width);
             }
-            out.append(texts, at, fixed);
-            *budget -= out.len() - start;
+            put(row, &mut at, texts, from, self.behind.len());
+            *budget -= at;
+            out.advance(at);
             out.end();
         }
         Ok(out)
     }
+}
+
+/// Divides by a radix with multiplications.
+struct Radix {
+    radix: u64,
+    /// 2⁶⁴ by the radix, rounded down.
+    inverse: u64,
+}
+
+impl Radix {
+    fn new(radix: u64) -> Radix {
+        let inverse = (1u128 << 64) / u128::from(radix);
+        Radix { radix, inverse: u64::try_from(inverse).unwrap_or(u64::MAX) }
+    }
+
+    /// Quotient and rest.
+    #[inline]
+    fn divide(&self, number: u64) -> (u64, u64) {
+        // At most one too small: a unit less of the inverse takes less than one off the product.
+        let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
+        let rest = number - quotient * self.radix;
+        if rest < self.radix { (quotient, rest) } else { (quotient + 1, rest - self.radix) }
+    }
+}
+
+/// Copies so many bytes of a text that has a stride behind it to a row that has one, too.
+#[inline(always)]
+fn put(row: &mut [u8], at: &mut usize, texts: &[u8], from: usize, length: usize) {
+    if length <= STRIDE_BYTES {
+        row[*at..*at + STRIDE_BYTES].copy_from_slice(&texts[from..from + STRIDE_BYTES]);
+    } else {
+        row[*at..*at + length].copy_from_slice(&texts[from..from + length]);
+    }
+    *at += length;
 }
 
 /// Digits of the largest number.
@@ -271,22 +307,24 @@ static PAIRS: [u8; 200] = {
     pairs
 };
 
-#[inline]
-fn push_number(out: &mut Builder, mut value: u64, width: usize) {
-    // Behind the digits there is room for a whole stride.
-    let mut digits = [b'0'; NUMBER_BYTES + STRIDE_BYTES];
-    let mut at = NUMBER_BYTES;
+/// Writes a number with at least so many digits.
+#[inline(always)]
+fn put_number(row: &mut [u8], at: &mut usize, mut value: u64, width: usize) {
+    let digits = value.checked_ilog10().map_or(0, |log| log as usize + 1).max(width);
+    let digits = &mut row[*at..*at + digits];
+    *at += digits.len();
+    let mut end = digits.len();
     while value >= 10 {
         let pair = (value % 100) as usize * 2;
         value /= 100;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+        digits[end - 2..end].copy_from_slice(&PAIRS[pair..pair + 2]);
+        end -= 2;
     }
     if value > 0 {
-        at -= 1;
-        digits[at] = b'0' + value as u8;
+        end -= 1;
+        digits[end] = b'0' + value as u8;
     }
-    out.append(&digits, at.min(NUMBER_BYTES - width), NUMBER_BYTES);
+    digits[..end].iter_mut().for_each(|digit| *digit = b'0');
 }
 
 #[cfg(test)]
@@ -310,6 +348,17 @@ mod tests {
         let out = view.decode(&mut (1 << 20)).unwrap().finish_exactly();
         for (at, value) in values.iter().enumerate() {
             assert_eq!(out.get(at), value.as_bytes());
+        }
+    }
+
+    #[test]
+    fn radixes_divide_as_the_processor_does() {
+        let numbers = [0, 1, 2, 59, 60, 61, 999, 1 << 32, (1 << 63) - 1, u64::MAX - 1, u64::MAX];
+        for radix in numbers.into_iter().skip(1) {
+            for number in numbers.into_iter().flat_map(|n| [n, n / radix * radix]) {
+                let expected = (number / radix, number % radix);
+                assert_eq!(Radix::new(radix).divide(number), expected, "{number} by {radix}");
+            }
         }
     }
 

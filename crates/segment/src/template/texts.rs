@@ -45,13 +45,7 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn spans(&self) -> Vec<Span> {
-        let mut start = 0;
-        let span = |&end: &u32| {
-            let span = Span { start, end };
-            start = end;
-            span
-        };
-        self.ends.iter().map(span).collect()
+        spans_of_ends(self.ends)
     }
 }
 
@@ -122,28 +116,41 @@ impl Builder {
         self.at
     }
 
-    /// Appends a piece of `source`.
-    #[inline]
-    pub fn append(&mut self, source: &[u8], start: usize, end: usize) {
-        let length = end - start;
-        if length <= STRIDE_BYTES
-            && let Some(from) = source.get(start..start + STRIDE_BYTES)
-            && let Some(to) = self.bytes.get_mut(self.at..self.at + STRIDE_BYTES)
-        {
-            to.copy_from_slice(from);
-            self.at += length;
-        } else {
-            self.append_slowly(&source[start..end]);
+    /// Appends so many bytes of `source`.
+    #[inline(always)]
+    pub fn append(&mut self, source: &[u8], start: usize, length: usize) {
+        let from = source.get(start..).and_then(<[u8]>::first_chunk::<STRIDE_BYTES>);
+        let to = self.bytes.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut::<STRIDE_BYTES>);
+        match (from, to) {
+            (Some(from), Some(to)) if length <= STRIDE_BYTES => {
+                *to = *from;
+                self.at += length;
+            }
+            _ => self.append_slowly(&source[start..start + length]),
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn append_slowly(&mut self, piece: &[u8]) {
-        let end = self.at + piece.len();
-        if self.bytes.len() < end + STRIDE_BYTES {
-            self.bytes.resize((end + STRIDE_BYTES).max(self.bytes.len() * 2), 0);
+        self.room(piece.len())[..piece.len()].copy_from_slice(piece);
+        self.at += piece.len();
+    }
+
+    /// Where the next bytes go: room for so many, and a stride.
+    #[inline]
+    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let end = self.at + bytes + STRIDE_BYTES;
+        if self.bytes.len() < end {
+            self.bytes.resize(end.max(self.bytes.len() * 2), 0);
         }
-        self.bytes[self.at..end].copy_from_slice(piece);
-        self.at = end;
+        &mut self.bytes[self.at..]
+    }
+
+    /// Takes so many bytes of the room.
+    #[inline]
+    pub fn advance(&mut self, bytes: usize) {
+        self.at += bytes;
     }
 
     /// Ends the value whose pieces were appended.
@@ -152,10 +159,11 @@ impl Builder {
         self.ends.push(self.at as u32);
     }
 
-    /// The texts. Their bytes have some to spare behind the last value, which makes copying from them fast.
-    pub fn finish(mut self) -> Texts {
+    /// The texts, with a stride behind the last value, and where each is.
+    pub fn finish(mut self) -> (Vec<u8>, Vec<Span>) {
         self.bytes.truncate(self.at + STRIDE_BYTES);
-        Texts { bytes: self.bytes, ends: self.ends }
+        let spans = spans_of_ends(&self.ends);
+        (self.bytes, spans)
     }
 
     /// The texts and nothing behind them.
@@ -163,6 +171,16 @@ impl Builder {
         self.bytes.truncate(self.at);
         Texts { bytes: self.bytes, ends: self.ends }
     }
+}
+
+fn spans_of_ends(ends: &[u32]) -> Vec<Span> {
+    let mut start = 0;
+    let span = |&end: &u32| {
+        let span = Span { start, end };
+        start = end;
+        span
+    };
+    ends.iter().map(span).collect()
 }
 
 /// A piece of the text that is encoded.

@@ -3,13 +3,15 @@
 //! Damaged bytes give an error. Memory is bounded before it is taken: no column has more values than there are
 //! rows, and all decoded text together is at most [`BUDGET_TEXTS`] times the text of the rows.
 
+use std::borrow::Cow;
+
 use super::CodecError;
 use super::column::{
     DEPTH_MAX, DICTIONARY, DIGITS, END, ESCAPE, HEX, LENGTHS, LINES, SAME, SLOT, TEMPLATES,
 };
 use super::digits::DigitsView;
 use super::ints::IntsView;
-use super::texts::{Builder, STRIDE_BYTES, Span, Texts};
+use super::texts::{Builder, STRIDE_BYTES, Span};
 use super::trie::Trie;
 use super::wire::Reader;
 
@@ -95,26 +97,31 @@ impl<'a> View<'a> {
 
     /// All values. `budget` is what may still be decoded, bytes.
     pub fn decode(&self, budget: &mut usize) -> Result<Decoded<'a>, CodecError> {
-        Ok(match &self.kind {
-            Kind::Same(value) => Decoded::Same(value),
-            Kind::Lines(bytes) => Decoded::Spans(bytes, self.line_spans(bytes)?),
-            Kind::Lengths(lengths, bytes) => Decoded::Spans(bytes, spans(lengths, bytes)?),
-            Kind::Digits(digits) => Decoded::Texts(digits.decode(budget)?.finish()),
+        let (source, spans) = match &self.kind {
+            Kind::Same(value) => {
+                let span = Span { start: 0, end: value.len() as u32 };
+                (Cow::from(*value), vec![span; self.count])
+            }
+            Kind::Lines(bytes) => (Cow::from(*bytes), self.line_spans(bytes)?),
+            Kind::Lengths(lengths, bytes) => (Cow::from(*bytes), spans(lengths, bytes)?),
+            Kind::Digits(digits) => owned(digits.decode(budget)?.finish()),
             Kind::Hex { upper, chars, bytes } => {
                 spend(budget, bytes.len() * 2)?;
-                Decoded::Texts(self.decode_hex(*upper, *chars, bytes))
+                self.decode_hex(*upper, *chars, bytes)
             }
             Kind::Dictionary { ids, values } => {
                 let ids = ids.decode_indexes(values.count)?;
-                Decoded::Indexed(ids, Box::new(values.decode(budget)?))
+                let Decoded { source, spans } = values.decode(budget)?;
+                (source, ids.into_iter().map(|id| spans[id as usize]).collect())
             }
             Kind::Templates(templates) => {
                 let columns = templates.decode_columns(|_| true, budget)?;
                 let mut out = Builder::new(self.count, self.count * VALUE_BYTES);
                 templates.render(&columns, |_, _| true, budget, &mut out)?;
-                Decoded::Texts(out.finish())
+                owned(out.finish())
             }
-        })
+        };
+        Ok(Decoded { source, spans })
     }
 
     fn line_spans(&self, bytes: &[u8]) -> Result<Vec<Span>, CodecError> {
@@ -130,17 +137,22 @@ impl<'a> View<'a> {
         Ok(spans)
     }
 
-    fn decode_hex(&self, upper: bool, chars: usize, bytes: &[u8]) -> Texts {
+    fn decode_hex(&self, upper: bool, chars: usize, bytes: &[u8]) -> (Cow<'a, [u8]>, Vec<Span>) {
         let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
-        let mut texts = Texts::default();
-        texts.bytes.reserve(bytes.len() * 2);
+        let mut text = Vec::with_capacity(bytes.len() * 2 + STRIDE_BYTES);
         for &byte in bytes {
             let pair = [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
-            texts.bytes.extend_from_slice(&pair);
+            text.extend_from_slice(&pair);
         }
-        texts.ends.extend((1..=self.count).map(|at| (at * (chars / 2) * 2) as u32));
-        texts
+        text.resize(text.len() + STRIDE_BYTES, 0);
+        let each = (chars / 2 * 2) as u32;
+        let span = |at: usize| Span { start: at as u32 * each, end: (at as u32 + 1) * each };
+        (Cow::from(text), (0..self.count).map(span).collect())
     }
+}
+
+fn owned<'a>((text, spans): (Vec<u8>, Vec<Span>)) -> (Cow<'a, [u8]>, Vec<Span>) {
+    (Cow::from(text), spans)
 }
 
 fn spans(lengths: &IntsView<'_>, bytes: &[u8]) -> Result<Vec<Span>, CodecError> {
@@ -227,25 +239,31 @@ impl<'a> TemplatesView<'a> {
         budget: &mut usize,
         out: &mut Builder,
     ) -> Result<(), CodecError> {
-        let mut next = vec![0u32; columns.len()];
+        // What is left of each column.
+        let mut left: Vec<(&[u8], &[Span])> = vec![(&[], &[]); columns.len()];
+        for (left, column) in left.iter_mut().zip(columns) {
+            if let Some(column) = column {
+                *left = (&column.source, &column.spans);
+            }
+        }
         for (row, &id) in self.ids.iter().enumerate() {
             let template = &self.templates[id as usize];
             if !wanted(row, id) {
                 for &column in &template.columns {
-                    next[column as usize] += 1;
+                    let (_, spans) = &mut left[column as usize];
+                    *spans = spans.get(1..).unwrap_or_default();
                 }
                 continue;
             }
             let start = out.len();
             let (first, others) = template.pieces.split_first().expect("at least one piece");
-            out.append(&self.texts, first.start as usize, first.end as usize);
+            out.append(&self.texts, first.start as usize, first.len());
             for (piece, &column) in others.iter().zip(&template.columns) {
-                let column = column as usize;
-                let decoded = columns[column].as_ref().expect("the column of a wanted row");
-                let (source, span) = decoded.place(next[column] as usize);
-                out.append(source, span.start as usize, span.end as usize);
-                out.append(&self.texts, piece.start as usize, piece.end as usize);
-                next[column] += 1;
+                let (source, spans) = &mut left[column as usize];
+                let (span, behind) = spans.split_first().expect("the column of a wanted row");
+                *spans = behind;
+                out.append(source, span.start as usize, span.len());
+                out.append(&self.texts, piece.start as usize, piece.len());
             }
             spend(budget, out.len() - start)?;
             out.end();
@@ -303,33 +321,16 @@ fn read_template(tables: &mut Reader<'_>, texts: &mut Vec<u8>) -> Result<Vec<Spa
     }
 }
 
-/// Values of a column, in the form that costs least.
-pub(super) enum Decoded<'a> {
-    Same(&'a [u8]),
-    Spans(&'a [u8], Vec<Span>),
-    Texts(Texts),
-    Indexed(Vec<u32>, Box<Decoded<'a>>),
+/// Values of a column, each somewhere in one text.
+pub(super) struct Decoded<'a> {
+    source: Cow<'a, [u8]>,
+    spans: Vec<Span>,
 }
 
 impl Decoded<'_> {
-    /// Where a value stands.
-    #[inline]
-    fn place(&self, at: usize) -> (&[u8], Span) {
-        match self {
-            Decoded::Same(value) => (value, Span { start: 0, end: value.len() as u32 }),
-            Decoded::Spans(bytes, spans) => (bytes, spans[at]),
-            Decoded::Texts(texts) => {
-                let start = if at == 0 { 0 } else { texts.ends[at - 1] };
-                (&texts.bytes, Span { start, end: texts.ends[at] })
-            }
-            Decoded::Indexed(ids, values) => values.place(ids[at] as usize),
-        }
-    }
-
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
-        let (source, span) = self.place(at);
-        span.of(source)
+        self.spans[at].of(&self.source)
     }
 }
 
