@@ -391,7 +391,15 @@ impl<'p> BlockColumns<'p> {
             })
             .collect();
         let times = self.numbers(TIMES)?;
-        let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(times.len()));
+        let values: usize = readers.iter().flatten().map(ColumnReader::text_bytes).sum();
+        let literals = sources.iter().zip(&self.layouts).zip(&self.classes()?.rows);
+        let literals = literals.map(|((source, layout), rows)| match source {
+            Source::Between(from, to) => literal_bytes(&layout.elements[*from..*to]) * rows,
+            _ => 0,
+        });
+        let room = values + literals.sum::<usize>() + times.len();
+        let mut text = Vec::with_capacity(room.min(TEXT_BYTES_MAX));
+        let mut ends = Vec::with_capacity(times.len());
         for (&class, &time_ns) in self.classes()?.of_row.iter().zip(times) {
             let class = class as usize;
             let mut append = |column: usize, text: &mut Vec<u8>| {
@@ -664,6 +672,14 @@ fn as_lines(text: &[u8], ends: &[u32]) -> Vec<u8> {
         from = end as usize;
     }
     lines
+}
+
+fn literal_bytes(elements: &[Element<'_>]) -> usize {
+    let bytes = |element: &Element<'_>| match element {
+        Element::Literal(text) => text.len(),
+        _ => 0,
+    };
+    elements.iter().map(bytes).sum()
 }
 
 impl Layout<'_> {
