@@ -3,9 +3,10 @@
 //!
 //! Over columns, the rows that the filter selects are counted by the places of their values, without looking at a value.
 //! For each combination that there is, one row that has it is read, and goes to the pipe with the number of rows it
-//! stands for.
+//! stands for. Of a single field with more values than that pays for, all values go to the pipe, with how many rows have each,
+//! and no row is read ([`Tally`]).
 //!
-//! Left out: fields of which each row has its own value; for those nothing is gained over reading the rows.
+//! Left out: several fields, or one and times, of which there are too many combinations; then rows are read.
 
 use std::collections::HashMap;
 
@@ -34,6 +35,50 @@ pub(crate) struct CountedBy {
     pub fields: Vec<String>,
     /// Length and shift of the buckets of event time, nanoseconds.
     pub bucket_ns: Option<(i64, i64)>,
+    /// Whether the pipe looks at nothing but the value of the only field.
+    is_tally: bool,
+}
+
+/// How many rows have which values of a field. One value may come several times.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The values, one behind the other, with so many bytes between two, and where each ends.
+    text: Vec<u8>,
+    gap: usize,
+    ends: Vec<u32>,
+    /// Rows that have each; none: one each.
+    lines: Option<Vec<u32>>,
+}
+
+impl Tally {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let lines = self.lines.as_ref().map_or(0, |lines| lines.len() * size_of::<u32>());
+        self.text.len() + self.ends.len() * size_of::<u32>() + lines
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn value(&self, place: usize) -> &[u8] {
+        let from = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize + self.gap);
+        &self.text[from..self.ends[place] as usize]
+    }
+
+    /// The rows that have it.
+    #[inline]
+    pub fn lines(&self, place: usize) -> u64 {
+        self.lines.as_ref().map_or(1, |lines| u64::from(lines[place]))
+    }
+
+    fn push(&mut self, value: &[u8]) {
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len() as u32);
+    }
 }
 
 impl CountedBy {
@@ -41,6 +86,7 @@ impl CountedBy {
     pub fn of(pipe: Option<&Pipe>) -> Option<CountedBy> {
         let mut fields: Vec<&str> = Vec::new();
         let mut bucket_ns = None;
+        let mut has_conditions = false;
         match pipe? {
             Pipe::Stats(stats) => {
                 for by in &stats.by {
@@ -57,6 +103,7 @@ impl CountedBy {
                         return None;
                     }
                     let conditions: Option<&Filter> = function.filter.as_ref();
+                    has_conditions |= conditions.is_some();
                     conditions.into_iter().try_for_each(|f| fields_of(f, &mut fields))?;
                 }
             }
@@ -72,7 +119,8 @@ impl CountedBy {
                 names.push(name.to_owned());
             }
         }
-        Some(CountedBy { fields: names, bucket_ns })
+        let is_tally = names.len() == 1 && bucket_ns.is_none() && !has_conditions;
+        Some(CountedBy { fields: names, bucket_ns, is_tally })
     }
 
     /// The stored fields that tell these fields of lines; none where other things of lines do.
@@ -110,6 +158,37 @@ impl CountedBy {
         let rows = (0..rows.len() as u32).collect();
         let block = Block::Lines(Lines::new(batch.into(), rows));
         Ok(Some(Weighted { block, lines }))
+    }
+}
+
+impl CountedBy {
+    /// The values of the only field in the rows in `bits`; none where the pipe looks at more, or the values are not had apart.
+    pub fn tally(&self, fields: &Fields<'_>, bits: &Bitmap) -> Result<Option<Tally>, SourceError> {
+        let [name] = self.fields.as_slice() else { return Ok(None) };
+        if !self.is_tally || !is_stored(name) {
+            return Ok(None);
+        }
+        let Some(column) = fields.get(name)? else { return Ok(None) };
+        let mut tally = Tally::default();
+        if matches!(column.places(), Places::Each) {
+            if bits.is_full() {
+                let (text, gap) = (column.text().to_vec(), column.gap());
+                return Ok(Some(Tally { text, gap, ends: column.ends().to_vec(), lines: None }));
+            }
+            bits.iter().for_each(|row| tally.push(column.value(row as u32)));
+            return Ok(Some(tally));
+        }
+        // Behind all places, that of no value.
+        let mut counts = vec![0u32; column.values() + 1];
+        let none = column.values();
+        bits.iter().for_each(|row| counts[(column.place(row) as usize).min(none)] += 1);
+        let mut lines = Vec::new();
+        for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            tally.push(if place == none { &[] } else { column.value(place as u32) });
+            lines.push(count);
+        }
+        tally.lines = Some(lines);
+        Ok(Some(tally))
     }
 }
 
@@ -244,9 +323,10 @@ mod tests {
         let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
             let query = Query::parse(text, 0).unwrap();
             let found = CountedBy::of(query.pipes().first());
-            let expected = expected.map(|(fields, step_ns)| CountedBy {
-                fields: fields.iter().map(|f| f.to_string()).collect(),
-                bucket_ns: step_ns.map(|step_ns| (step_ns, 0)),
+            let found = found.map(|CountedBy { fields, bucket_ns, .. }| (fields, bucket_ns));
+            let expected = expected.map(|(fields, step_ns)| {
+                let fields: Vec<String> = fields.iter().map(|f| f.to_string()).collect();
+                (fields, step_ns.map(|step_ns| (step_ns, 0)))
             });
             assert_eq!(found, expected, "{text}");
         };
@@ -262,5 +342,25 @@ mod tests {
         check("* | stats count() if (_time:5m)", None);
         check("* | fields a | stats count()", None);
         check("*", None);
+    }
+
+    #[test]
+    fn only_one_field_by_itself_is_tallied() {
+        let is_tally = |text: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            CountedBy::of(query.pipes().first()).unwrap().is_tally
+        };
+        for text in ["* | top 5 by (a)", "* | uniq by (a)", "b | by (a) count() n, rate() m"] {
+            assert!(is_tally(text), "{text}");
+        }
+        for text in [
+            "* | top 5 by (a, b)",
+            "* | stats by (a) count() if (a:x) n",
+            "* | stats by (_time:1s, a) count()",
+            "* | stats count()",
+            "* | stats count() if (a:x)",
+        ] {
+            assert!(!is_tally(text), "{text}");
+        }
     }
 }

@@ -38,6 +38,7 @@ mod run;
 #[cfg(test)]
 mod run_tests;
 mod scan;
+mod sorted;
 pub mod source;
 mod subquery;
 mod tail;

@@ -1,6 +1,7 @@
 //! Pipes: what a query does with the rows it selected. One pipe a file: what it is, how it is read and
 //! written, and how it runs.
 
+pub(crate) mod byte_table;
 pub(crate) mod columns;
 pub(crate) mod compute;
 mod encode;
@@ -36,6 +37,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::block::{Block, Change, NamePattern, Scratch};
+use crate::counting::Tally;
 use crate::cursor::{Cursor, is_word_char, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
@@ -443,10 +445,21 @@ pub(crate) trait Processor: Send {
         unreachable!("only stats, top and uniq count rows that they have not seen");
     }
 
+    /// Takes how many lines have which values of its only field; only for pipes that count rows.
+    fn push_tally(&mut self, _tally: &Tally, _next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        unreachable!("only stats, top and uniq count rows that they have not seen");
+    }
+
     /// What it collected so far, if another one of the same pipe can take it over. Such a pipe collects rows in any order
     /// and hands nothing on before [`finish`](Self::finish).
     fn collected(&mut self) -> Option<&mut dyn Any> {
         None
+    }
+
+    /// Whether it hands on the very same for any order of the rows. Of rows with equal keys, `sort` gives the first first, and a
+    /// sum may be rounded otherwise.
+    fn takes_any_order(&self) -> bool {
+        false
     }
 
     /// Takes over what another one collected.

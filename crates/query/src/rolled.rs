@@ -46,7 +46,7 @@ pub(crate) struct Weighted {
 impl Rolled {
     /// None when the question is of another kind.
     pub fn of(query: &Query) -> Option<Rolled> {
-        let CountedBy { fields, bucket_ns } = CountedBy::of(query.pipes().first())?;
+        let CountedBy { fields, bucket_ns, .. } = CountedBy::of(query.pipes().first())?;
         let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         let filter = without_time(query.filter());
         fields_of(&filter, &mut fields)?;

@@ -319,6 +319,11 @@ impl Run<'_> {
                 lines_read = unit.lines();
                 self.push_weighted(&rows, stages)?;
             }
+            Found::Tallied(tally) => {
+                lines_read = unit.lines();
+                let (stage, rest) = stages.split_first_mut().expect("it has a pipe that counts");
+                stage.push_tally(&tally, &mut Next { rest, run: self })?;
+            }
             Found::Lines(block, lines) => {
                 lines_read = lines;
                 if let Some(block) = block {
@@ -575,6 +580,11 @@ impl Next<'_, '_> {
             None => self.run.deliver(block),
             Some((stage, rest)) => stage.push(block, &mut Next { rest, run: self.run }),
         }
+    }
+
+    /// Whether what takes the rows that are handed on gives the very same for any order of them.
+    pub fn takes_any_order(&self) -> bool {
+        self.rest.first().is_some_and(|stage| stage.takes_any_order())
     }
 
     /// The place of the unit that the rows come from, among those that are read.

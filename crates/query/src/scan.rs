@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::answers::Answers;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines, Scratch};
-use crate::counting::{CountedBy, stored_fields};
+use crate::counting::{CountedBy, Tally, stored_fields};
 use crate::fields::FieldSet;
 use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::needs::Needs;
@@ -50,6 +50,8 @@ pub(crate) enum Found {
     Gone,
     /// Its lines were counted without reading them.
     Counted(Arc<Weighted>),
+    /// The same, by the values of a field that has many.
+    Tallied(Tally),
     /// Lines that the filter selects, if any, and how many were looked at.
     Lines(Option<Block>, u64),
 }
@@ -288,8 +290,10 @@ impl<'q> Scan<'q> {
         let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
         held.add(&self.meter, unit.bytes() as usize);
         if let Some(found) = self.look_at_columns(unit, wanted, check)? {
-            if let Found::Lines(Some(block), _) = &found {
-                held.add(&self.meter, block.memory_bytes());
+            match &found {
+                Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes()),
+                Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes()),
+                _ => {}
             }
             if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
                 answers.put(key, question, answer.clone());
@@ -359,6 +363,11 @@ impl<'q> Scan<'q> {
         }
         if bits.is_empty() {
             return Ok(Some(Found::Lines(None, lines)));
+        }
+        if let Some(counted) = &self.counted
+            && let Some(tally) = counted.tally(fields, &bits)?
+        {
+            return Ok(Some(Found::Tallied(tally)));
         }
         let rows: Vec<u32> = match self.newest {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),

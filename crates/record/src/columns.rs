@@ -139,7 +139,8 @@ impl<'a> FieldColumn<'a> {
         self.gap
     }
 
-    fn ends(&self) -> &[u32] {
+    /// Where each value ends in the text.
+    pub fn ends(&self) -> &[u32] {
         self.ends.get_or_init(|| {
             let mut ends = Vec::with_capacity(self.values);
             ends.extend(memchr::memchr_iter(b'\n', &self.text).map(|end| end as u32));

@@ -68,17 +68,7 @@ impl Processor for Names {
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let mut names: Vec<_> = std::mem::take(&mut self.hits).into_iter().collect();
         names.sort_unstable();
-        let tuple = |(name, hits): (Arc<str>, u64)| {
-            let mut key = Vec::new();
-            tuples::write_part(name.as_bytes(), &mut key);
-            (key.into_boxed_slice(), hits)
-        };
-        push_tuples(
-            &["name".to_owned()],
-            Some("hits"),
-            None,
-            names.into_iter().map(tuple).collect(),
-            next,
-        )
+        let hits = names.iter().map(|(name, hits)| (name.as_bytes(), *hits));
+        push_tuples(&["name".to_owned()], Some("hits"), None, hits, next)
     }
 }

@@ -24,6 +24,7 @@ use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::number::{Kind, compare_kinds};
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::sorted::Sorted;
 
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -264,13 +265,20 @@ impl Sort {
 }
 
 impl Group {
-    /// Sorts the entries and keeps those that may come out.
+    /// Keeps those of the entries that may come out, in any order.
     fn trim(&mut self, sort: &Sort, meter: &mut Meter) {
-        self.entries.sort_unstable_by(|a, b| compare_entries(&sort.keys, a, b));
-        let gone = self.entries.drain(sort.kept().min(self.entries.len())..);
+        let kept = sort.kept();
+        if self.entries.len() <= kept {
+            return;
+        }
+        if let Some(last) = kept.checked_sub(1) {
+            let compare = |a: &Entry, b: &Entry| compare_entries(&sort.keys, a, b);
+            let (_, last, _) = self.entries.select_nth_unstable_by(last, compare);
+            let keys = last.keys.clone();
+            self.threshold = Some(Entry { keys, arrived: last.arrived, row: MadeRow::default() });
+        }
+        let gone = self.entries.drain(kept..);
         meter.give_back(gone.map(|e| e.memory_bytes()).sum());
-        self.threshold =
-            self.entries.last().map(|last| Entry { row: MadeRow::default(), ..last.clone() });
     }
 }
 
@@ -355,14 +363,17 @@ impl Processor for Sorter {
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let rank: Option<Arc<str>> = self.sort.rank.as_deref().map(Into::into);
-        let mut groups: Vec<(Box<[u8]>, Group)> =
+        let groups: Vec<(Box<[u8]>, Group)> =
             std::mem::take(&mut self.groups).into_iter().collect();
-        groups.sort_unstable_by(|a, b| compare_groups(&a.0, &b.0));
+        let compare = |a: &(Box<[u8]>, Group), b: &(Box<[u8]>, Group)| compare_groups(&a.0, &b.0);
+        let groups = Sorted::new(groups, compare, || next.check())?;
         let skipped = usize::try_from(self.sort.offset).unwrap_or(usize::MAX);
         let (mut bytes, mut rows) = (0, Vec::new());
         for (_, mut group) in groups {
             group.trim(&self.sort, next.meter());
-            for (place, mut entry) in group.entries.into_iter().enumerate() {
+            let compare = |a: &Entry, b: &Entry| compare_entries(&self.sort.keys, a, b);
+            let entries = Sorted::new(group.entries, compare, || next.check())?;
+            for (place, mut entry) in entries.enumerate() {
                 bytes += entry.memory_bytes();
                 if place < skipped {
                     continue;

@@ -140,6 +140,12 @@ impl Function {
         }
     }
 
+    /// Whether it counts rows or values, to the last.
+    fn only_counts(&self) -> bool {
+        let is_count = matches!(self, Function::Count(_) | Function::CountEmpty(_));
+        is_count || matches!(self, Function::CountUniq(_, None) | Function::Rate)
+    }
+
     /// Whether the result is the same in whatever order rows come. The others take what comes first where several would
     /// do. The order of values is total: of equal numbers that are written differently, one is the least.
     fn is_order_free(&self) -> bool {

@@ -12,6 +12,7 @@ use super::{
     write_names,
 };
 use crate::block::{Block, Column};
+use crate::counting::Tally;
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::rolled::Weighted;
@@ -104,8 +105,16 @@ impl Processor for TopRows {
         self.count(&rows.block, |row| rows.lines[row], next)
     }
 
+    fn push_tally(&mut self, tally: &Tally, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.tuples.count_tally(tally, next)
+    }
+
     fn collected(&mut self) -> Option<&mut dyn Any> {
         Some(&mut self.tuples)
+    }
+
+    fn takes_any_order(&self) -> bool {
+        true
     }
 
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
@@ -114,7 +123,8 @@ impl Processor for TopRows {
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let tuples = self.tuples.take_first(usize::try_from(self.top.limit).unwrap_or(usize::MAX));
+        let count = usize::try_from(self.top.limit).unwrap_or(usize::MAX);
+        let tuples = self.tuples.first(count, self.top.by.len() == 1, next)?;
         push_tuples(&self.top.by, Some(&self.top.hits), self.top.rank.as_deref(), tuples, next)
     }
 }

@@ -1,23 +1,28 @@
 //! Counts of different tuples of values: what `uniq` and `top` keep.
 //!
-//! A tuple is kept as one string of bytes: each value behind its length.
+//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one field, the value is.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::cmp::Ordering;
 
+use super::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::block::{Block, Column, Scratch};
+use crate::counting::Tally;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::sorted::Sorted;
 
-/// Memory of an entry beside its bytes, about.
+/// Memory of an entry of a common table beside its bytes, about.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
 /// Different tuples with the number of rows that have them.
 #[derive(Default)]
 pub(crate) struct Tuples {
-    hits: HashMap<Box<[u8]>, u64, foldhash::fast::RandomState>,
+    hits: ByteTable,
     key: Vec<u8>,
     scratch: Scratch,
 }
+
+/// A tuple with its hits.
+pub(crate) type Hits<'t> = (&'t [u8], u64);
 
 impl Tuples {
     pub fn len(&self) -> usize {
@@ -34,15 +39,40 @@ impl Tuples {
         only_known: bool,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        self.key.clear();
-        for &column in columns {
-            write_part(block.value(column, row, &mut self.scratch), &mut self.key);
+        let Tuples { hits, key, scratch } = self;
+        let key: &[u8] = match columns {
+            &[column] => block.value(column, row, scratch),
+            _ => {
+                key.clear();
+                columns
+                    .iter()
+                    .for_each(|&column| write_part(block.value(column, row, scratch), key));
+                key
+            }
+        };
+        let hash = hash_of(key);
+        if only_known {
+            if let Some(hits) = hits.get_mut(hash, key) {
+                *hits += added;
+            }
+        } else {
+            *hits.entry(hash, key, meter)?.0 += added;
         }
-        if let Some(hits) = self.hits.get_mut(self.key.as_slice()) {
-            *hits += added;
-        } else if !only_known {
-            meter.take(self.key.len() + ENTRY_BYTES)?;
-            self.hits.insert(self.key.as_slice().into(), added);
+        Ok(())
+    }
+
+    /// Adds what was counted of one field, which is the only one.
+    pub fn count_tally(&mut self, tally: &Tally, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        for from in (0..tally.len()).step_by(TOGETHER) {
+            if from % CHECK_ROWS == 0 {
+                next.check()?;
+            }
+            let places = from..tally.len().min(from + TOGETHER);
+            let keys = places.clone().map(|place| tally.value(place));
+            let mut lines = places.map(|place| tally.lines(place));
+            self.hits.look_up(keys, next.meter(), |hits, _| {
+                *hits += lines.next().expect("as many as keys");
+            })?;
         }
         Ok(())
     }
@@ -52,46 +82,61 @@ impl Tuples {
         if self.hits.len() < other.hits.len() {
             std::mem::swap(&mut self.hits, &mut other.hits);
         }
-        for (number, (tuple, hits)) in other.hits.into_iter().enumerate() {
-            if number % CHECK_ROWS == CHECK_ROWS - 1 {
+        self.hits.merge(other.hits, next, |own, _, hits| *own += hits)
+    }
+
+    /// The first `count` tuples, most hits first, then by the bytes of their values.
+    pub fn first<'t>(
+        &'t self,
+        count: usize,
+        is_one_field: bool,
+        next: &mut Next<'_, '_>,
+    ) -> Result<impl Iterator<Item = Hits<'t>> + use<'t>, RunError> {
+        let order = move |a: &Hits<'t>, b: &Hits<'t>| {
+            let by_values = || match is_one_field {
+                true => a.0.cmp(b.0),
+                false => parts(a.0).cmp(parts(b.0)),
+            };
+            b.1.cmp(&a.1).then_with(by_values)
+        };
+        // Twice as many, at most, wait to be looked through; those that have fewer hits than the last of the first are left out.
+        let entries_max = count.saturating_mul(2).saturating_add(CHECK_ROWS).min(self.len());
+        next.meter().take(entries_max * size_of::<Hits<'_>>())?;
+        let mut entries: Vec<Hits<'_>> = Vec::with_capacity(entries_max);
+        let mut hits_min = 0;
+        for (number, entry) in self.hits.iter().enumerate() {
+            if number % CHECK_ROWS == 0 {
                 next.check()?;
             }
-            // What both have is held once from here on.
-            let bytes = tuple.len() + ENTRY_BYTES;
-            match self.hits.entry(tuple) {
-                Entry::Occupied(mut known) => {
-                    *known.get_mut() += hits;
-                    next.meter().give_back(bytes);
-                }
-                Entry::Vacant(new) => {
-                    new.insert(hits);
-                }
+            if entry.1 < hits_min {
+                continue;
             }
+            if entries.len() == entries_max && count < entries_max {
+                hits_min = keep_first(&mut entries, count, order);
+            }
+            entries.push(entry);
         }
-        Ok(())
+        keep_first(&mut entries, count, order);
+        Sorted::new(entries, order, || next.check())
     }
+}
 
-    /// The tuples, most hits first, then by the bytes of their values.
-    pub fn take(&mut self) -> Vec<(Box<[u8]>, u64)> {
-        self.take_first(usize::MAX)
+/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none is left out.
+fn keep_first<'t>(
+    entries: &mut Vec<Hits<'t>>,
+    count: usize,
+    order: impl Fn(&Hits<'t>, &Hits<'t>) -> Ordering,
+) -> u64 {
+    if count >= entries.len() {
+        return 0;
     }
-
-    /// The first `count` of them.
-    pub fn take_first(&mut self, count: usize) -> Vec<(Box<[u8]>, u64)> {
-        let mut tuples: Vec<_> = std::mem::take(&mut self.hits).into_iter().collect();
-        let order = |a: &(Box<[u8]>, u64), b: &(Box<[u8]>, u64)| {
-            b.1.cmp(&a.1).then_with(|| parts(&a.0).cmp(parts(&b.0)))
-        };
-        if count == 0 {
-            return Vec::new();
-        }
-        if count < tuples.len() {
-            tuples.select_nth_unstable_by(count - 1, order);
-            tuples.truncate(count);
-        }
-        tuples.sort_unstable_by(order);
-        tuples
-    }
+    let Some(last) = count.checked_sub(1) else {
+        entries.clear();
+        return u64::MAX;
+    };
+    entries.select_nth_unstable_by(last, order);
+    entries.truncate(count);
+    entries[last].1
 }
 
 /// Appends a value behind its length.
@@ -109,4 +154,10 @@ pub(crate) fn parts(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
         key = rest;
         Some(value)
     })
+}
+
+/// The values of a key: those of a tuple, or the one of a single field.
+pub(crate) fn values_of(key: &[u8], is_one_field: bool) -> impl Iterator<Item = &[u8]> {
+    let (one, many) = if is_one_field { (Some(key), &[][..]) } else { (None, key) };
+    one.into_iter().chain(parts(many))
 }

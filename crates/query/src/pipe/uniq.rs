@@ -7,8 +7,15 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Processor, limit::parse_count, parse_by, tuples, tuples::Tuples, write_names};
+use super::{
+    Processor,
+    limit::parse_count,
+    parse_by, tuples,
+    tuples::{Hits, Tuples},
+    write_names,
+};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
+use crate::counting::Tally;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::rolled::Weighted;
@@ -113,10 +120,18 @@ impl Processor for UniqRows {
         self.count(&rows.block, |row| rows.lines[row], next).map(drop)
     }
 
+    fn push_tally(&mut self, tally: &Tally, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.tuples.count_tally(tally, next)
+    }
+
     fn collected(&mut self) -> Option<&mut dyn Any> {
         // With a limit, threads would keep different values and count only theirs.
         let all = self.uniq.limit.is_none();
         all.then_some(&mut self.tuples as &mut dyn Any)
+    }
+
+    fn takes_any_order(&self) -> bool {
+        self.uniq.limit.is_none()
     }
 
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
@@ -126,7 +141,8 @@ impl Processor for UniqRows {
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let hits = self.uniq.hits.then(|| hits_name(&self.uniq.by));
-        push_tuples(&self.uniq.by, hits.as_deref(), None, self.tuples.take(), next)
+        let tuples = self.tuples.first(usize::MAX, self.uniq.by.len() == 1, next)?;
+        push_tuples(&self.uniq.by, hits.as_deref(), None, tuples, next)
     }
 }
 
@@ -140,25 +156,23 @@ pub(super) fn hits_name(by: &[String]) -> String {
 }
 
 /// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the place.
-pub(super) fn push_tuples(
+pub(super) fn push_tuples<'t>(
     by: &[String],
     hits: Option<&str>,
     rank: Option<&str>,
-    tuples: Vec<(Box<[u8]>, u64)>,
+    mut tuples: impl Iterator<Item = Hits<'t>>,
     next: &mut Next<'_, '_>,
 ) -> Result<(), RunError> {
     let names: Vec<Arc<str>> = by.iter().map(|name| name.as_str().into()).collect();
     let hits: Option<Arc<str>> = hits.map(Into::into);
     let rank: Option<Arc<str>> = rank.map(Into::into);
     let mut place = 0;
-    for chunk in tuples.chunks(BLOCK_ROWS_MAX) {
-        let row = |(key, count): &(Box<[u8]>, u64)| {
+    loop {
+        let row = |(key, count): Hits<'_>| {
             place += 1;
             let mut row = MadeRow::default();
-            names
-                .iter()
-                .zip(tuples::parts(key))
-                .for_each(|(name, value)| row.push(name.clone(), value));
+            let values = names.iter().zip(tuples::values_of(key, by.len() == 1));
+            values.for_each(|(name, value)| row.push(name.clone(), value));
             if let Some(hits) = &hits {
                 row.push(hits.clone(), count.to_string().as_bytes());
             }
@@ -167,9 +181,9 @@ pub(super) fn push_tuples(
             }
             row
         };
-        if next.push(Block::Made(chunk.iter().map(row).collect()))?.is_break() {
-            break;
+        let rows: Vec<MadeRow> = tuples.by_ref().take(BLOCK_ROWS_MAX).map(row).collect();
+        if rows.is_empty() || next.push(Block::Made(rows))?.is_break() {
+            return Ok(());
         }
     }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use std::any::Any;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, NamePattern, Scratch};
 use crate::json;
-use crate::run::{Meter, RunError};
+use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 
 /// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {
@@ -171,7 +171,7 @@ pub(super) trait States: Any + Send {
         &mut self,
         other: Box<dyn States>,
         places: &[u32],
-        meter: &mut Meter,
+        next: &mut Next<'_, '_>,
     ) -> Result<(), RunError>;
 
     /// Appends the value of a group; `seconds` as in [`Aggregate::write`].
@@ -227,14 +227,17 @@ impl<A: Aggregate> States for PerGroup<A> {
         &mut self,
         other: Box<dyn States>,
         places: &[u32],
-        meter: &mut Meter,
+        next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
         let other: Box<dyn Any> = other;
         let Ok(other) = other.downcast::<Self>() else {
             unreachable!("workers of one query have the same functions")
         };
-        for (state, place) in other.states.into_iter().zip(places) {
-            self.function.merge(&mut self.states[*place as usize], state, meter)?;
+        for (number, (state, place)) in other.states.into_iter().zip(places).enumerate() {
+            if number % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            self.function.merge(&mut self.states[*place as usize], state, next.meter())?;
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
@@ -15,12 +14,15 @@ use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch, VALUE_BYTES_MAX};
+use crate::counting::Tally;
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, write_number};
 use crate::pipe::Processor;
-use crate::pipe::tuples::{ENTRY_BYTES, parts, write_part};
+use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
+use crate::pipe::tuples::{ENTRY_BYTES, values_of, write_part};
 use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::sorted::Sorted;
 use crate::time::write_time;
 
 /// The field whose buckets are times only: a row without a time is in the group of none.
@@ -29,36 +31,15 @@ const TIME: &str = "_time";
 /// Longest text of a time.
 const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
 
-/// Groups of the smallest pieces that are sorted between two looks at the wish to cancel.
-const SORT_GROUPS: usize = 65_536;
-
-/// What makes a group, and its number.
-struct Group {
-    key: Key,
-    /// What the value of each `by` field is, found out once and not in each comparison.
-    kinds: Box<[Kind]>,
+/// A group in the order that it is handed on in: number, values of the `by` fields, and where what these are begins.
+#[derive(Clone, Copy)]
+struct Group<'k> {
     number: u32,
+    key: &'k [u8],
+    kinds: usize,
 }
 
-/// The values of the `by` fields.
-enum Key {
-    /// Of one field.
-    One(Box<[u8]>),
-    /// Of several: each value behind its length.
-    Many(Box<[u8]>),
-}
-
-impl Key {
-    fn values(&self) -> impl Iterator<Item = &[u8]> {
-        let (one, many) = match self {
-            Key::One(value) => (Some(&**value), &[][..]),
-            Key::Many(values) => (None, &**values),
-        };
-        one.into_iter().chain(parts(many))
-    }
-}
-
-type Table<K> = HashMap<K, u32, foldhash::fast::RandomState>;
+type Times = HashMap<Option<i64>, u32, foldhash::fast::RandomState>;
 
 /// The `stats` pipe at work.
 pub(in crate::pipe) struct Grouping {
@@ -82,11 +63,11 @@ enum Keys {
     /// One group for all.
     Single,
     /// One time bucket; rows without a time are in the group of none.
-    Time(Table<Option<i64>>),
+    Time(Times),
     /// One field.
-    One(Table<Box<[u8]>>),
+    One(ByteTable),
     /// Several: each value behind its length.
-    Many(Table<Box<[u8]>>),
+    Many(ByteTable),
 }
 
 impl GroupState {
@@ -96,10 +77,10 @@ impl GroupState {
             [By { name, bucket: Some(Bucket::Time { .. } | Bucket::Months { .. }) }]
                 if name == TIME =>
             {
-                Keys::Time(Table::default())
+                Keys::Time(Times::default())
             }
-            [_] => Keys::One(Table::default()),
-            _ => Keys::Many(Table::default()),
+            [_] => Keys::One(ByteTable::default()),
+            _ => Keys::Many(ByteTable::default()),
         };
         let states = stats.functions.iter().map(|f| f.function.states()).collect();
         let mut state = GroupState { keys, groups: 0, states };
@@ -114,114 +95,123 @@ impl GroupState {
         self.states.iter_mut().for_each(|states| states.grow(self.groups));
     }
 
+    /// Memory of a group beside what the table of keys takes.
     fn group_bytes(&self) -> usize {
-        ENTRY_BYTES + self.states.iter().map(|s| s.state_bytes()).sum::<usize>()
+        let key_bytes = if matches!(self.keys, Keys::Time(_)) { ENTRY_BYTES } else { 0 };
+        key_bytes + self.states.iter().map(|s| s.state_bytes()).sum::<usize>()
     }
 
     /// Takes over what another worker of the same query found.
-    pub(super) fn merge(&mut self, other: GroupState, meter: &mut Meter) -> Result<(), RunError> {
+    pub(super) fn merge(
+        &mut self,
+        other: GroupState,
+        next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
         let mut places = vec![0; other.groups];
-        let new_bytes = self.group_bytes();
+        let (before, group_bytes) = (self.groups, self.group_bytes());
         let groups = &mut self.groups;
         match (&mut self.keys, other.keys) {
             (Keys::Single, Keys::Single) => {}
             (Keys::Time(own), Keys::Time(other)) => {
                 for (key, group) in other {
-                    places[group as usize] = place(own, key, groups, new_bytes, meter);
+                    places[group as usize] = *own.entry(key).or_insert_with(|| next_group(groups));
                 }
             }
             (Keys::One(own), Keys::One(other)) | (Keys::Many(own), Keys::Many(other)) => {
-                for (key, group) in other {
-                    let key_bytes = key.len();
-                    places[group as usize] = place(own, key, groups, key_bytes + new_bytes, meter);
-                }
+                own.merge(other, next, |own, is_new, other| {
+                    if is_new {
+                        *own = u64::from(next_group(groups));
+                    }
+                    places[other as usize] = *own as u32;
+                })?;
             }
             _ => unreachable!("workers of one query have the same groups"),
         }
+        // What both have is held once from here on.
+        let common = other.groups - (self.groups - before);
+        next.meter().give_back(common * group_bytes);
         self.grow();
         for (own, other) in self.states.iter_mut().zip(other.states) {
-            own.merge(other, &places, meter)?;
+            own.merge(other, &places, next)?;
         }
         Ok(())
-    }
-
-    /// The groups with their values of the `by` fields, in the order of these.
-    fn take_sorted(&mut self, next: &mut Next<'_, '_>) -> Result<Vec<Group>, RunError> {
-        let keys = std::mem::replace(&mut self.keys, Keys::Single);
-        let fields = match &keys {
-            Keys::Single => 0,
-            Keys::Time(_) | Keys::One(_) => 1,
-            Keys::Many(table) => table.keys().next().map_or(0, |key| parts(key).count()),
-        };
-        let text_bytes = if matches!(keys, Keys::Time(_)) { TIME_BYTES_MAX } else { 0 };
-        // The keys themselves are moved, not copied.
-        let group_bytes = size_of::<Group>() + fields * size_of::<Kind>() + text_bytes;
-        next.meter().take(self.groups * group_bytes)?;
-        let group = |key: Key, number: u32| {
-            let kinds = key.values().map(Kind::of).collect();
-            Group { key, kinds, number }
-        };
-        let at_time = |ns: Option<i64>, number: u32| {
-            let mut text = Vec::with_capacity(TIME_BYTES_MAX);
-            ns.iter().for_each(|&ns| write_time(ns, &mut text));
-            let kinds = [ns.map_or(Kind::Empty, Kind::Time)].into();
-            Group { key: Key::One(text.into()), kinds, number }
-        };
-        let mut groups: Vec<Group> = match keys {
-            Keys::Single => vec![group(Key::Many(Box::default()), 0)],
-            Keys::Time(table) => table.into_iter().map(|(ns, g)| at_time(ns, g)).collect(),
-            Keys::One(table) => table.into_iter().map(|(v, g)| group(Key::One(v), g)).collect(),
-            Keys::Many(table) => table.into_iter().map(|(v, g)| group(Key::Many(v), g)).collect(),
-        };
-        sort_groups(&mut groups, next)?;
-        Ok(groups)
-    }
-}
-
-/// Sorts in pieces, then pieces four times as large and so on, so that the query can be ended in between.
-fn sort_groups(groups: &mut [Group], next: &Next<'_, '_>) -> Result<(), RunError> {
-    let compare = |a: &Group, b: &Group| {
-        let kinds = a.kinds.iter().zip(&b.kinds);
-        let mut orders = kinds
-            .zip(a.key.values().zip(b.key.values()))
-            .map(|((a_kind, b_kind), (a, b))| compare_kinds((*a_kind, a), (*b_kind, b)));
-        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-    };
-    // Stable sorting finds the runs of the smaller pieces and only merges them.
-    let mut size = SORT_GROUPS;
-    loop {
-        for piece in groups.chunks_mut(size) {
-            next.check()?;
-            piece.sort_by(compare);
-        }
-        if size >= groups.len() {
-            return next.check();
-        }
-        size *= 4;
-    }
-}
-
-/// The place of another worker's group among our own; `bytes`: what it took, which is given back when we
-/// have it already.
-fn place<K: std::hash::Hash + Eq>(
-    own: &mut Table<K>,
-    key: K,
-    groups: &mut usize,
-    bytes: usize,
-    meter: &mut Meter,
-) -> u32 {
-    match own.entry(key) {
-        Entry::Occupied(entry) => {
-            meter.give_back(bytes);
-            *entry.get()
-        }
-        Entry::Vacant(entry) => *entry.insert(next_group(groups)),
     }
 }
 
 fn next_group(groups: &mut usize) -> u32 {
     *groups += 1;
     u32::try_from(*groups - 1).expect("memory ends before 2^32 groups")
+}
+
+/// The values of the `by` fields of all groups, and what these are.
+struct Keyed<'k> {
+    groups: Vec<Group<'k>>,
+    kinds: Vec<Kind>,
+    fields: usize,
+}
+
+impl<'k> Keyed<'k> {
+    /// Of a table, with the kinds of the values where they are asked for.
+    fn of_table(
+        table: &'k ByteTable,
+        fields: usize,
+        with_kinds: bool,
+        next: &mut Next<'_, '_>,
+    ) -> Result<Keyed<'k>, RunError> {
+        let kinds = if with_kinds { table.len() * fields } else { 0 };
+        next.meter().take(table.len() * size_of::<Group<'_>>() + kinds * size_of::<Kind>())?;
+        let (groups, kinds) = (Vec::with_capacity(table.len()), Vec::with_capacity(kinds));
+        let mut keyed = Keyed { groups, kinds, fields };
+        for (key, number) in table.iter() {
+            if keyed.groups.len() % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            let kinds = keyed.kinds.len();
+            keyed.groups.push(Group { number: number as u32, key, kinds });
+            if with_kinds {
+                keyed.kinds.extend(values_of(key, fields == 1).map(Kind::of));
+            }
+        }
+        Ok(keyed)
+    }
+
+    /// Of buckets of time, whose texts are made here.
+    fn of_times(
+        times: &Times,
+        texts: &'k mut Vec<u8>,
+        next: &mut Next<'_, '_>,
+    ) -> Result<Keyed<'k>, RunError> {
+        let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + TIME_BYTES_MAX;
+        next.meter().take(times.len() * group_bytes)?;
+        let mut ends = Vec::with_capacity(times.len());
+        for ns in times.keys() {
+            ns.iter().for_each(|&ns| write_time(ns, texts));
+            ends.push(texts.len());
+        }
+        let (mut groups, mut kinds, mut from) = (Vec::new(), Vec::new(), 0);
+        for ((ns, &number), end) in times.iter().zip(ends) {
+            groups.push(Group { number, key: &texts[from..end], kinds: kinds.len() });
+            kinds.push(ns.map_or(Kind::Empty, Kind::Time));
+            from = end;
+        }
+        Ok(Keyed { groups, kinds, fields: 1 })
+    }
+
+    /// The groups, by the values of their fields.
+    fn into_sorted(
+        self,
+        next: &Next<'_, '_>,
+    ) -> Result<impl Iterator<Item = Group<'k>> + use<'k>, RunError> {
+        let Keyed { groups, kinds, fields } = self;
+        let compare = move |a: &Group<'_>, b: &Group<'_>| {
+            let kinds_of = |group: &Group<'_>| kinds[group.kinds..][..fields].iter();
+            let [a_values, b_values] = [a, b].map(|group| values_of(group.key, fields == 1));
+            let (a, b) = (kinds_of(a).zip(a_values), kinds_of(b).zip(b_values));
+            let mut orders = a.zip(b).map(|((a, x), (b, y))| compare_kinds((*a, x), (*b, y)));
+            orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        };
+        Sorted::new(groups, compare, || next.check())
+    }
 }
 
 impl Grouping {
@@ -325,19 +315,20 @@ impl Grouping {
 
 #[inline]
 fn find_group(
-    table: &mut Table<Box<[u8]>>,
+    table: &mut ByteTable,
     key: &[u8],
     groups: &mut usize,
     new_bytes: usize,
     meter: &mut Meter,
 ) -> Result<u32, RunError> {
-    if let Some(&group) = table.get(key) {
+    let (group, is_new) = table.entry(hash_of(key), key, meter)?;
+    if is_new {
+        *group = u64::from(next_group(groups));
+        let group = *group as u32;
+        meter.take(new_bytes)?;
         return Ok(group);
     }
-    meter.take(key.len() + new_bytes)?;
-    let group = next_group(groups);
-    table.insert(key.into(), group);
-    Ok(group)
+    Ok(*group as u32)
 }
 
 /// Appends the beginning of the bucket that a value is in; what has no bucket stays as it is.
@@ -420,35 +411,116 @@ impl Processor for Grouping {
         Ok(())
     }
 
+    fn push_tally(&mut self, tally: &Tally, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let new_bytes = self.state.group_bytes();
+        let GroupState { keys: Keys::One(table), groups, .. } = &mut self.state else {
+            unreachable!("it is of one field");
+        };
+        self.places.clear();
+        for from in (0..tally.len()).step_by(TOGETHER) {
+            if from % CHECK_ROWS == 0 {
+                next.check()?;
+            }
+            let before = *groups;
+            let keys = (from..tally.len().min(from + TOGETHER)).map(|place| tally.value(place));
+            table.look_up(keys, next.meter(), |group, is_new| {
+                if is_new {
+                    *group = u64::from(next_group(groups));
+                }
+                self.places.push(*group as u32);
+            })?;
+            next.meter().take((*groups - before) * new_bytes)?;
+        }
+        self.state.grow();
+        for states in &mut self.state.states {
+            for (place, &group) in self.places.iter().enumerate() {
+                states.add_lines(group, tally.lines(place));
+            }
+        }
+        Ok(())
+    }
+
     fn collected(&mut self) -> Option<&mut dyn Any> {
         let order_free = self.stats.functions.iter().all(|f| f.function.is_order_free());
         order_free.then_some(&mut self.state as &mut dyn Any)
+    }
+
+    fn takes_any_order(&self) -> bool {
+        self.stats.functions.iter().all(|f| f.function.only_counts())
     }
 
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         next.check()?;
         let other = collected.downcast_mut::<GroupState>().expect("of the same pipe");
         let other = std::mem::replace(other, GroupState::new(&self.stats));
-        self.state.merge(other, next.meter())
+        self.state.merge(other, next)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let keys = std::mem::replace(&mut self.state.keys, Keys::Single);
+        let fields = self.stats.by.len();
+        let timed = self.stats.by.iter().position(|by| by.name == TIME && by.bucket.is_some());
+        // A pipe that takes rows in any order is given them as they are.
+        let is_sorted = !next.takes_any_order();
+        let with_kinds = is_sorted || timed.is_some();
+        let mut texts = Vec::new();
+        let keyed = match &keys {
+            Keys::Single => {
+                let groups = vec![Group { number: 0, key: &[], kinds: 0 }];
+                Keyed { groups, kinds: Vec::new(), fields: 0 }
+            }
+            Keys::Time(times) => Keyed::of_times(times, &mut texts, next)?,
+            Keys::One(table) | Keys::Many(table) => {
+                Keyed::of_table(table, fields, with_kinds, next)?
+            }
+        };
+        // What a group's time is, if that groups rows.
+        let start_ns = |group: &Group<'_>, kinds: &[Kind]| match kinds[group.kinds + timed?] {
+            Kind::Time(start_ns) => Some(start_ns),
+            _ => None,
+        };
+        let starts: Vec<Option<i64>> = match timed {
+            Some(_) => {
+                next.meter().take(keyed.groups.len() * size_of::<Option<i64>>())?;
+                let mut starts = vec![None; keyed.groups.len()];
+                for group in &keyed.groups {
+                    starts[group.number as usize] = start_ns(group, &keyed.kinds);
+                }
+                starts
+            }
+            None => Vec::new(),
+        };
+        if is_sorted {
+            self.send(keyed.into_sorted(next)?, &starts, next)
+        } else {
+            self.send(keyed.groups.into_iter(), &starts, next)
+        }
+    }
+}
+
+impl Grouping {
+    /// Hands groups on; `starts` are when the times of groups begin, where that groups rows.
+    fn send<'k>(
+        &mut self,
+        mut groups: impl Iterator<Item = Group<'k>>,
+        starts: &[Option<i64>],
+        next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
         let by: Vec<Arc<str>> = self.stats.by.iter().map(|by| by.name.as_str().into()).collect();
         let names: Vec<Arc<str>> =
             self.stats.functions.iter().map(|f| f.name.as_str().into()).collect();
-        let groups = self.state.take_sorted(next)?;
-        let timed = self.stats.by.iter().position(|by| by.name == TIME && by.bucket.is_some());
+        let bucket =
+            self.stats.by.iter().find(|by| by.name == TIME).and_then(|by| by.bucket.clone());
         let range_seconds = next.range().seconds();
         let mut text = Vec::new();
-        for chunk in groups.chunks(BLOCK_ROWS_MAX) {
-            let mut rows = Vec::with_capacity(chunk.len());
-            for group in chunk {
+        loop {
+            let mut rows = Vec::new();
+            for group in groups.by_ref().take(BLOCK_ROWS_MAX) {
                 let mut row = MadeRow::default();
-                by.iter().zip(group.key.values()).for_each(|(name, v)| row.push(name.clone(), v));
-                let bucket_seconds = timed.and_then(|place| match group.kinds[place] {
-                    Kind::Time(start_ns) => self.stats.by[place].bucket.as_ref()?.seconds(start_ns),
-                    _ => None,
-                });
+                let values = values_of(group.key, by.len() == 1);
+                by.iter().zip(values).for_each(|(name, value)| row.push(name.clone(), value));
+                let start_ns = starts.get(group.number as usize).copied().flatten();
+                let bucket_seconds = start_ns.and_then(|ns| bucket.as_ref()?.seconds(ns));
                 let seconds = bucket_seconds.or(range_seconds);
                 for (name, states) in names.iter().zip(&mut self.state.states) {
                     text.clear();
@@ -460,11 +532,10 @@ impl Processor for Grouping {
                 }
                 rows.push(row);
             }
-            if next.push(Block::Made(rows))?.is_break() {
-                break;
+            if rows.is_empty() || next.push(Block::Made(rows))?.is_break() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }
 
@@ -512,7 +583,7 @@ mod tests {
                     }
                     let mut first = workers.remove(0);
                     for other in workers {
-                        first.state.merge(other.state, next.meter()).unwrap();
+                        first.state.merge(other.state, next).unwrap();
                     }
                     first.finish(next).unwrap();
                 });

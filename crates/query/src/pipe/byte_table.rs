@@ -1,0 +1,413 @@
+//! A table from strings of bytes to numbers, for millions of them: what `top`, `uniq` and `stats by` keep of different values.
+//!
+//! A slot has the string itself where that is short ([`SHORT_BYTES`]), so that looking it up is one access to memory; longer
+//! ones stand behind each other in few pieces of memory ([`Texts`]). All tables have the same hashes, and each is in the same
+//! parts by them: so two tables are merged part by part, without hashing again, a part grows by itself, and what is dropped are
+//! a few pieces of memory, however many strings there are.
+//!
+//! Memory is counted by the [`Meter`], before it is taken: a slot of 32 bytes, of which three eighths to three quarters are in
+//! use, so 43 to 85 bytes for a string, and those of a long one besides. Left out: removing strings, and any order.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::LazyLock;
+
+use crate::run::{Meter, Next, RunError};
+
+/// Longest string that stands in its slot, in bytes.
+const SHORT_BYTES: usize = 16;
+/// The highest bits of a hash say in which part a string is.
+const PART_BITS: u32 = 6;
+const PARTS: usize = 1 << PART_BITS;
+/// Slots of a part with its first string; a power of two, as is any other number of slots.
+const SLOTS_MIN: usize = 4;
+/// Pieces of memory for long strings: the first, and the largest unless a string is longer.
+const PIECE_BYTES_MIN: usize = 1 << 10;
+const PIECE_BYTES_MAX: usize = 1 << 20;
+/// The slots of a part that is merged are visited with this step, which is odd: in the order of their hashes they would fill
+/// one end of the other part, which is in that order too, before it grows.
+const MERGE_STEP: usize = 0x9e37_79b1;
+
+/// How many strings are looked up together by [`ByteTable::look_up`].
+pub(crate) const TOGETHER: usize = 64;
+
+/// Strings, each with a number.
+#[derive(Default)]
+pub(crate) struct ByteTable {
+    /// None before the first string.
+    parts: Vec<Part>,
+    texts: Texts,
+    len: usize,
+}
+
+/// The strings with some highest bits of their hashes, by the next bits; those of the same bits behind each other.
+#[derive(Default)]
+struct Part {
+    slots: Vec<Slot>,
+    used: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
+struct Slot {
+    /// Of the hash; 0 in a slot that is free.
+    tag: u32,
+    /// Of the string.
+    len: u32,
+    number: u64,
+    /// A short string with zeros behind it, or where a long one stands.
+    bytes: [u8; SHORT_BYTES],
+}
+
+/// Long strings.
+#[derive(Default)]
+struct Texts {
+    pieces: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// The hash of a string: the same in all tables of the process, and others in the next.
+#[inline]
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
+    static HASHES: LazyLock<foldhash::quality::RandomState> = LazyLock::new(Default::default);
+    let mut hasher = HASHES.build_hasher();
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// A short string with zeros behind it, as a number: in few steps and without a call, which copying so few bytes would be. 0 for
+/// a long one.
+#[inline]
+fn short_of(key: &[u8]) -> u128 {
+    // Two reads that may overlap; what both have is shifted out of the second.
+    let joined = |first: u64, last: u64, width: usize| {
+        let behind = 8 * (2 * width - key.len()) as u32;
+        u128::from(first) | (u128::from(last >> behind) << (8 * width))
+    };
+    match key.len() {
+        8..=SHORT_BYTES => {
+            let (first, last) = (key.first_chunk(), key.last_chunk());
+            let read = |bytes: Option<&[u8; 8]>| u64::from_le_bytes(*bytes.expect("long enough"));
+            match key.len() {
+                8 => u128::from(read(first)),
+                _ => joined(read(first), read(last), 8),
+            }
+        }
+        4..8 => {
+            let (first, last) = (key.first_chunk(), key.last_chunk());
+            let read = |bytes: Option<&[u8; 4]>| {
+                u64::from(u32::from_le_bytes(*bytes.expect("long enough")))
+            };
+            match key.len() {
+                4 => u128::from(read(first)),
+                _ => joined(read(first), read(last), 4),
+            }
+        }
+        0..4 => key.iter().rev().fold(0, |all, &byte| (all << 8) | u128::from(byte)),
+        _ => 0,
+    }
+}
+
+#[inline]
+fn part_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - PART_BITS)) as usize
+}
+
+/// The bits of a hash behind those that name the part.
+#[inline]
+fn tag_of(hash: u64) -> u32 {
+    (hash >> (u64::BITS - PART_BITS - u32::BITS)) as u32 | 1
+}
+
+impl Slot {
+    fn key<'t>(&'t self, texts: &'t Texts) -> &'t [u8] {
+        let len = self.len as usize;
+        if len <= SHORT_BYTES { &self.bytes[..len] } else { texts.get(self.bytes, len) }
+    }
+}
+
+impl Texts {
+    /// Keeps a string, and says where.
+    fn push(&mut self, text: &[u8], meter: &mut Meter) -> Result<[u8; SHORT_BYTES], RunError> {
+        let fits = |piece: &Vec<u8>| piece.capacity() - piece.len() >= text.len();
+        if !self.pieces.last().is_some_and(fits) {
+            let bytes = self.bytes.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).max(text.len());
+            meter.take(bytes)?;
+            self.bytes += bytes;
+            self.pieces.push(Vec::with_capacity(bytes));
+        }
+        let number = self.pieces.len() as u64 - 1;
+        let piece = self.pieces.last_mut().expect("there is one");
+        let mut place = [0; SHORT_BYTES];
+        place[..8].copy_from_slice(&number.to_le_bytes());
+        place[8..].copy_from_slice(&(piece.len() as u64).to_le_bytes());
+        piece.extend_from_slice(text);
+        Ok(place)
+    }
+
+    fn get(&self, place: [u8; SHORT_BYTES], len: usize) -> &[u8] {
+        let [number, from] = [0, 8].map(|at| {
+            let bytes = place[at..at + 8].try_into().expect("8 bytes");
+            u64::from_le_bytes(bytes) as usize
+        });
+        &self.pieces[number][from..from + len]
+    }
+}
+
+impl Part {
+    /// Where strings with a hash are looked for first.
+    #[inline]
+    fn home(&self, tag: u32) -> usize {
+        ((u64::from(tag) * self.slots.len() as u64) >> u32::BITS) as usize
+    }
+
+    /// The slot of a string, or the free one that it would get; there has to be one. `short`: the string, if it is short.
+    #[inline]
+    fn find(&self, tag: u32, key: &[u8], short: u128, texts: &Texts) -> Result<usize, usize> {
+        let mut at = self.home(tag);
+        loop {
+            let slot = &self.slots[at];
+            if slot.tag == 0 {
+                return Err(at);
+            }
+            if slot.tag == tag && slot.len as usize == key.len() {
+                let same = match key.len() <= SHORT_BYTES {
+                    true => slot.bytes == short.to_le_bytes(),
+                    false => texts.get(slot.bytes, key.len()) == key,
+                };
+                if same {
+                    return Ok(at);
+                }
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// Makes room for one more.
+    #[inline]
+    fn grow(&mut self, meter: &mut Meter) -> Result<(), RunError> {
+        if self.used * 4 < self.slots.len() * 3 {
+            return Ok(());
+        }
+        let slots = (self.slots.len() * 2).max(SLOTS_MIN);
+        meter.take(slots * size_of::<Slot>())?;
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in old.iter().filter(|slot| slot.tag != 0) {
+            let mut at = self.home(slot.tag);
+            while self.slots[at].tag != 0 {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = *slot;
+        }
+        meter.give_back(old.len() * size_of::<Slot>());
+        Ok(())
+    }
+}
+
+impl ByteTable {
+    /// How many strings there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of a string whose hash is given, if it is there.
+    pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut u64> {
+        let part = self.parts.get_mut(part_of(hash)).filter(|part| part.used > 0)?;
+        let at = part.find(tag_of(hash), key, short_of(key), &self.texts).ok()?;
+        Some(&mut part.slots[at].number)
+    }
+
+    /// The number of a string whose hash is given, and whether it is new; then it is 0.
+    #[inline]
+    pub fn entry(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        meter: &mut Meter,
+    ) -> Result<(&mut u64, bool), RunError> {
+        if self.parts.is_empty() {
+            meter.take(PARTS * size_of::<Part>())?;
+            self.parts.resize_with(PARTS, Part::default);
+        }
+        let part = &mut self.parts[part_of(hash)];
+        part.grow(meter)?;
+        let tag = tag_of(hash);
+        let short = short_of(key);
+        let found = part.find(tag, key, short, &self.texts);
+        let (Ok(at) | Err(at)) = found;
+        let is_new = found.is_err();
+        if is_new {
+            let bytes = match key.len() <= SHORT_BYTES {
+                true => short.to_le_bytes(),
+                false => self.texts.push(key, meter)?,
+            };
+            let len = u32::try_from(key.len()).expect("values are shorter than 4 GiB");
+            part.slots[at] = Slot { tag, len, number: 0, bytes };
+            part.used += 1;
+            self.len += 1;
+        }
+        Ok((&mut part.slots[at].number, is_new))
+    }
+
+    /// Calls `each` with the numbers of strings, in their order, and whether they are new; at most [`TOGETHER`]. All slots are
+    /// touched before the first is looked at, so that memory brings them side by side.
+    #[inline]
+    pub fn look_up<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        meter: &mut Meter,
+        mut each: impl FnMut(&mut u64, bool),
+    ) -> Result<(), RunError> {
+        let mut hashes = [0; TOGETHER];
+        hashes.iter_mut().zip(keys.clone()).for_each(|(hash, key)| *hash = hash_of(key));
+        let touched = hashes.iter().fold(0, |touched, &hash| {
+            let part = self.parts.get(part_of(hash));
+            let slot = part.and_then(|part| part.slots.get(part.home(tag_of(hash))));
+            touched ^ slot.map_or(0, |slot| slot.tag)
+        });
+        std::hint::black_box(touched);
+        for (key, hash) in keys.zip(hashes) {
+            let (number, is_new) = self.entry(hash, key, meter)?;
+            each(number, is_new);
+        }
+        Ok(())
+    }
+
+    /// Takes over another table: calls `each` with the own number of each of its strings, whether that is new, and the other's.
+    pub fn merge(
+        &mut self,
+        other: ByteTable,
+        next: &mut Next<'_, '_>,
+        mut each: impl FnMut(&mut u64, bool, u64),
+    ) -> Result<(), RunError> {
+        let part_bytes = other.parts.len() * size_of::<Part>();
+        for (number, Part { slots, .. }) in other.parts.into_iter().enumerate() {
+            next.check()?;
+            let mut at = 0;
+            for _ in 0..slots.len() {
+                at = (at + MERGE_STEP) & (slots.len() - 1);
+                let slot = &slots[at];
+                if slot.tag != 0 {
+                    // The bits that the table looks at.
+                    let hash = ((number as u64) << u32::BITS) | u64::from(slot.tag);
+                    let hash = hash << (u64::BITS - PART_BITS - u32::BITS);
+                    let (own, is_new) = self.entry(hash, slot.key(&other.texts), next.meter())?;
+                    each(own, is_new, slot.number);
+                }
+            }
+            next.meter().give_back(slots.len() * size_of::<Slot>());
+        }
+        next.meter().give_back(other.texts.bytes + part_bytes);
+        Ok(())
+    }
+
+    /// The strings and their numbers, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let slots = self.parts.iter().flat_map(|part| &part.slots);
+        slots.filter(|slot| slot.tag != 0).map(|slot| (slot.key(&self.texts), slot.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::run::with_next;
+    use crate::{Context, Limits};
+
+    fn meter(memory_bytes_max: u64) -> Meter {
+        let limits = Limits { memory_bytes_max, ..Limits::default() };
+        Meter::new(&Context { limits, ..Context::default() })
+    }
+
+    fn shown(table: &ByteTable) -> BTreeMap<Vec<u8>, u64> {
+        table.iter().map(|(key, number)| (key.to_vec(), number)).collect()
+    }
+
+    #[test]
+    fn strings_of_any_length_are_told_apart() {
+        let mut table = ByteTable::default();
+        let mut meter = meter(u64::MAX);
+        let keys: Vec<Vec<u8>> = (0..40)
+            .flat_map(|len| [vec![0; len], vec![b'a'; len]])
+            .chain([vec![b'x'; PIECE_BYTES_MAX + 1]])
+            .collect();
+        for round in 0..3 {
+            for key in &keys {
+                // The empty one comes twice.
+                let hash = hash_of(key);
+                *table.entry(hash, key, &mut meter).unwrap().0 += 1;
+                assert!(*table.get_mut(hash, key).unwrap() > round);
+            }
+        }
+        assert_eq!(table.len(), keys.len() - 1);
+        assert!(table.get_mut(hash_of(b"b"), b"b").is_none());
+        let shown = shown(&table);
+        assert!(keys.iter().all(|key| shown[key] == if key.is_empty() { 6 } else { 3 }));
+    }
+
+    #[test]
+    fn a_short_string_is_a_number() {
+        let text: Vec<u8> = (1..=SHORT_BYTES as u8 + 1).map(|byte| byte | 0x80).collect();
+        for len in 0..=SHORT_BYTES {
+            let mut bytes = [0; SHORT_BYTES];
+            bytes[..len].copy_from_slice(&text[..len]);
+            assert_eq!(short_of(&text[..len]).to_le_bytes(), bytes, "{len}");
+        }
+        assert_eq!(short_of(&text), 0);
+    }
+
+    #[test]
+    fn memory_ends_it() {
+        let fill = |memory_bytes_max: u64, len: usize| {
+            let (mut table, mut meter) = (ByteTable::default(), meter(memory_bytes_max));
+            let keys = (0..100_000).map(|i| format!("{i:0len$}"));
+            let added = keys.map(|key| {
+                table.entry(hash_of(key.as_bytes()), key.as_bytes(), &mut meter).map(drop)
+            });
+            let error = added.filter_map(Result::err).next();
+            (error.is_some(), table.len())
+        };
+        assert_eq!(fill(8_600_000, 10), (false, 100_000));
+        assert_eq!(fill(14_000_000, 50), (false, 100_000));
+        let (full, len) = fill(1_000_000, 10);
+        assert!(full && (8_000..24_000).contains(&len), "{len}");
+        let (full, len) = fill(1_000_000, 50);
+        assert!(full && (4_000..11_000).contains(&len), "{len}");
+    }
+
+    proptest! {
+        #[test]
+        fn tables_are_what_maps_are(
+            keys in prop::collection::vec("[ab]{0,3}|[ab]{15,18}", 0..400),
+            share in 0.0f64..=1.0,
+        ) {
+            let mut expected: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+            keys.iter().for_each(|key| *expected.entry(key.clone().into_bytes()).or_default() += 1);
+            let filled = |keys: &[String], meter: &mut Meter| {
+                let mut table = ByteTable::default();
+                for keys in keys.chunks(TOGETHER) {
+                    let keys = keys.iter().map(String::as_bytes);
+                    table.look_up(keys, meter, |number, is_new| {
+                        assert_eq!(is_new, *number == 0);
+                        *number += 1;
+                    }).unwrap();
+                }
+                table
+            };
+            let (left, right) = keys.split_at((share * keys.len() as f64) as usize);
+            let (merged, _) = with_next(|next| {
+                let (mut own, other) = (filled(left, next.meter()), filled(right, next.meter()));
+                own.merge(other, next, |own, is_new, other| {
+                    assert_eq!(is_new, *own == 0);
+                    *own += other;
+                }).unwrap();
+                own
+            });
+            prop_assert_eq!(merged.len(), expected.len());
+            prop_assert_eq!(shown(&merged), expected);
+        }
+    }
+}
