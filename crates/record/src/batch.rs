@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::frame::{Frame, LineId, Origin};
 
 mod builder;
+mod merged;
 mod restored;
 
 pub use builder::{BatchBuilder, Kept};

@@ -1,6 +1,7 @@
 //! What queries read: a snapshot of the store, hot frames and sealed blocks; parsed once and kept in memory, or parsed
 //! now.
 
+use std::cmp::Reverse;
 use std::sync::{Arc, Mutex};
 
 use query::source::{
@@ -8,11 +9,15 @@ use query::source::{
     UnitKey, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
-use segment::tokens::required_tokens;
-use store::{FrameHandle, Store, StoreError, Unit};
+use segment::tokens::{TokenHash, required_tokens};
+use store::{FrameGroup, FrameHandle, Store, StoreError, Unit};
 
 /// Parsers kept for the next query. More queries at a time make their own and drop them.
 const PARSERS_KEPT: usize = 8;
+
+/// Groups of small frames that a question puts together, before it begins, for those that come behind it: some milliseconds. Of
+/// more groups it reads the frames.
+const GROUPS_MADE_MAX: usize = 8;
 
 /// Memory of answers about single blocks, for those who ask the same again: some questions over a million blocks.
 pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
@@ -61,6 +66,21 @@ impl Parsers {
     }
 }
 
+impl Parsers {
+    /// Makes the records of a group of frames; it has none where its frames cannot be put together, or were deleted meanwhile.
+    fn put_together(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
+        let mut batches = Vec::new();
+        for frame in group.frames() {
+            match self.load_frame(&frame)? {
+                Some(batch) => batches.push(batch),
+                None => return Ok(()),
+            }
+        }
+        group.put(Batch::merged(&batches).map(Arc::new));
+        Ok(())
+    }
+}
+
 /// The store as a source of records: frames that are parsed here, and blocks that were parsed before they were sealed.
 pub struct Stored {
     store: Arc<Store>,
@@ -81,11 +101,27 @@ impl Source for Stored {
             return Ok(Vec::new());
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
-        let units = self.store.snapshot((range.start_ns, last_ns)).map_err(told)?;
+        let (groups, units) =
+            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(told)?;
         let scan = |unit| {
             Box::new(StoredUnit { unit, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
         };
-        Ok(units.into_iter().map(scan).collect())
+        let mut scanned: Vec<Box<dyn ScanUnit>> = Vec::with_capacity(groups.len() + units.len());
+        let mut to_make = GROUPS_MADE_MAX;
+        for mut group in groups {
+            if group.batch().is_none() && to_make > 0 {
+                to_make -= 1;
+                self.parsers.put_together(&mut group).map_err(told)?;
+            }
+            match group.batch().cloned() {
+                Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
+                None => scanned.extend(group.frames().into_iter().map(Unit::Frame).map(scan)),
+            }
+        }
+        scanned.extend(units.into_iter().map(scan));
+        // Newest first, those whose times are not known before.
+        scanned.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
+        Ok(scanned)
     }
 
     fn answers(&self) -> Option<&Answers> {
@@ -106,6 +142,42 @@ impl Source for Stored {
 
 fn told(error: StoreError) -> SourceError {
     SourceError(error.to_string())
+}
+
+fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
+    let words = |phrase: &Phrase| {
+        let Phrase { text, whole_start, whole_end } = phrase;
+        required_tokens(text.as_bytes(), *whole_start, *whole_end)
+    };
+    phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>())
+}
+
+/// Small frames as one.
+struct StoredGroup {
+    group: FrameGroup,
+    batch: Arc<Batch>,
+}
+
+impl ScanUnit for StoredGroup {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.batch.time_range_ns())
+    }
+
+    fn lines(&self) -> u64 {
+        self.group.lines()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.group.payload_bytes()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(Arc::clone(&self.batch)))
+    }
+
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        Ok(self.group.may_contain(words_of(phrases)))
+    }
 }
 
 struct StoredUnit {
@@ -131,12 +203,7 @@ impl ScanUnit for StoredUnit {
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
-        let words = |phrase: &Phrase| {
-            let Phrase { text, whole_start, whole_end } = phrase;
-            required_tokens(text.as_bytes(), *whole_start, *whole_end)
-        };
-        let sets = phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>());
-        self.unit.may_contain(sets).map_err(told)
+        self.unit.may_contain(words_of(phrases)).map_err(told)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {

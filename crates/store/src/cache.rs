@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use record::{Batch, Frame};
 
+use crate::group::{GROUP_NEVER, GroupState};
 use crate::segments::Position;
 use crate::shared::lock;
 
@@ -24,6 +25,9 @@ const NEWCOMER_CHANCE: usize = 8;
 
 /// Stands for the filter of words of a frame or block among the numbers of its chunks.
 pub(crate) const FILTER: u32 = u32::MAX;
+/// Stands for the records of a group of frames, which begins with the frame; and for the filter of their words.
+pub(crate) const GROUP: u32 = u32::MAX - 1;
+pub(crate) const GROUP_FILTER: u32 = u32::MAX - 2;
 
 /// Memory of a slot beside what is kept in it, roughly.
 const SLOT_BYTES: usize = 128;
@@ -59,7 +63,7 @@ struct Slots {
     recent: BTreeMap<Position, Slot>,
     recent_bytes: usize,
     /// Positions below and chunks of sealed segments, read back by questions.
-    visited: HashMap<Key, Slot>,
+    visited: HashMap<Key, Slot, foldhash::fast::RandomState>,
     visited_bytes: usize,
     /// The keys of `visited`, to choose one by chance.
     visited_keys: Vec<Key>,
@@ -115,19 +119,46 @@ impl Cache {
         }
     }
 
-    /// The filter of the words of a frame, or how often it was asked for.
-    pub(crate) fn words_of_frame(&self, position: Position) -> FrameWords {
+    /// The filter of the words of a frame or group, by the number that stands for it, or how often it was asked for.
+    pub(crate) fn words(&self, position: Position, number: u32) -> FrameWords {
+        match self.kept_or_asked((position, Some(number))) {
+            Kept::Chunk(filter) => FrameWords::Filter(filter),
+            Kept::Asked(times) => FrameWords::Asked(times),
+            Kept::Batch(_) | Kept::Frame(_) => unreachable!("filters stand under their numbers"),
+        }
+    }
+
+    /// The records of a group of frames that begins with this one, or how often they were asked for.
+    pub(crate) fn group(&self, position: Position) -> GroupState {
+        match self.kept_or_asked((position, Some(GROUP))) {
+            Kept::Batch(batch) => GroupState::Made(batch),
+            Kept::Asked(times) => GroupState::Asked(times),
+            Kept::Chunk(_) | Kept::Frame(_) => unreachable!("groups stand under their number"),
+        }
+    }
+
+    /// Keeps the records of a group; or that it has none, for ever.
+    pub(crate) fn put_group(&self, position: Position, batch: Option<Arc<Batch>>) {
+        let bytes = batch.as_ref().map_or(0, |batch| batch.memory_bytes()) + SLOT_BYTES;
+        let kept = batch.map_or(Kept::Asked(GROUP_NEVER), Kept::Batch);
         let mut slots = lock(&self.slots);
-        let key = (position, Some(FILTER));
+        let key = (position, Some(GROUP));
+        slots.remove(key);
+        slots.visit(key, Slot { kept, bytes }, self.bytes_max);
+    }
+
+    /// What is kept there, or one time more that it was asked for.
+    fn kept_or_asked(&self, key: Key) -> Kept {
+        let mut slots = lock(&self.slots);
         match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
-            Some(Kept::Chunk(filter)) => FrameWords::Filter(filter.clone()),
             Some(Kept::Asked(times)) => {
                 *times = times.saturating_add(1);
-                FrameWords::Asked(*times)
+                Kept::Asked(*times)
             }
-            _ => {
+            Some(kept) => kept.clone(),
+            None => {
                 slots.visit(key, Slot { kept: Kept::Asked(1), bytes: SLOT_BYTES }, self.bytes_max);
-                FrameWords::Asked(1)
+                Kept::Asked(1)
             }
         }
     }
@@ -296,7 +327,7 @@ mod tests {
     fn questions_for_words_are_counted_until_there_is_a_filter() {
         let cache = Cache::new(10_000);
         cache.put_frame(position(1), frame(1));
-        let asked = |frame| match cache.words_of_frame(position(frame)) {
+        let asked = |frame| match cache.words(position(frame), FILTER) {
             FrameWords::Asked(times) => times,
             FrameWords::Filter(filter) => filter.len() as u32 * 100,
         };
@@ -306,6 +337,25 @@ mod tests {
         assert_eq!([asked(1), asked(1), asked(2)], [200, 200, 2]);
         cache.remove_segment(1);
         assert_eq!((asked(1), cache.bytes()), (1, SLOT_BYTES));
+    }
+
+    #[test]
+    fn groups_stand_beside_their_first_frame() {
+        let cache = Cache::new(100_000);
+        cache.put_frame(position(1), frame(1));
+        let asked = || match cache.group(position(1)) {
+            GroupState::Asked(times) => times,
+            GroupState::Made(batch) => batch.len() as u32 * 100,
+        };
+        assert_eq!([asked(), asked()], [1, 2]);
+        let empty = Batch::merged(&[]).expect("nothing is too much");
+        cache.put_group(position(1), Some(Arc::new(empty)));
+        assert_eq!(asked(), 0);
+        assert!(cache.frame(position(1)).is_some());
+        cache.put_group(position(1), None);
+        assert_eq!([asked(), asked()], [GROUP_NEVER, GROUP_NEVER]);
+        cache.remove_segment(1);
+        assert_eq!((asked(), cache.bytes()), (1, SLOT_BYTES));
     }
 
     #[test]

@@ -100,20 +100,10 @@ impl FrameHandle {
     /// A frame in memory gets a filter of its words once it was asked for often enough: someone who looks up one key after
     /// the other then finds each without looking at all lines that are not sealed yet.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Option<Vec<bool>> {
-        if self.lines() < FILTER_LINES_MIN {
-            return None;
-        }
-        let filter = match self.keep(|cache| cache.words_of_frame(self.position()))? {
-            FrameWords::Filter(filter) => filter,
-            FrameWords::Asked(times) if times < FILTER_QUESTIONS => return None,
-            FrameWords::Asked(_) => {
-                let filter = Arc::new(filter_of(&*self.cached()?));
-                self.keep(|cache| cache.put_chunk(self.position(), FILTER, filter.clone()));
-                filter
-            }
-        };
-        let filter = TokenFilter::open(&filter).expect("it was built here");
-        Some(sets.iter().map(|words| filter.may_contain_all(words)).collect())
+        let (position, lines) = (self.position(), self.lines());
+        let (shared, segment) = (&self.shared, &self.segment);
+        Words { shared, segment, position, number: FILTER, lines }
+            .may_contain(sets, || self.cached())
     }
 
     /// The frame, from memory or from disk. None when it was deleted by retention meanwhile. A frame read from
@@ -134,6 +124,45 @@ impl FrameHandle {
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The words of lines of a hot segment: of a frame, or of a group of frames.
+pub(crate) struct Words<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) segment: &'a HotSegment,
+    pub(crate) position: Position,
+    /// Under which their filter is kept.
+    pub(crate) number: u32,
+    pub(crate) lines: u64,
+}
+
+impl Words<'_> {
+    /// As [`FrameHandle::may_contain`]; `batch` gives the records, if they are in memory.
+    pub(crate) fn may_contain(
+        &self,
+        sets: &[Vec<TokenHash>],
+        batch: impl FnOnce() -> Option<Arc<Batch>>,
+    ) -> Option<Vec<bool>> {
+        if self.lines < FILTER_LINES_MIN {
+            return None;
+        }
+        let (position, number) = (self.position, self.number);
+        let filter = match self.keep(|cache| cache.words(position, number))? {
+            FrameWords::Filter(filter) => filter,
+            FrameWords::Asked(times) if times < FILTER_QUESTIONS => return None,
+            FrameWords::Asked(_) => {
+                let filter = Arc::new(filter_of(&*batch()?));
+                self.keep(|cache| cache.put_chunk(position, number, filter.clone()));
+                filter
+            }
+        };
+        let filter = TokenFilter::open(&filter).expect("it was built here");
+        Some(sets.iter().map(|words| filter.may_contain_all(words)).collect())
+    }
+
+    fn keep<T>(&self, put: impl FnOnce(&Cache) -> T) -> Option<T> {
+        self.shared.keep(self.segment.id, &self.segment.fate, put)
     }
 }
 

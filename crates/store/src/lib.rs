@@ -25,6 +25,7 @@ mod config;
 mod deletions;
 mod directory;
 mod error;
+mod group;
 mod handle;
 mod host;
 mod info;
@@ -54,6 +55,7 @@ pub use deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX,
 };
 pub use error::{AppendError, StoreError};
+pub use group::FrameGroup;
 pub use handle::{CommittedFrame, FrameHandle};
 pub use host::{Host, LineFilter, Selects};
 pub use info::{SegmentInfo, SegmentState};

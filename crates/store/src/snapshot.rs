@@ -1,5 +1,6 @@
 //! What is in the store at one moment: for questions, and for the parse stage.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use record::LineId;
 
 use crate::config::COMMITTED_FRAMES_MAX;
 use crate::error::StoreError;
+use crate::group::{FrameGroup, groups_of};
 use crate::handle::{CommittedFrame, FrameHandle};
 use crate::nodes::is_numbered_here;
 use crate::sealed::{SealedSegment, may_hold};
@@ -36,10 +38,31 @@ impl Store {
     ///
     /// Errors: a sealed segment cannot be read; the text names file and byte.
     pub fn snapshot(&self, range_ns: (i64, i64)) -> Result<Vec<Unit>, StoreError> {
+        self.units_in(range_ns, None)
+    }
+
+    /// As [`snapshot`](Self::snapshot), with those small frames apart that may be read as one: each line is in one of the
+    /// groups or units. A group may hold other event times as well.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn snapshot_in_groups(
+        &self,
+        range_ns: (i64, i64),
+    ) -> Result<(Vec<FrameGroup>, Vec<Unit>), StoreError> {
+        let mut groups = Vec::new();
+        let units = self.units_in(range_ns, Some(&mut groups))?;
+        Ok((groups, units))
+    }
+
+    fn units_in(
+        &self,
+        range_ns: (i64, i64),
+        mut groups: Option<&mut Vec<FrameGroup>>,
+    ) -> Result<Vec<Unit>, StoreError> {
         let segments = self.shared.list();
         let mut units = Vec::new();
         for segment in &segments.hot {
-            self.frames_of(segment, range_ns, &mut units);
+            self.frames_of(segment, range_ns, groups.as_deref_mut(), &mut units);
         }
         let inside = |s: &&Arc<SealedSegment>| overlaps(s.time_ns, range_ns);
         for segment in segments.sealed.iter().filter(inside) {
@@ -201,17 +224,37 @@ impl Store {
         frames
     }
 
-    fn frames_of(&self, segment: &Arc<HotSegment>, range_ns: (i64, i64), units: &mut Vec<Unit>) {
+    fn frames_of(
+        &self,
+        segment: &Arc<HotSegment>,
+        range_ns: (i64, i64),
+        groups: Option<&mut Vec<FrameGroup>>,
+        units: &mut Vec<Unit>,
+    ) {
         let index = read(&segment.index);
         if index.times_unknown == 0 && !overlaps(index.totals.time_ns, range_ns) {
             return;
         }
-        let frames = index.frames.iter().enumerate();
-        let inside = frames.filter(|(_, entry)| {
-            let times = entry.time_range_ns();
-            times.is_none() || overlaps(times, range_ns)
-        });
-        units.extend(inside.map(|(place, entry)| Unit::Frame(self.handle(segment, place, *entry))));
+        let mut add = |places: Range<usize>| {
+            let entries = places.clone().zip(&index.frames[places]);
+            let inside = entries.filter(|(_, entry)| {
+                let times = entry.time_range_ns();
+                times.is_none() || overlaps(times, range_ns)
+            });
+            units.extend(
+                inside.map(|(place, entry)| Unit::Frame(self.handle(segment, place, *entry))),
+            );
+        };
+        let mut from = 0;
+        if let Some(groups) = groups {
+            for group in groups_of(&self.shared, segment, &index, range_ns) {
+                let places = group.places();
+                add(from..places.start);
+                from = places.end;
+                groups.push(group);
+            }
+        }
+        add(from..index.frames.len());
     }
 
     fn frame_of(&self, segment: &Arc<HotSegment>, sequence: u64) -> Option<FrameHandle> {

@@ -7,7 +7,7 @@
 //! `query` compare with a naive evaluator.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -128,12 +128,21 @@ impl History {
 
     /// Sends some frames, which are one hot segment then.
     fn send(&mut self) {
-        for _ in 0..self.rng.usize(1..4) {
-            self.clock.advance_ns(self.rng.i64(0..40) * SECOND_NS);
+        let frames = self.rng.usize(1..4);
+        self.send_frames(frames, 1..1_200, 40);
+        if self.rng.bool() {
+            self.parse_all();
+        }
+    }
+
+    /// Sends frames with so many lines each, and less than `apart_s` seconds apart.
+    fn send_frames(&mut self, frames: usize, lines: Range<usize>, apart_s: i64) {
+        for _ in 0..frames {
+            self.clock.advance_ns(self.rng.i64(0..apart_s) * SECOND_NS);
             let now_ns = self.clock.now_ns();
             let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
             let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());
-            for _ in 0..self.rng.usize(1..1_200) {
+            for _ in 0..self.rng.usize(lines.clone()) {
                 let received_ns = now_ns + self.rng.i64(0..3 * SECOND_NS);
                 let line = line(&mut self.rng, received_ns);
                 for builder in [&mut one, &mut other] {
@@ -148,9 +157,6 @@ impl History {
             let on_durable: store::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
             self.store.append(frame, Some(on_durable)).unwrap();
             durable.recv().unwrap().unwrap();
-        }
-        if self.rng.bool() {
-            self.parse_all();
         }
     }
 
@@ -480,6 +486,31 @@ fn whatever_form_lines_are_in_questions_have_the_same_answers() {
         history.delete();
         history.ask(&format!("history {seed}, encoded again and some deleted"));
     }
+}
+
+#[test]
+fn small_frames_are_read_as_one() {
+    let mut history = History::new(11);
+    let groups = |history: &History| {
+        let (groups, units) = history.store.snapshot_in_groups((i64::MIN, i64::MAX)).unwrap();
+        let made = groups.iter().filter(|group| group.batch().is_some()).count();
+        let frames: usize = groups.iter().map(|group| group.frames().len()).sum();
+        (made, frames + units.len())
+    };
+    history.send_frames(300, 1..4, 2);
+    history.parse_all();
+    history.ask("single lines");
+    assert_eq!(groups(&history), (2, 300));
+    // More come, some large, and some that are not parsed yet.
+    history.send_frames(1, 600..1_200, 2);
+    history.send_frames(200, 1..3, 2);
+    history.parse_all();
+    history.send_frames(5, 1..3, 2);
+    history.ask("single lines and more");
+    assert_eq!(groups(&history), (4, 506));
+    history.delete();
+    history.ask("single lines, sealed");
+    assert_eq!(groups(&history).0, 0);
 }
 
 /// Files of versions before, as the tests of the crate `segment` keep them.
