@@ -612,9 +612,12 @@ def part_many(directory):
         server.wait_kept(source, lines)
         return time.monotonic() - began
 
-    def row(what, server, before, each, one, rate, alone):
-        cells = [what, f"{memory_mib(server) - before:.0f} MiB", f"{100 * idle_share(server):.1f} %", f"{each:.2f} s", f"{one * 1000:.0f} ms"]
-        rows.append([*cells, f"{rate / alone:.2f}"])
+    def quiet(server, before):
+        """Memory since before, and processor time: before the flood, which is still being sealed long after it."""
+        return [f"{memory_mib(server) - before:.0f} MiB", f"{100 * idle_share(server):.1f} %"]
+
+    def row(what, cells, each, one, rate, alone):
+        rows.append([what, *cells, f"{each:.2f} s", f"{one * 1000:.0f} ms", f"{rate / alone:.2f}"])
 
     alone = tcp_durable(inputs, directory)()
 
@@ -627,6 +630,7 @@ def part_many(directory):
         silent_kib = (memory_mib(server) - before) * 1024 / count
         each = durable_after(server, "syslog_tcp", count, lambda: [c.sendall(b"<13>one of many\n") for c in connections])
         one = durable_after(server, "syslog_tcp", count + 1, lambda: connections[count // 2].sendall(b"<13>one alone\n"))
+        cells = quiet(server, before)
         lines = inputs.lines * inputs.times
         send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
         senders = []
@@ -634,7 +638,7 @@ def part_many(directory):
             server, "syslog_tcp", count + 1 + lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
         )
         senders[0].wait()
-        row(f"{count} connections, {silent_kib:.1f} KiB each before their first line", server, before, each, one, lines / seconds, alone)
+        row(f"{count} connections, {silent_kib:.1f} KiB each before their first line", cells, each, one, lines / seconds, alone)
         for connection in connections:
             connection.close()
 
@@ -653,6 +657,7 @@ def part_many(directory):
         server.wait_kept("file", count)
         each = durable_after(server, "file", 2 * count, lambda: append(paths))
         one = durable_after(server, "file", 2 * count + 1, lambda: append(paths[count // 2 :][:1]))
+        cells = quiet(server, before)
         lines = inputs.lines * inputs.times
         send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
         senders = []
@@ -660,7 +665,7 @@ def part_many(directory):
             server, "syslog_tcp", lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
         )
         senders[0].wait()
-        row(f"{count} followed files", server, before, each, one, lines / seconds, alone)
+        row(f"{count} followed files", cells, each, one, lines / seconds, alone)
     shutil.rmtree(files)
     head = ["many at once", "memory", "of a processor, idle", "a line of each durable", "a line of one durable", "lines by another connection, of those without them"]
     return head, rows
