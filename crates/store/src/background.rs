@@ -191,7 +191,7 @@ impl Background {
     /// for it.
     fn gives_way(&mut self, host: &dyn Host, urgent: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
-        let sealable = || plan::sealable(&self.shared, &self.resting).is_some();
+        let sealable = || plan::is_any_sealable(&self.shared, &self.resting);
         let now_ns = self.shared.clock.now_ns();
         let waits = match rewrite.purpose {
             Purpose::Seal | Purpose::Prune => false,
@@ -367,7 +367,7 @@ impl Background {
 fn is_urgent(shared: &Shared) -> bool {
     let low_disk = lock(&shared.background.state).low_disk;
     let too_much = plan::backlog_bytes(shared) > shared.config.backlog_bytes_max;
-    (low_disk || too_much) && plan::sealable(shared, &HashMap::new()).is_some()
+    (low_disk || too_much) && plan::is_any_sealable(shared, &HashMap::new())
 }
 
 /// Does one step if it is this thread's, and if it need not wait; else says how long to wait before the next look.

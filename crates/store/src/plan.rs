@@ -1,6 +1,6 @@
 //! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment; search a sealed one for lines to be deleted; merge; encode again.
+//! In this order: seal the oldest closed segment that retention will not delete meanwhile; search a sealed one for lines to be deleted; merge; encode again.
 //!
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
@@ -34,6 +34,8 @@ const MERGE_FILES_MIN: usize = 4;
 const MERGE_FILES_MAX: usize = 256;
 /// By so much a merge makes its largest segment grow.
 const MERGE_GROWTH_MIN: u64 = 8;
+/// So many times its own bytes may come in while a segment is sealed.
+const INGEST_WHILE_SEALING: u64 = 4;
 /// A segment of less than this part of a full one is encoded again only when it is old: it will be merged.
 const REENCODE_PARTS: u64 = 16;
 /// When a small segment is encoded again all the same, nanoseconds after its last line.
@@ -61,7 +63,7 @@ pub(crate) struct Circumstances<'a> {
 
 /// What is to be done next.
 pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
-    if let Some(hot) = sealable(shared, now.resting) {
+    if let Some(hot) = to_be_sealed(shared, now.resting) {
         return Some(Plan::Seal(hot));
     }
     let mut sealed = shared.list().sealed;
@@ -92,20 +94,57 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
     None
 }
 
-/// The oldest hot segment that is closed, parsed and counted, and not left alone. A frame that the parse stage could not
-/// read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
+/// The hot segment to be sealed next: the oldest that can be, and that will not be deleted meanwhile for the limit on bytes.
+///
+/// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted: sealing it would be in vain,
+/// and so on for ever. What is sealed instead stays for long, since it takes so little.
+fn to_be_sealed(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
+    let mut candidates = sealable(shared, resting);
+    let Some(bytes_max) = shared.config.bytes_max else { return candidates.into_iter().next() };
+    let room = bytes_max.saturating_sub(shared.taken_bytes());
+    let all: Vec<(i64, u64)> = shared
+        .list()
+        .by_age()
+        .iter()
+        .map(|s| (s.received_ns().map_or(i64::MIN, |(_, newest)| newest), s.file_bytes()))
+        .collect();
+    let lasts = |hot: &Arc<HotSegment>| {
+        let (newest_ns, bytes) = {
+            let index = read(&hot.index);
+            (index.totals.received_ns.map_or(i64::MIN, |(_, newest)| newest), index.file_bytes)
+        };
+        let older = all.iter().filter(|(other_ns, _)| *other_ns < newest_ns);
+        let older_bytes: u64 = older.map(|(_, bytes)| bytes).sum();
+        room + older_bytes >= bytes.saturating_mul(INGEST_WHILE_SEALING)
+    };
+    let youngest = candidates.pop()?;
+    Some(candidates.into_iter().find(lasts).unwrap_or(youngest))
+}
+
+/// Whether any hot segment can be sealed.
+pub(crate) fn is_any_sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> bool {
+    !sealable(shared, resting).is_empty()
+}
+
+/// The hot segments that are closed, parsed and counted, and not left alone, from the oldest on. A frame that the parse stage
+/// could not read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
 ///
 /// Behind its last frame that counts, a segment that was left after a failed write may hold frames that a later one
 /// has, too. Only the catalog, and beside it the later hot file, tell them apart; so nothing later is sealed before it.
-pub(crate) fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
+fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
     let settled = *lock(&shared.settled);
-    let holds_up = |hot: &Arc<HotSegment>| {
-        let index = read(&hot.index);
-        let stays = index.frames.is_empty() || resting.contains_key(&hot.id);
-        index.state == RowState::Kept && stays
-    };
-    let mut candidates = shared.hot().into_iter().take_while(|hot| !holds_up(hot));
-    candidates.find(|hot| is_settled(hot, settled) && !resting.contains_key(&hot.id))
+    let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
+    let mut candidates = Vec::new();
+    for hot in shared.hot() {
+        let stays = read(&hot.index).frames.is_empty() || resting.contains_key(&hot.id);
+        if !stays && is_settled(&hot, settled) {
+            candidates.push(hot.clone());
+        }
+        if is_kept(&hot) {
+            break;
+        }
+    }
+    candidates
 }
 
 /// Whether a hot segment is closed, has lines, and all of them are parsed and counted.

@@ -131,7 +131,7 @@ impl Books {
 
 impl Shared {
     /// Bytes of all segment files, those that are leaving or may come included.
-    fn taken_bytes(&self) -> u64 {
+    pub(crate) fn taken_bytes(&self) -> u64 {
         let segments = read(&self.segments);
         let hot: u64 = segments.hot.iter().map(|hot| read(&hot.index).file_bytes).sum();
         let sealed: u64 = segments.sealed.iter().map(|sealed| sealed.bytes_disk).sum();

@@ -98,6 +98,32 @@ fn a_closed_segment_is_sealed_and_reads_as_before() {
 }
 
 #[test]
+fn what_the_limit_on_bytes_will_soon_delete_is_not_sealed_first() {
+    let order = |bytes_max: Option<u64>| {
+        let bench = Bench::new(|config| config.bytes_max = bytes_max);
+        (0..8).for_each(|_| bench.segment(1_000));
+        let hot = || -> Vec<u64> {
+            let hot = |s: &store::SegmentInfo| s.state == SegmentState::Rolled;
+            bench.store.segments().iter().filter(|s| hot(s)).map(|s| s.id).collect()
+        };
+        let mut order = Vec::new();
+        let mut before = hot();
+        while !before.is_empty() {
+            assert_eq!(bench.store.background_step(&bench.host), Step::Worked);
+            let now = hot();
+            order.extend(before.iter().filter(|id| !now.contains(id)));
+            before = now;
+        }
+        assert_eq!(lines(&bench.store, &bench.host).len(), 8_000);
+        order
+    };
+    // Of about 100 kB each: while the first are sealed, four times as much may come in, and they would be deleted.
+    assert_eq!(order(Some(1_000_000)), [4, 3, 2, 1, 5, 6, 7, 8]);
+    assert_eq!(order(Some(100_000_000)), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(order(None), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
 fn only_what_is_closed_parsed_and_counted_is_sealed() {
     let bench = Bench::new(|_| {});
     let now_ns = bench.clock.now_ns();
