@@ -100,18 +100,20 @@ fn a_closed_segment_is_sealed_and_reads_as_before() {
 #[test]
 fn what_the_limit_on_bytes_will_soon_delete_is_not_sealed_first() {
     let order = |bytes_max: Option<u64>| {
-        let bench = Bench::new(|config| config.bytes_max = bytes_max);
+        let bench = Bench::new(|config| {
+            (config.bytes_max, config.segment_bytes_min) = (bytes_max, 64 << 10);
+        });
         (0..8).for_each(|_| bench.segment(1_000));
         let hot = || -> Vec<u64> {
             let hot = |s: &store::SegmentInfo| s.state == SegmentState::Rolled;
             bench.store.segments().iter().filter(|s| hot(s)).map(|s| s.id).collect()
         };
-        let mut order = Vec::new();
+        let mut order: Vec<u64> = Vec::new();
         let mut before = hot();
         while !before.is_empty() {
             assert_eq!(bench.store.background_step(&bench.host), Step::Worked);
             let now = hot();
-            order.extend(before.iter().filter(|id| !now.contains(id)));
+            order.extend(before.iter().copied().filter(|id| !now.contains(id)));
             before = now;
         }
         assert_eq!(lines(&bench.store, &bench.host).len(), 8_000);
