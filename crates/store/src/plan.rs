@@ -1,6 +1,6 @@
 //! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment that retention will not delete meanwhile; search a sealed one for lines to be deleted; merge; encode again.
+//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again.
 //!
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
@@ -94,31 +94,24 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
     None
 }
 
-/// The hot segment to be sealed next: the oldest that can be, and that will not be deleted meanwhile for the limit on bytes.
+/// The hot segment to be sealed next: the oldest that can be; the youngest, where the oldest would be deleted meanwhile for the
+/// limit on bytes.
 ///
 /// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted: sealing it would be in vain,
-/// and so on for ever. What is sealed instead stays for long, since it takes so little.
+/// and so on for ever. The youngest stays for long once it takes so little, and the more there are of those, the longer stays all.
 fn to_be_sealed(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(shared, resting);
-    let Some(bytes_max) = shared.config.bytes_max else { return candidates.into_iter().next() };
-    let room = bytes_max.saturating_sub(shared.taken_bytes());
-    let all: Vec<(i64, u64)> = shared
-        .list()
-        .by_age()
-        .iter()
-        .map(|s| (s.received_ns().map_or(i64::MIN, |(_, newest)| newest), s.file_bytes()))
-        .collect();
-    let lasts = |hot: &Arc<HotSegment>| {
-        let (newest_ns, bytes) = {
-            let index = read(&hot.index);
-            (index.totals.received_ns.map_or(i64::MIN, |(_, newest)| newest), index.file_bytes)
-        };
-        let older = all.iter().filter(|(other_ns, _)| *other_ns < newest_ns);
-        let older_bytes: u64 = older.map(|(_, bytes)| bytes).sum();
-        room + older_bytes >= bytes.saturating_mul(INGEST_WHILE_SEALING)
-    };
     let youngest = candidates.pop()?;
-    Some(candidates.into_iter().find(lasts).unwrap_or(youngest))
+    let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
+    let Some(bytes_max) = shared.config.bytes_max else { return Some(oldest) };
+    let room = bytes_max.saturating_sub(shared.taken_bytes());
+    let newest_ns = |segment: &AnySegment| segment.received_ns().map_or(i64::MIN, |(_, ns)| ns);
+    let this = AnySegment::Hot(oldest.clone());
+    let mut older = shared.list().by_age();
+    older.retain(|segment| newest_ns(segment) < newest_ns(&this));
+    let older_bytes: u64 = older.iter().map(AnySegment::file_bytes).sum();
+    let lasts = room + older_bytes >= this.file_bytes().saturating_mul(INGEST_WHILE_SEALING);
+    Some(if lasts { oldest } else { youngest })
 }
 
 /// Whether any hot segment can be sealed.
