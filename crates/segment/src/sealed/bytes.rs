@@ -56,17 +56,11 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub(crate) fn varint(&mut self) -> Read<u64> {
-        match self.bytes {
-            [low @ 0..0x80, rest @ ..] => {
-                self.bytes = rest;
-                Ok(u64::from(*low))
-            }
-            [low, high @ 0..0x80, rest @ ..] => {
-                self.bytes = rest;
-                Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7)
-            }
-            _ => self.long_varint(),
+        if let [low @ 0..0x80, rest @ ..] = self.bytes {
+            self.bytes = rest;
+            return Ok(u64::from(*low));
         }
+        self.long_varint()
     }
 
     #[inline(never)]
@@ -114,7 +108,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number of things, at most `max`.
-    #[inline]
     pub(crate) fn count(&mut self, max: usize) -> Read<usize> {
         let count = self.varint()?;
         if count > max as u64 {
@@ -123,7 +116,6 @@ impl<'a> Cursor<'a> {
         Ok(count as usize)
     }
 
-    #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Read<&'a [u8]> {
         let Some((taken, rest)) = self.bytes.split_at_checked(bytes) else {
             return Err(Corrupt("a length"));

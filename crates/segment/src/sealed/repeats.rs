@@ -37,9 +37,6 @@ const TAIL_BYTES: usize = 16;
 const RESERVED_BYTES_MAX: usize = 32 << 20;
 /// Bytes that are copied or compared at a time. What is copied too much is written over by what comes next.
 const WIDE: usize = 32;
-/// Bytes of a stretch that are copied before it is asked whether there are more: few are longer, and a branch that cannot
-/// be foreseen takes as long as copying twenty times as much.
-const STRIDE: usize = 2 * WIDE;
 
 /// Takes texts apart; keeps its memory.
 pub(crate) struct Repeats {
@@ -203,8 +200,7 @@ pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<
     let mut literals = Cursor::new(&literals);
     let (distances, rest) = distances.as_chunks::<3>();
     let mut distances = distances.iter();
-    let room = bytes.min(RESERVED_BYTES_MAX) + STRIDE;
-    let mut text = Text { bytes: vec![0; room], length: 0 };
+    let mut text = Text { bytes: vec![0; bytes.min(RESERVED_BYTES_MAX) + WIDE], length: 0 };
     let mut distance = 0;
     while tokens.left() > 0 {
         let first = tokens.varint()?;
@@ -232,7 +228,7 @@ pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<
     if whole { Ok(text) } else { Err(WRONG) }
 }
 
-/// A text that grows within bytes that are there already, with [`STRIDE`] bytes behind it that may be written.
+/// A text that grows within bytes that are there already, with [`WIDE`] bytes behind it that may be written.
 struct Text {
     bytes: Vec<u8>,
     length: usize,
@@ -241,7 +237,7 @@ struct Text {
 impl Text {
     #[inline]
     fn make_room(&mut self, more: usize) {
-        let needed = self.length + more + STRIDE;
+        let needed = self.length + more + WIDE;
         if needed > self.bytes.len() {
             self.bytes.resize(needed.max(self.bytes.len() * 2), 0);
         }
@@ -267,13 +263,11 @@ impl Text {
         let end = self.length + count;
         if distance >= WIDE {
             let mut at = self.length;
-            loop {
-                self.copy_wide(at - distance, at);
-                self.copy_wide(at + WIDE - distance, at + WIDE);
-                at += STRIDE;
-                if at >= end {
-                    break;
-                }
+            while at < end {
+                let part: [u8; WIDE] =
+                    *self.bytes[at - distance..].first_chunk().expect("it is before the room");
+                *self.bytes[at..].first_chunk_mut().expect("there is room for it") = part;
+                at += WIDE;
             }
         } else {
             for at in self.length..end {
@@ -281,12 +275,6 @@ impl Text {
             }
         }
         self.length = end;
-    }
-
-    #[inline]
-    fn copy_wide(&mut self, from: usize, to: usize) {
-        let part: [u8; WIDE] = *self.bytes[from..].first_chunk().expect("it is before the room");
-        *self.bytes[to..].first_chunk_mut().expect("there is room for it") = part;
     }
 }
 
