@@ -105,12 +105,11 @@ fn to_be_sealed(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotS
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
     let Some(bytes_max) = shared.config.bytes_max else { return Some(oldest) };
     let room = bytes_max.saturating_sub(shared.taken_bytes());
-    let newest_ns = |segment: &AnySegment| segment.received_ns().map_or(i64::MIN, |(_, ns)| ns);
-    let this = AnySegment::Hot(oldest.clone());
-    let mut older = shared.list().by_age();
-    older.retain(|segment| newest_ns(segment) < newest_ns(&this));
-    let older_bytes: u64 = older.iter().map(AnySegment::file_bytes).sum();
-    let lasts = room + older_bytes >= this.file_bytes().saturating_mul(INGEST_WHILE_SEALING);
+    // In the order in which retention deletes.
+    let before = shared.list().by_age().into_iter().take_while(|s| s.id() != oldest.id);
+    let before_bytes: u64 = before.map(|segment| segment.file_bytes()).sum();
+    let own_bytes = read(&oldest.index).file_bytes;
+    let lasts = room + before_bytes >= own_bytes.saturating_mul(INGEST_WHILE_SEALING);
     Some(if lasts { oldest } else { youngest })
 }
 
