@@ -64,9 +64,7 @@ impl Parsers {
         handle.put(Arc::clone(&batch));
         Ok(Some(batch))
     }
-}
 
-impl Parsers {
     /// Makes the records of a group of frames; it has none where its frames cannot be put together, or were deleted meanwhile.
     fn put_together(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
         let mut batches = Vec::new();
@@ -106,6 +104,9 @@ impl Source for Stored {
         let scan = |unit| {
             Box::new(StoredUnit { unit, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
         };
+        if groups.is_empty() {
+            return Ok(units.into_iter().map(scan).collect());
+        }
         let mut scanned: Vec<Box<dyn ScanUnit>> = Vec::with_capacity(groups.len() + units.len());
         let mut to_make = GROUPS_MADE_MAX;
         for mut group in groups {
