@@ -64,8 +64,8 @@ impl<'b> Input<'b> {
         Input { block, fields }
     }
 
-    /// Calls `each` with the values of the function's fields in a row; of names that are only beginnings, with those
-    /// that are not empty.
+    /// Calls `each` with the values of the function's fields in a row; where any name is only a beginning, with those
+    /// that are not empty, by the names of their fields.
     #[inline]
     pub fn each(
         &self,
@@ -78,13 +78,20 @@ impl<'b> Input<'b> {
                 columns.iter().try_for_each(|&column| each(self.block.value(column, row, scratch)))
             }
             Fields::Patterns(patterns) => {
-                let mut result = Ok(());
+                // The order in which a row has its fields depends on whether it was sealed.
+                let mut text = Vec::new();
+                let mut found = Vec::new();
                 self.block.visit(row, &[], scratch, &mut |name, value, _| {
-                    if result.is_ok() && patterns.iter().any(|p| p.matches(name)) {
-                        result = each(value);
+                    if patterns.iter().any(|p| p.matches(name)) {
+                        let from = text.len();
+                        text.extend_from_slice(name.as_bytes());
+                        let value_from = text.len();
+                        text.extend_from_slice(value);
+                        found.push((from..value_from, value_from..text.len()));
                     }
                 });
-                result
+                found.sort_unstable_by(|(a, _), (b, _)| text[a.clone()].cmp(&text[b.clone()]));
+                found.into_iter().try_for_each(|(_, value)| each(&text[value]))
             }
         }
     }
