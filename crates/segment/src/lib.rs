@@ -16,6 +16,7 @@ mod error;
 mod hash;
 mod header;
 mod index;
+mod needle;
 mod reader;
 pub mod sealed;
 mod short;

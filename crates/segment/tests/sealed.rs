@@ -524,6 +524,12 @@ fn searching_templates_agrees_with_looking_at_every_line() {
             ": ",
             "Mozilla/5.0 (X11",
             "absent text",
+            "May",
+            "2015:1",
+            ":05 +0",
+            "+0000] \"GET",
+            "\" 200 ",
+            "html",
         ];
         for place in 0..file.footer().blocks.len() {
             let block = file.read_block(place).unwrap();

@@ -21,6 +21,7 @@ use super::ints;
 use super::repeats::{self, Repeats};
 use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
+use crate::needle::Needle;
 use crate::short::{same, starts_with};
 use crate::template;
 use crate::tokens::{TokenSet, separates};
@@ -522,6 +523,73 @@ impl<'a> Column<'a> {
                 Ok(Column::Text { text: Cow::Borrowed(text), ends, gap: 0 })
             }
             Encoding::Template | Encoding::Repeats => Err(Corrupt("the encoding of a column")),
+        }
+    }
+}
+
+impl Column<'_> {
+    /// Appends the value at a place, which has to be there; `time_ns` is the event time of its row.
+    pub(crate) fn append(&mut self, place: usize, time_ns: i64, out: &mut Vec<u8>) {
+        match self {
+            Column::Dictionary { values, codes, .. } => {
+                let code = codes.get(place).map_or(0, |&code| usize::from(code));
+                out.extend_from_slice(values.get(code));
+            }
+            Column::Numbers(numbers) => {
+                out.extend_from_slice(decimal_of(numbers[place], &mut [0; DECIMAL_BYTES]));
+            }
+            Column::Time(times) => match times.places.binary_search(&(place as i64)) {
+                Ok(exception) => out.extend_from_slice(times.exceptions.get(exception)),
+                Err(_) => out.extend_from_slice(times.writer.write(time_ns)),
+            },
+            Column::Text { text, ends, gap } => {
+                let from = if place == 0 { 0 } else { ends[place - 1] + *gap };
+                out.extend_from_slice(&text[from as usize..ends[place] as usize]);
+            }
+        }
+    }
+
+    /// For each value whether it holds a text; one that writes the time may.
+    pub(crate) fn holding(&self, needle: &Needle<'_>) -> Vec<bool> {
+        match self {
+            Column::Dictionary { values, codes, count } => {
+                let found: Vec<bool> = values.iter().map(|value| needle.is_in(value)).collect();
+                match codes.is_empty() {
+                    true => vec![found.first() == Some(&true); *count],
+                    false => codes.iter().map(|&code| found[usize::from(code)]).collect(),
+                }
+            }
+            Column::Numbers(numbers) => {
+                let mut buffer = [0; DECIMAL_BYTES];
+                let holds = |number: &i64| needle.is_in(decimal_of(*number, &mut buffer));
+                numbers.iter().map(holds).collect()
+            }
+            Column::Time(times) => {
+                let mut found = vec![times.writer.could_write(needle); times.count];
+                for (&place, exception) in times.places.iter().zip(times.exceptions.iter()) {
+                    if let Some(found) = usize::try_from(place).ok().and_then(|p| found.get_mut(p))
+                    {
+                        *found = needle.is_in(exception);
+                    }
+                }
+                found
+            }
+            Column::Text { text, ends, gap } => {
+                let mut found = vec![false; ends.len()];
+                let (mut at, mut place, mut from) = (0, 0, 0);
+                while let Some(hit) = needle.find(text, at) {
+                    // The first value that ends behind the hit.
+                    let passed = ends[place..].partition_point(|&end| end as usize <= hit);
+                    if passed > 0 {
+                        place += passed;
+                        from = (ends[place - 1] + gap) as usize;
+                    }
+                    let Some(&end) = ends.get(place) else { break };
+                    found[place] = needle.is_in(&text[from..end as usize]);
+                    at = end as usize;
+                }
+                found
+            }
         }
     }
 }

@@ -8,6 +8,8 @@
 //! of its parts. Left out: computed fields; and fields whose column a layout takes twice, which no writer of ours makes:
 //! for those the lines have to be put together.
 
+mod search;
+
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -20,13 +22,12 @@ use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
 
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text};
-use super::field::{Needle, Source};
+use super::field::Source;
 use super::footer::malformed;
 use super::ints;
 use super::repeats;
 use super::restore::{Element, Kind, Layout, Listing, restore_rows};
 use crate::error::SegmentError;
-use crate::template::TemplateColumn;
 
 /// Reads a chunk of a block, checked and decompressed.
 pub type ReadChunk<'a> = &'a dyn Fn(usize) -> Result<Arc<Vec<u8>>, SegmentError>;
@@ -445,75 +446,6 @@ impl<'p> BlockColumns<'p> {
         }))
     }
 
-    /// See [`Columns::holding`]: columns of templates know much without being decoded.
-    fn search_templates(
-        &self,
-        name: &str,
-        text: &[u8],
-        accept: Option<Accept<'_>>,
-    ) -> Result<Option<Vec<u32>>, Fault> {
-        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
-            return Ok(Some(Vec::new()));
-        };
-        let Some(sources) = self.sources(number)? else { return Ok(None) };
-        let is_template =
-            |column: usize| self.listing.columns[column].encoding == Encoding::Template as u8;
-        let mut found: Vec<Option<Vec<bool>>> = vec![None; self.listing.columns.len()];
-        for source in &sources {
-            match *source {
-                Source::Between(..) => return Ok(None),
-                Source::Column(column) if !is_template(column) => return Ok(None),
-                _ => {}
-            }
-        }
-        for source in &sources {
-            let Source::Column(column) = *source else { continue };
-            if found[column].is_none() {
-                found[column] = Some(self.search_column(column, text, accept)?);
-            }
-        }
-        let needle = Needle::new(text, accept);
-        let held: Vec<bool> = sources
-            .iter()
-            .map(|source| matches!(source, Source::Constant(value) if needle.is_in(value)))
-            .collect();
-        let mut next = vec![0; found.len()];
-        let mut rows = Vec::new();
-        for (row, &class) in (0u32..).zip(&self.classes()?.of_row) {
-            let holds = match sources[class as usize] {
-                Source::Column(column) => {
-                    let place = next[column];
-                    next[column] += 1;
-                    found[column].as_ref().expect("it was searched")[place]
-                }
-                _ => held[class as usize],
-            };
-            if holds {
-                rows.push(row);
-            }
-        }
-        Ok(Some(rows))
-    }
-
-    /// For each value of a column of templates whether it holds the text.
-    fn search_column(
-        &self,
-        place: usize,
-        text: &[u8],
-        accept: Option<Accept<'_>>,
-    ) -> Result<Vec<bool>, Fault> {
-        const WRONG: Corrupt = Corrupt("the templates of a column");
-        let sections = self.sections(place)?;
-        let [tables, numbers, texts] = sections[..] else { return Err(WRONG.into()) };
-        let mut cursor = Cursor::new(tables);
-        let text_bytes = cursor.varint()? as usize;
-        let tables = cursor.take(cursor.left())?;
-        let values = self.listing.columns[place].values;
-        let column = TemplateColumn::open([tables, numbers, texts], values, text_bytes)
-            .map_err(|_| WRONG)?;
-        Ok(column.matching(text, accept).map_err(|_| WRONG)?)
-    }
-
     fn all_origins(&self) -> Read<Vec<Origin>> {
         decode_origins(self.origins).map_err(|_| Corrupt("an origin"))
     }
@@ -607,7 +539,7 @@ impl Columns for BlockColumns<'_> {
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.search_templates(name, text, accept).map_err(|fault| self.told(fault))
+        self.rows_holding(name, text, accept).map_err(|fault| self.told(fault))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {

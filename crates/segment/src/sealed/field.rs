@@ -1,9 +1,6 @@
-//! Where the values of a field are, in the lines of one layout; and whether a value holds a text.
+//! Where the values of a field are, in the lines of one layout.
 
 use std::borrow::Cow;
-
-use memchr::memmem::Finder;
-use record::columns::Accept;
 
 use super::restore::{Element, Kind, Layout};
 
@@ -53,29 +50,5 @@ impl<'a> Source<'a> {
             }
         }
         Source::Nowhere
-    }
-}
-
-/// What is looked for in a value.
-pub(super) struct Needle<'a> {
-    /// Says whether an occurrence counts; all do without it.
-    accept: Option<Accept<'a>>,
-    finder: Finder<'a>,
-}
-
-impl<'a> Needle<'a> {
-    pub(super) fn new(text: &'a [u8], accept: Option<Accept<'a>>) -> Self {
-        Needle { accept, finder: Finder::new(text) }
-    }
-
-    pub(super) fn is_in(&self, value: &[u8]) -> bool {
-        let mut from = 0;
-        while let Some(found) = self.finder.find(&value[from..]) {
-            if self.accept.is_none_or(|accept| accept(value, from + found)) {
-                return true;
-            }
-            from += found + 1;
-        }
-        false
     }
 }

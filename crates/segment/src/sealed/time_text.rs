@@ -7,6 +7,7 @@
 use record::civil::civil_from_days;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_signed};
+use crate::needle::{Needle, class_of};
 
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// Zones lie in this many seconds around UTC.
@@ -197,6 +198,24 @@ impl TimeWriter {
         (form.prefix.len() + form.suffix.len()) as u32 + clock + fraction + zone
     }
 
+    /// Whether a text of this form may hold a needle, for whatever time.
+    pub(crate) fn could_write(&self, needle: &Needle<'_>) -> bool {
+        let form = &self.form;
+        let pieces = [&form.prefix[..], &form.suffix[..]];
+        let mut clock: Vec<u8> = b"0:+-Z,. ".to_vec();
+        match form.clock {
+            Clock::MonthFirst => clock.extend_from_slice(MONTHS),
+            Clock::Iso(date, between) => clock.extend_from_slice(&[date, between]),
+            Clock::DayFirst => clock.extend_from_slice(&[MONTHS, &b"/"[..]].concat()),
+        }
+        let classes = clock.iter().fold(0, |classes, &byte| classes | class_of(byte));
+        // A month has no more than two small letters behind each other.
+        let small = needle.bytes().split(|byte| !byte.is_ascii_lowercase()).map(<[u8]>::len).max();
+        needle.could_reach_across(&pieces, &[classes])
+            || pieces.iter().any(|piece| needle.find(piece, 0).is_some())
+            || (needle.is_of(classes) && small <= Some(2))
+    }
+
     /// The text for a time. For any time: a wrong one is only a text that differs.
     #[inline]
     pub(crate) fn write(&mut self, time_ns: i64) -> &[u8] {
@@ -339,6 +358,36 @@ mod tests {
         check("12:34:56", SECOND_NS, false);
         check("", SECOND_NS, false);
         check(&"x".repeat(TEXT_BYTES_MAX + 1), SECOND_NS, false);
+    }
+
+    #[test]
+    fn what_no_time_is_written_like_is_known() {
+        // 2026-05-05T12:34:56Z
+        const TIME_NS: i64 = 1_777_984_496_000_000_000;
+        for text in [
+            "x>May  5 12:34:56 web",
+            " - - [05/May/2026:13:34:56 +0100] \"",
+            "2026-05-05T12:34:56.000Z",
+        ] {
+            let writer = || TimeWriter::new(TimeForm::find(text.as_bytes(), TIME_NS).unwrap());
+            for time_ns in [TIME_NS, 0, 1_000_000_000_000_000_000] {
+                let text = writer().write(time_ns).to_vec();
+                for from in 0..text.len() {
+                    for to in from + 1..=text.len() {
+                        let part = &text[from..to];
+                        assert!(
+                            writer().could_write(&Needle::new(part, None)),
+                            "{}",
+                            part.escape_ascii()
+                        );
+                    }
+                }
+            }
+            for absent in ["error", "web1", "Maya"] {
+                let could = writer().could_write(&Needle::new(absent.as_bytes(), None));
+                assert!(!could, "{absent} in {text}");
+            }
+        }
     }
 
     #[test]

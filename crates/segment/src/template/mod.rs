@@ -59,19 +59,17 @@ mod tests;
 pub use texts::{Texts, Values};
 
 use estimate::Estimator;
-use search::Needle;
 use texts::{Builder, Span};
 use view::{BUDGET_TEXTS, Kind, Readers, View};
 use wire::{Reader, put_varint};
+
+use crate::needle::{Needle, class_of};
+pub use record::columns::Accept;
 
 /// How many sections a column has.
 pub const SECTIONS: usize = 3;
 /// Largest text of a column. The caller cuts its blocks far below.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Whether an occurrence of a needle counts, by a text and where in it the needle begins. It may look at the
-/// character (UTF-8) before and the one behind the needle, and must not depend on anything farther away.
-pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
-
 const VERSION: u64 = 1;
 
 /// The sections are not what was written.
@@ -229,9 +227,13 @@ impl<'a> TemplateColumn<'a> {
         needle: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Vec<bool>, CodecError> {
+        self.matching_needle(&Needle::new(needle, accept))
+    }
+
+    /// For each value whether it holds this.
+    pub(crate) fn matching_needle(&self, needle: &Needle<'_>) -> Result<Vec<bool>, CodecError> {
         let mut found = vec![false; self.len()];
-        let needle = Needle::new(needle, accept);
-        search::matching(&self.view, &needle, &mut self.budget(), &mut found)?;
+        search::matching(&self.view, needle, &mut self.budget(), &mut found)?;
         Ok(found)
     }
 
@@ -265,20 +267,6 @@ impl<'a> TemplateColumn<'a> {
     fn budget(&self) -> usize {
         // Values of no bytes take none; a column of digits is counted before it is rendered.
         self.text_bytes * BUDGET_TEXTS + 4096
-    }
-}
-
-/// Classes of bytes, a bit each: what a slot holds is told by those of its bytes.
-fn class_of(byte: u8) -> u8 {
-    match byte {
-        b'0'..=b'9' => 1,
-        b'a'..=b'f' => 2,
-        b'g'..=b'z' => 4,
-        b'A'..=b'F' => 8,
-        b'G'..=b'Z' => 16,
-        b' ' => 32,
-        0x21..=0x7e => 64,
-        _ => 128,
     }
 }
 

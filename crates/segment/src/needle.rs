@@ -1,0 +1,185 @@
+//! A text that is looked for in values, and how it could stand in values that are pieces with slots between them.
+//!
+//! Templates are such pieces, and so are layouts of lines: texts that stand still, and between them slots, each with the
+//! values of a column. A needle stands in a piece, then all values hold it; or only within a slot, then the column
+//! is searched; or perhaps over the border of a slot, then values have to be put together.
+
+use memchr::memmem::Finder;
+use record::columns::Accept;
+
+/// Bytes of the longest character in UTF-8.
+const CHARACTER_BYTES: usize = 4;
+
+/// What a slot holds whose values may be any bytes.
+pub(crate) const ANY_CLASSES: u8 = 255;
+
+/// Classes of bytes, a bit each: what a slot holds is told by those of its bytes.
+pub(crate) fn class_of(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => 1,
+        b'a'..=b'f' => 2,
+        b'g'..=b'z' => 4,
+        b'A'..=b'F' => 8,
+        b'G'..=b'Z' => 16,
+        b' ' => 32,
+        0x21..=0x7e => 64,
+        _ => 128,
+    }
+}
+
+/// What is searched for.
+pub(crate) struct Needle<'n> {
+    finder: Finder<'n>,
+    /// Says whether an occurrence counts; all do without it.
+    accept: Option<Accept<'n>>,
+    /// The class of each of its bytes.
+    classes: Vec<u8>,
+}
+
+/// How a needle could stand in a value of pieces and slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// It stands in a text that stands still: in all values.
+    All,
+    /// It could reach over the border of a slot: any value must be looked at.
+    Across,
+    /// It could only stand within a slot's value.
+    Within,
+    None,
+}
+
+/// What is known of the needle in a text that stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// It stands there whatever is around the text.
+    Yes,
+    /// It stands there, and whether it counts is told by what is around the text.
+    Perhaps,
+    No,
+}
+
+impl<'n> Needle<'n> {
+    pub fn new(needle: &'n [u8], accept: Option<Accept<'n>>) -> Self {
+        let classes = needle.iter().map(|&b| class_of(b)).collect();
+        Needle { finder: Finder::new(needle), accept, classes }
+    }
+
+    /// The same wherever it stands.
+    pub fn anywhere(&self) -> Needle<'_> {
+        Needle { finder: self.finder.as_ref(), accept: None, classes: self.classes.clone() }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        self.finder.needle()
+    }
+
+    /// Whether all its bytes are of these classes.
+    pub fn is_of(&self, classes: u8) -> bool {
+        self.classes.iter().all(|class| class & classes != 0)
+    }
+
+    /// Where it stands first at or behind `from`, whether that counts or not.
+    pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        Some(from + self.finder.find(text.get(from..)?)?)
+    }
+
+    pub fn is_in(&self, value: &[u8]) -> bool {
+        let mut from = 0;
+        while let Some(found) = self.find(value, from) {
+            if self.accepts(value, found) {
+                return true;
+            }
+            from = found + 1;
+        }
+        false
+    }
+
+    fn accepts(&self, text: &[u8], at: usize) -> bool {
+        self.accept.is_none_or(|accept| accept(text, at))
+    }
+
+    /// How it could stand in values of these pieces, which are one more than the slots between them, by what those hold.
+    pub fn answer(&self, pieces: &[&[u8]], slots: &[u8]) -> Answer {
+        debug_assert_eq!(pieces.len(), slots.len() + 1);
+        let last = pieces.len() - 1;
+        let standing = |(at, piece): (usize, &&[u8])| self.standing(piece, at == 0, at == last);
+        let standings: Vec<Standing> = pieces.iter().enumerate().map(standing).collect();
+        if standings.contains(&Standing::Yes) {
+            Answer::All
+        } else if standings.contains(&Standing::Perhaps) || self.could_reach_across(pieces, slots) {
+            Answer::Across
+        } else if slots.is_empty() {
+            Answer::None
+        } else {
+            Answer::Within
+        }
+    }
+
+    /// How it stands in a text; `first` and `last`: whether nothing is before it and behind it in the value.
+    fn standing(&self, piece: &[u8], first: bool, last: bool) -> Standing {
+        let length = self.bytes().len();
+        let mut standing = Standing::No;
+        let mut from = 0;
+        while let Some(at) = self.find(piece, from) {
+            // An ASCII byte is a whole character; of others up to three more bytes may matter.
+            let (before, behind) = (&piece[..at], &piece[at + length..]);
+            let known_before =
+                first || before.len() >= CHARACTER_BYTES || before.last().is_some_and(u8::is_ascii);
+            let known_behind =
+                last || behind.len() >= CHARACTER_BYTES || behind.first().is_some_and(u8::is_ascii);
+            if self.accept.is_none() {
+                return Standing::Yes;
+            }
+            match known_before && known_behind {
+                true if self.accepts(piece, at) => return Standing::Yes,
+                true => {}
+                false => standing = Standing::Perhaps,
+            }
+            from = at + 1;
+        }
+        standing
+    }
+
+    /// Whether it could stand elsewhere than within one slot or one piece, as far as the bytes of the slots are known.
+    ///
+    /// A state is how many bytes of it stand before a place between the pieces.
+    pub fn could_reach_across(&self, pieces: &[&[u8]], slots: &[u8]) -> bool {
+        let bytes = self.bytes();
+        let length = bytes.len();
+        let mut open = vec![false; length + 1];
+        let mut next = vec![false; length + 1];
+        for (at, piece) in pieces.iter().enumerate() {
+            // What was begun goes on through the whole piece, or ends in it.
+            next.fill(false);
+            for begun in (1..length).filter(|&begun| open[begun]) {
+                let rest = &bytes[begun..];
+                let common = rest.len().min(piece.len());
+                if rest[..common] == piece[..common] {
+                    if common == rest.len() {
+                        return true;
+                    }
+                    next[begun + common] = true;
+                }
+            }
+            for begun in 1..length.min(piece.len() + 1) {
+                next[begun] |= piece.ends_with(&bytes[..begun]);
+            }
+            std::mem::swap(&mut open, &mut next);
+            let Some(&classes) = slots.get(at) else { break };
+            // A slot holds any run of bytes of its classes, and may be empty.
+            let fits = |at: usize| self.classes[at] & classes != 0;
+            for begun in 1..length {
+                if open[begun] && fits(begun) {
+                    open[begun + 1] = true;
+                }
+            }
+            if open[length] {
+                return true;
+            }
+            for begun in (0..length.saturating_sub(1)).take_while(|&begun| fits(begun)) {
+                open[begun + 1] = true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,250 @@
+//! Which lines of a block hold a text in a field, with as few values put together as can be.
+//!
+//! Templates, dictionaries and texts are searched column by column, each once. Where the field stands around others,
+//! a text that cannot reach over the borders of those is searched in their columns, and only the lines are put
+//! together in which one of them holds it.
+
+use record::columns::Accept;
+
+use super::{BlockColumns, Fault, TIMES};
+use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
+use crate::sealed::bytes::{Corrupt, Cursor};
+use crate::sealed::column::{Column, Encoding};
+use crate::sealed::field::Source;
+use crate::sealed::restore::Element;
+use crate::template::TemplateColumn;
+
+/// What is known of the lines of one layout.
+enum Held {
+    All,
+    None,
+    /// What the values of this column say.
+    Column(usize),
+    /// What is put together where the value of one of these columns holds the text.
+    Between(Vec<usize>),
+}
+
+impl<'p> BlockColumns<'p> {
+    /// See [`record::columns::Columns::holding`].
+    pub(super) fn rows_holding(
+        &self,
+        name: &str,
+        text: &[u8],
+        accept: Option<Accept<'_>>,
+    ) -> Result<Option<Vec<u32>>, Fault> {
+        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+            return Ok(Some(Vec::new()));
+        };
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        let needle = Needle::new(text, accept);
+        let mut held = Vec::with_capacity(sources.len());
+        for (class, source) in sources.iter().enumerate() {
+            let Some(known) = self.held(class, source, &needle)? else { return Ok(None) };
+            held.push(known);
+        }
+        // One column is searched as fast without the way of each line to its value.
+        if let [Held::Column(column)] = held[..]
+            && !self.is_of(column, Encoding::Template)
+        {
+            return Ok(None);
+        }
+
+        let rows = self.listing.rows;
+        let (mut found, mut perhaps) = (vec![false; rows], vec![false; rows]);
+        let all: Vec<bool> = held.iter().map(|held| matches!(held, Held::All)).collect();
+        if all.contains(&true) {
+            let of_row = &self.classes()?.of_row;
+            found.iter_mut().zip(of_row).for_each(|(found, &class)| *found = all[class as usize]);
+        }
+        let anywhere = needle.anywhere();
+        for column in 0..self.listing.columns.len() {
+            let taken = |held: &Held| matches!(held, Held::Column(taken) if *taken == column);
+            let looked_at = |held: &Held| matches!(held, Held::Between(c) if c.contains(&column));
+            if held.iter().any(taken) {
+                self.mark(column, &needle, |class| taken(&held[class]), &mut found)?;
+            }
+            if held.iter().any(looked_at) {
+                self.mark(column, &anywhere, |class| looked_at(&held[class]), &mut perhaps)?;
+            }
+        }
+        if perhaps.contains(&true) {
+            self.look_between(&sources, &perhaps, &needle, &mut found)?;
+        }
+        Ok(Some((0u32..).zip(found).filter_map(|(row, found)| found.then_some(row)).collect()))
+    }
+
+    fn is_of(&self, column: usize, encoding: Encoding) -> bool {
+        self.listing.columns[column].encoding == encoding as u8
+    }
+
+    /// What is known of the lines of a layout before any value is looked at. None where all of them have to be put together.
+    fn held(
+        &self,
+        class: usize,
+        source: &Source<'_>,
+        needle: &Needle<'_>,
+    ) -> Result<Option<Held>, Fault> {
+        match source {
+            Source::Nowhere => return Ok(Some(Held::None)),
+            // What its values are, only the times of the lines tell.
+            Source::Column(column) if self.is_of(*column, Encoding::Time) => return Ok(None),
+            Source::Column(column) => return Ok(Some(Held::Column(*column))),
+            Source::Constant(value) if needle.is_in(value) => return Ok(Some(Held::All)),
+            Source::Constant(_) => return Ok(Some(Held::None)),
+            Source::Between(..) => {}
+        }
+        let mut pieces = vec![Vec::new()];
+        let mut columns = Vec::new();
+        for element in self.between(class, source) {
+            match *element {
+                Element::Literal(literal) => {
+                    pieces.last_mut().expect("there is one").extend_from_slice(literal);
+                }
+                Element::Gap(column) | Element::Value { column, .. } => {
+                    if !self.is_plain(column)? {
+                        return Ok(None);
+                    }
+                    columns.push(column);
+                    pieces.push(Vec::new());
+                }
+                Element::Open(_) | Element::Close(_) => {}
+            }
+        }
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        let slots: Vec<u8> = columns.iter().map(|&column| self.classes_of(column)).collect();
+        Ok(match needle.answer(&pieces, &slots) {
+            Answer::All => Some(Held::All),
+            Answer::Across => None,
+            Answer::None => Some(Held::None),
+            Answer::Within => {
+                columns.retain(|&column| needle.is_of(self.classes_of(column)));
+                Some(if columns.is_empty() { Held::None } else { Held::Between(columns) })
+            }
+        })
+    }
+
+    /// The classes of the bytes that values of a column may have.
+    fn classes_of(&self, column: usize) -> u8 {
+        match self.is_of(column, Encoding::Numbers) {
+            true => class_of(b'0'),
+            false => ANY_CLASSES,
+        }
+    }
+
+    /// Marks the lines of some layouts whose value of a column holds the text.
+    fn mark(
+        &self,
+        column: usize,
+        needle: &Needle<'_>,
+        of_class: impl Fn(usize) -> bool,
+        rows: &mut [bool],
+    ) -> Result<(), Fault> {
+        let Some(holding) = self.search_column(column, needle)? else { return Ok(()) };
+        let takes = self.takers(column);
+        let marked: Vec<bool> = (0..takes.len()).map(of_class).collect();
+        let mut values = holding.into_iter();
+        for (row, &class) in rows.iter_mut().zip(&self.classes()?.of_row) {
+            if takes[class as usize] {
+                *row |= values.next().unwrap_or(false) && marked[class as usize];
+            }
+        }
+        Ok(())
+    }
+
+    /// For each layout whether its lines take a value of a column.
+    fn takers(&self, column: usize) -> Vec<bool> {
+        let takes = |layout: &super::Layout<'_>| {
+            let mut takes = false;
+            layout.each_column(|taken| takes |= taken == column);
+            takes
+        };
+        self.layouts.iter().map(takes).collect()
+    }
+
+    /// For each value of a column whether it holds the text, or may where values write the time; none where no value does.
+    fn search_column(&self, place: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
+        let entry = &self.listing.columns[place];
+        let sections = self.sections(place)?;
+        let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
+            (Encoding::Template, &[tables, numbers, texts]) => {
+                const WRONG: Corrupt = Corrupt("the templates of a column");
+                let mut cursor = Cursor::new(tables);
+                let text_bytes = cursor.varint()? as usize;
+                let tables = cursor.take(cursor.left())?;
+                TemplateColumn::open([tables, numbers, texts], entry.values, text_bytes)
+                    .and_then(|column| column.matching_needle(needle))
+                    .map_err(|_| WRONG)?
+            }
+            // What lines there are is found only where one of them holds it.
+            (Encoding::Lines, [text]) if needle.find(text, 0).is_none() => return Ok(None),
+            _ => Column::decode(entry.encoding, &sections, entry.values)?.holding(needle),
+        };
+        Ok(found.contains(&true).then_some(found))
+    }
+
+    /// Puts together the values of the lines that are marked in `perhaps`, and marks those that hold the text.
+    fn look_between(
+        &self,
+        sources: &[Source<'_>],
+        perhaps: &[bool],
+        needle: &Needle<'_>,
+        found: &mut [bool],
+    ) -> Result<(), Fault> {
+        let (times, of_row) = (self.numbers(TIMES)?, &self.classes()?.of_row);
+        let mut columns: Vec<Option<Column<'_>>> = Vec::new();
+        columns.resize_with(self.listing.columns.len(), || None);
+        let mut is_met = vec![false; self.layouts.len()];
+        of_row.iter().zip(perhaps).for_each(|(&class, perhaps)| is_met[class as usize] |= perhaps);
+        for (class, source) in sources.iter().enumerate().filter(|(class, _)| is_met[*class]) {
+            for column in self.between(class, source).iter().filter_map(Element::column) {
+                if columns[column].is_none() {
+                    columns[column] = Some(self.decode(column)?);
+                }
+            }
+        }
+        // The columns in question of which a line of each layout takes a value, and the place of the next one in each.
+        let taken: Vec<Vec<usize>> = self
+            .layouts
+            .iter()
+            .map(|layout| {
+                let mut taken = Vec::new();
+                layout.each_column(|column| {
+                    taken.extend(columns[column].is_some().then_some(column))
+                });
+                taken
+            })
+            .collect();
+        let mut next = vec![0; columns.len()];
+        let mut value = Vec::new();
+        for (row, &class) in of_row.iter().enumerate() {
+            let class = class as usize;
+            if perhaps[row] {
+                value.clear();
+                for element in self.between(class, &sources[class]) {
+                    if let Element::Literal(literal) = element {
+                        value.extend_from_slice(literal);
+                    } else if let Some(column) = element.column() {
+                        let read = columns[column].as_mut().expect("it was decoded");
+                        read.append(next[column], times[row], &mut value);
+                    }
+                }
+                found[row] |= needle.is_in(&value);
+            }
+            taken[class].iter().for_each(|&column| next[column] += 1);
+        }
+        Ok(())
+    }
+
+    /// What a field of the lines of a layout stands around.
+    fn between(&self, class: usize, source: &Source<'_>) -> &[Element<'p>] {
+        match *source {
+            Source::Between(from, to) => &self.layouts[class].elements[from..to],
+            _ => &[],
+        }
+    }
+
+    fn decode(&self, place: usize) -> Result<Column<'_>, Fault> {
+        let entry = &self.listing.columns[place];
+        Ok(Column::decode(entry.encoding, &self.sections(place)?, entry.values)?)
+    }
+}
