@@ -23,8 +23,8 @@ use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::number::{Kind, compare_kinds};
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
-use crate::sorted::Sorted;
+use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::sorted::{Sorted, put_key, select};
 
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -167,6 +167,7 @@ pub(super) struct Sorter {
     rows: u64,
     /// Entries of a group from which on only the first ones are kept.
     entries_max: usize,
+    group: Vec<u8>,
     key: Vec<u8>,
     scratch: Scratch,
 }
@@ -174,23 +175,27 @@ pub(super) struct Sorter {
 #[derive(Default)]
 struct Group {
     entries: Vec<Entry>,
-    /// Rows behind this one cannot get in any more.
-    threshold: Option<Entry>,
+    /// Rows behind this place cannot get in any more.
+    threshold: Option<Place>,
 }
 
-#[derive(Clone)]
 struct Entry {
-    keys: Vec<(Kind, Box<[u8]>)>,
+    place: Place,
+    row: MadeRow,
+}
+
+/// What the place of a row among the others follows from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// Its values, as [`put_key`] writes them.
+    key: Box<[u8]>,
     /// The place of its unit, and its own among the rows that came.
     arrived: (usize, u64),
-    row: MadeRow,
 }
 
 impl Entry {
     fn memory_bytes(&self) -> usize {
-        let keys: usize =
-            self.keys.iter().map(|(_, key)| key.len() + size_of::<(Kind, Box<[u8]>)>()).sum();
-        keys + size_of::<Entry>() - size_of::<MadeRow>() + self.row.memory_bytes()
+        self.place.key.len() + size_of::<Place>() + self.row.memory_bytes()
     }
 }
 
@@ -208,6 +213,7 @@ impl Sorter {
             groups: HashMap::default(),
             rows: 0,
             entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
+            group: Vec::new(),
             key: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -222,35 +228,32 @@ impl Sorter {
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
         let unit = next.unit();
-        let meter = next.meter();
-        self.key.clear();
+        self.group.clear();
         for &column in partition {
-            tuples::write_part(block.value(column, row, &mut self.scratch), &mut self.key);
+            tuples::write_part(block.value(column, row, &mut self.scratch), &mut self.group);
         }
-        if !self.groups.contains_key(self.key.as_slice()) {
-            meter.take(self.key.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
-            self.groups.insert(self.key.as_slice().into(), Group::default());
+        if !self.groups.contains_key(self.group.as_slice()) {
+            next.meter().take(self.group.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
+            self.groups.insert(self.group.as_slice().into(), Group::default());
         }
-        let group = self.groups.get_mut(self.key.as_slice()).expect("just looked at");
-        if let Some(threshold) = &group.threshold {
-            let ordering =
-                compare_row(&self.sort.keys, columns, block, row, threshold, &mut self.scratch);
-            if ordering.then((unit, self.rows).cmp(&threshold.arrived)).is_ge() {
-                return Ok(());
-            }
+        let group = self.groups.get_mut(self.group.as_slice()).expect("just looked at");
+        self.key.clear();
+        for (key, &column) in self.sort.keys.iter().zip(columns) {
+            put_key(block.value(column, row, &mut self.scratch), key.descending, &mut self.key);
         }
-        let mut keys = Vec::with_capacity(columns.len());
-        for &column in columns {
-            let value = block.value(column, row, &mut self.scratch);
-            keys.push((Kind::of(value), value.into()));
+        let arrived = (unit, self.rows);
+        if let Some(threshold) = &group.threshold
+            && (&self.key[..], arrived) >= (&threshold.key, threshold.arrived)
+        {
+            return Ok(());
         }
-        let row = block.copy_row(row, &self.carried, &mut self.scratch);
-        let entry = Entry { keys, arrived: (unit, self.rows), row };
+        let place = Place { key: self.key.as_slice().into(), arrived };
+        let entry = Entry { place, row: block.copy_row(row, &self.carried, &mut self.scratch) };
         self.rows += 1;
-        meter.take(entry.memory_bytes())?;
+        next.meter().take(entry.memory_bytes())?;
         group.entries.push(entry);
         if group.entries.len() >= self.entries_max {
-            group.trim(&self.sort, meter);
+            group.trim(&self.sort, next)?;
         }
         Ok(())
     }
@@ -266,49 +269,24 @@ impl Sort {
 
 impl Group {
     /// Keeps those of the entries that may come out, in any order.
-    fn trim(&mut self, sort: &Sort, meter: &mut Meter) {
+    fn trim(&mut self, sort: &Sort, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let kept = sort.kept();
         if self.entries.len() <= kept {
-            return;
+            return Ok(());
         }
         if let Some(last) = kept.checked_sub(1) {
-            let compare = |a: &Entry, b: &Entry| compare_entries(&sort.keys, a, b);
-            let (_, last, _) = self.entries.select_nth_unstable_by(last, compare);
-            let keys = last.keys.clone();
-            self.threshold = Some(Entry { keys, arrived: last.arrived, row: MadeRow::default() });
+            let compare = |a: &Entry, b: &Entry| a.place.cmp(&b.place);
+            select(&mut self.entries, last, compare, || next.check())?;
+            self.threshold = Some(self.entries[last].place.clone());
         }
-        let gone = self.entries.drain(kept..);
-        meter.give_back(gone.map(|e| e.memory_bytes()).sum());
-    }
-}
-
-/// The order of a row of a block and a kept one, by their values.
-fn compare_row(
-    keys: &[SortKey],
-    columns: &[Column<'_>],
-    block: &Block,
-    row: usize,
-    kept: &Entry,
-    scratch: &mut Scratch,
-) -> Ordering {
-    for ((key, &column), (kind, kept)) in keys.iter().zip(columns).zip(&kept.keys) {
-        let value = block.value(column, row, scratch);
-        let ordering = compare_kinds((Kind::of(value), value), (*kind, kept));
-        if ordering.is_ne() {
-            return if key.descending { ordering.reverse() } else { ordering };
+        while self.entries.len() > kept {
+            next.check()?;
+            let from = kept.max(self.entries.len().saturating_sub(CHECK_ROWS));
+            let gone = self.entries.drain(from..);
+            next.meter().give_back(gone.map(|e| e.memory_bytes()).sum());
         }
+        Ok(())
     }
-    Ordering::Equal
-}
-
-fn compare_entries(keys: &[SortKey], a: &Entry, b: &Entry) -> Ordering {
-    for (key, (a, b)) in keys.iter().zip(a.keys.iter().zip(&b.keys)) {
-        let ordering = compare_kinds((a.0, &a.1), (b.0, &b.1));
-        if ordering.is_ne() {
-            return if key.descending { ordering.reverse() } else { ordering };
-        }
-    }
-    a.arrived.cmp(&b.arrived)
 }
 
 /// The order of the values of groups.
@@ -350,7 +328,7 @@ impl Processor for Sorter {
                     let own = own.get_mut();
                     own.entries.extend(group.entries);
                     if own.entries.len() >= self.entries_max {
-                        own.trim(&self.sort, next.meter());
+                        own.trim(&self.sort, next)?;
                     }
                 }
                 MapEntry::Vacant(place) => {
@@ -370,8 +348,8 @@ impl Processor for Sorter {
         let skipped = usize::try_from(self.sort.offset).unwrap_or(usize::MAX);
         let (mut bytes, mut rows) = (0, Vec::new());
         for (_, mut group) in groups {
-            group.trim(&self.sort, next.meter());
-            let compare = |a: &Entry, b: &Entry| compare_entries(&self.sort.keys, a, b);
+            group.trim(&self.sort, next)?;
+            let compare = |a: &Entry, b: &Entry| a.place.cmp(&b.place);
             let entries = Sorted::new(group.entries, compare, || next.check())?;
             for (place, mut entry) in entries.enumerate() {
                 bytes += entry.memory_bytes();
