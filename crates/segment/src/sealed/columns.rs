@@ -161,10 +161,10 @@ impl<'p> BlockColumns<'p> {
         let places = ints::decode(&mut self.starts[LAYOUT_PLACES].clone(), self.listing.rows)?;
         let mut rows = vec![0; self.layouts.len()];
         let mut of_row = Vec::with_capacity(places.len());
-        for place in places {
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            *rows.get_mut(place).ok_or(Corrupt("the layout of a line"))? += 1;
-            of_row.push(place as u32);
+        for same in places.chunk_by(|a, b| a == b) {
+            let place = usize::try_from(same[0]).unwrap_or(usize::MAX);
+            *rows.get_mut(place).ok_or(Corrupt("the layout of a line"))? += same.len();
+            of_row.extend(std::iter::repeat_n(place as u32, same.len()));
         }
         let mut uses = vec![Some(0usize); self.listing.columns.len()];
         let mut taken_by = vec![usize::MAX; self.listing.columns.len()];

@@ -184,11 +184,29 @@ impl<'a> IntsView<'a> {
 
     /// The values, each below `end`: indexes of something.
     pub fn decode_indexes(&self, end: usize) -> Result<Vec<u32>, CodecError> {
-        let values = self.decode()?;
-        if values.iter().any(|&v| v >= end as u64) {
-            return Err(self.damaged("an index beyond the last"));
+        let end = u32::try_from(end).unwrap_or(u32::MAX);
+        // Most are of one byte.
+        let one_plane = self.bytes.len() == self.count && self.count > 0;
+        let indexes: Vec<u32> = match (self.layout, u32::try_from(self.base)) {
+            (PLANES, Ok(base)) if one_plane && base < end => {
+                self.bytes.iter().map(|&byte| base.saturating_add(byte.into())).collect()
+            }
+            (YOUNGEST_PLANES, _) if one_plane => {
+                let mut next = 0u32;
+                let mut indexes = Vec::with_capacity(self.count);
+                for &byte in self.bytes {
+                    let index = next.checked_sub(byte.into());
+                    indexes.push(index.ok_or_else(|| self.damaged("an index before the first"))?);
+                    next += u32::from(byte == 0);
+                }
+                indexes
+            }
+            _ => self.decode()?.into_iter().map(|v| u32::try_from(v).unwrap_or(u32::MAX)).collect(),
+        };
+        match indexes.iter().max().is_none_or(|&last| last < end) {
+            true => Ok(indexes),
+            false => Err(self.damaged("an index beyond the last")),
         }
-        Ok(values.into_iter().map(|v| v as u32).collect())
     }
 
     /// What is stored of it in the numbers section.
@@ -230,6 +248,12 @@ mod tests {
         tables.finish().unwrap();
         numbers.finish().unwrap();
         assert_eq!(view.decode().unwrap(), values);
+        let last = values.iter().copied().max().unwrap_or(0);
+        if last < 1 << 31 {
+            let indexes: Vec<u32> = values.iter().map(|&value| value as u32).collect();
+            assert_eq!(view.decode_indexes(last as usize + 1).unwrap(), indexes);
+            assert!(values.is_empty() || view.decode_indexes(last as usize).is_err());
+        }
     }
 
     #[test]
@@ -239,6 +263,8 @@ mod tests {
         check(&[u64::MAX, 0, u64::MAX, 1], false);
         check(&(0..1000).map(|i| 1 << (i % 64)).collect::<Vec<_>>(), false);
         check(&[0, 1, 0, 2, 2, 1, 3], true);
+        check(&(0..1000).collect::<Vec<_>>(), true);
+        check(&(0..1000).chain(0..1000).collect::<Vec<_>>(), true);
     }
 
     proptest! {
@@ -246,6 +272,7 @@ mod tests {
         fn any_come_back(values in prop::collection::vec(any::<u64>(), 0..300), mask in any::<u64>()) {
             let values: Vec<u64> = values.into_iter().map(|v| v & mask).collect();
             check(&values, false);
+            check(&values.iter().map(|v| 300 + v % 200).collect::<Vec<_>>(), false);
         }
     }
 }

@@ -186,14 +186,15 @@ impl<'a> TemplatesView<'a> {
         }
         let ids_view = IntsView::read(&mut readers.tables, &mut readers.numbers, count)?;
         let ids = ids_view.decode_indexes(template_count)?;
-        let mut rows = vec![0usize; template_count];
-        for &id in &ids {
-            rows[id as usize] += 1;
+        // Two counters each, since a row is often of the template of the row before and would have to wait for it.
+        let mut rows = vec![[0usize; 2]; template_count];
+        for pair in ids.chunks(2) {
+            pair.iter().enumerate().for_each(|(at, &id)| rows[id as usize][at] += 1);
         }
         let mut counts = vec![0usize; trie.len()];
-        for (template, rows) in templates.iter().zip(rows) {
+        for (template, [even, odd]) in templates.iter().zip(rows) {
             for &column in &template.columns {
-                counts[column as usize] += rows;
+                counts[column as usize] += even + odd;
             }
         }
         let mut columns = Vec::new();

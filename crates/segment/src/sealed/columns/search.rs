@@ -42,11 +42,16 @@ impl<'p> BlockColumns<'p> {
             let Some(known) = self.held(class, source, &needle)? else { return Ok(None) };
             held.push(known);
         }
-        // One column is searched as fast without the way of each line to its value.
-        if let [Held::Column(column)] = held[..]
-            && !self.is_of(column, Encoding::Template)
+        let mut met = held.iter().zip(&self.classes()?.rows).filter(|(_, rows)| **rows > 0);
+        let first = met.next().map_or(&Held::None, |(held, _)| held);
+        if let Held::Column(column) = *first
+            && met.all(|(held, _)| matches!(held, Held::Column(other) if *other == column))
         {
-            return Ok(None);
+            // One that was decoded is searched as fast without the way of each line to its value.
+            return match self.is_of(column, Encoding::Template) {
+                true => Ok(Some(places(&self.search_column(column, &needle)?.unwrap_or_default()))),
+                false => Ok(None),
+            };
         }
 
         let rows = self.listing.rows;
@@ -70,7 +75,7 @@ impl<'p> BlockColumns<'p> {
         if perhaps.contains(&true) {
             self.look_between(&sources, &perhaps, &needle, &mut found)?;
         }
-        Ok(Some((0u32..).zip(found).filter_map(|(row, found)| found.then_some(row)).collect()))
+        Ok(Some(places(&found)))
     }
 
     fn is_of(&self, column: usize, encoding: Encoding) -> bool {
@@ -247,4 +252,17 @@ impl<'p> BlockColumns<'p> {
         let entry = &self.listing.columns[place];
         Ok(Column::decode(entry.encoding, &self.sections(place)?, entry.values)?)
     }
+}
+
+/// The places of those that are found, ascending.
+fn places(found: &[bool]) -> Vec<u32> {
+    const TOGETHER: usize = 32;
+    let mut places = Vec::new();
+    for (at, some) in (0u32..).step_by(TOGETHER).zip(found.chunks(TOGETHER)) {
+        // Mostly none is, and all are looked at in one step.
+        if some.iter().fold(false, |any, found| any | found) {
+            places.extend((at..).zip(some).filter_map(|(place, found)| found.then_some(place)));
+        }
+    }
+    places
 }
