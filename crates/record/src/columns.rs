@@ -141,11 +141,7 @@ impl<'a> FieldColumn<'a> {
 
     /// Where each value ends in the text.
     pub fn ends(&self) -> &[u32] {
-        self.ends.get_or_init(|| {
-            let mut ends = Vec::with_capacity(self.values);
-            ends.extend(memchr::memchr_iter(b'\n', &self.text).map(|end| end as u32));
-            ends
-        })
+        self.ends.get_or_init(|| line_ends(&self.text, self.values))
     }
 
     /// Searches all values at once. `find` gives the next place in the text at or behind one where a value may be
@@ -200,6 +196,32 @@ impl<'a> FieldColumn<'a> {
     }
 }
 
+/// Lines of fewer bytes on average are told apart word by word.
+const SHORT_LINE_BYTES: usize = 48;
+
+/// Where the newlines of a text stand; `lines`: about how many there are.
+pub fn line_ends(text: &[u8], lines: usize) -> Vec<u32> {
+    let mut ends = Vec::with_capacity(lines);
+    if text.len() / SHORT_LINE_BYTES >= lines {
+        ends.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32));
+        return ends;
+    }
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let (words, rest) = text.as_chunks::<8>();
+    for (at, word) in (0u32..).step_by(8).zip(words) {
+        let other = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'\n'; 8]);
+        // The highest bit of each byte that is a newline.
+        let mut newlines = !(((other & LOW) + LOW) | other | LOW);
+        while newlines != 0 {
+            ends.push(at + newlines.trailing_zeros() / 8);
+            newlines &= newlines - 1;
+        }
+    }
+    let from = text.len() - rest.len();
+    ends.extend(memchr::memchr_iter(b'\n', rest).map(|end| (from + end) as u32));
+    ends
+}
+
 #[cfg(test)]
 mod tests {
     use memchr::memmem;
@@ -249,6 +271,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn newlines_are_found_where_they_stand(
+            text in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\n' | 0x80), any::<u8>()], 0..100),
+            lines in 0usize..40,
+        ) {
+            let expected: Vec<u32> =
+                (0..).zip(&text).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+            prop_assert_eq!(line_ends(&text, lines), expected);
+        }
+
         #[test]
         fn a_search_finds_what_looking_at_each_value_does(
             values in prop::collection::vec("[ab]{0,4}", 0..20),

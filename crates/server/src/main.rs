@@ -15,6 +15,7 @@ mod http_lines;
 mod inspect;
 mod jobs;
 mod log;
+mod memory;
 mod pipeline;
 mod recall;
 mod reruns;
@@ -26,12 +27,6 @@ mod upkeep;
 mod verify;
 
 use std::process::ExitCode;
-
-/// Frames, batches and the state of queries come and go by the hundred megabytes, made by one thread and dropped by another.
-/// The allocator of the C library keeps what was freed so: twice the cache after filling it, and four times that after a few
-/// queries that group. This one gives it back, and drops large groups ten times as fast.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// An error and its causes on one line; a cause that the error before it tells already is not told twice.
 fn told(error: &anyhow::Error) -> String {
@@ -47,6 +42,7 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
+    memory::keep_freed_memory();
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -596,8 +596,7 @@ impl Column<'_> {
 
 /// Where the newlines behind `count` values stand, which has to be all of the text.
 fn line_ends(text: &[u8], count: usize) -> Read<Vec<u32>> {
-    let mut ends = Vec::with_capacity(count);
-    ends.extend(memchr::memchr_iter(b'\n', text).map(|end| end as u32));
+    let ends = record::columns::line_ends(text, count);
     let whole = text.last().is_none_or(|&last| last == b'\n');
     if ends.len() == count && whole { Ok(ends) } else { Err(Corrupt("the lines of a column")) }
 }

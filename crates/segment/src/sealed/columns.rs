@@ -238,6 +238,22 @@ impl<'p> BlockColumns<'p> {
         })
     }
 
+    /// The column that has a value of field `number` for each line, if there is one; known without the layout of each line.
+    fn only_column(&self, number: usize) -> Option<usize> {
+        let mut only = None;
+        for layout in &self.layouts {
+            let Source::Column(column) = Source::of(layout, number, &self.listing.shared) else {
+                return None;
+            };
+            let mut taken = 0;
+            layout.each_column(|other| taken += usize::from(other == column));
+            if taken != 1 || *only.get_or_insert(column) != column {
+                return None;
+            }
+        }
+        only.filter(|&column| self.listing.columns[column].values == self.listing.rows)
+    }
+
     /// Where field `number` is, for each layout. None when only the lines tell it.
     fn sources(&self, number: usize) -> Read<Option<Vec<Source<'_>>>> {
         let classes = self.classes()?;
@@ -261,6 +277,9 @@ impl<'p> BlockColumns<'p> {
         let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
             return Ok(Some(FieldColumn::absent()));
         };
+        if let Some(column) = self.only_column(number) {
+            return self.values(column);
+        }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         let classes = self.classes()?;
         let taken = || sources.iter().zip(&classes.rows).filter(|(_, rows)| **rows > 0);

@@ -35,23 +35,23 @@ impl<'p> BlockColumns<'p> {
         let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
             return Ok(Some(Vec::new()));
         };
-        let Some(sources) = self.sources(number)? else { return Ok(None) };
         let needle = Needle::new(text, accept);
+        if let Some(column) = self.only_column(number) {
+            return self.rows_of_column(column, &needle);
+        }
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
         let mut held = Vec::with_capacity(sources.len());
         for (class, source) in sources.iter().enumerate() {
             let Some(known) = self.held(class, source, &needle)? else { return Ok(None) };
             held.push(known);
         }
+        // Layouts that no line of the block has, do not matter.
         let mut met = held.iter().zip(&self.classes()?.rows).filter(|(_, rows)| **rows > 0);
         let first = met.next().map_or(&Held::None, |(held, _)| held);
         if let Held::Column(column) = *first
             && met.all(|(held, _)| matches!(held, Held::Column(other) if *other == column))
         {
-            // One that was decoded is searched as fast without the way of each line to its value.
-            return match self.is_of(column, Encoding::Template) {
-                true => Ok(Some(places(&self.search_column(column, &needle)?.unwrap_or_default()))),
-                false => Ok(None),
-            };
+            return self.rows_of_column(column, &needle);
         }
 
         let rows = self.listing.rows;
@@ -76,6 +76,19 @@ impl<'p> BlockColumns<'p> {
             self.look_between(&sources, &perhaps, &needle, &mut found)?;
         }
         Ok(Some(places(&found)))
+    }
+
+    /// The lines whose value of a column holds the text; each line has one. None where it has to be decoded anyway: then its
+    /// values are searched as fast by whoever wants to know.
+    fn rows_of_column(
+        &self,
+        column: usize,
+        needle: &Needle<'_>,
+    ) -> Result<Option<Vec<u32>>, Fault> {
+        match self.is_of(column, Encoding::Template) {
+            true => Ok(Some(places(&self.search_column(column, needle)?.unwrap_or_default()))),
+            false => Ok(None),
+        }
     }
 
     fn is_of(&self, column: usize, encoding: Encoding) -> bool {
