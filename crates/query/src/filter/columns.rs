@@ -25,6 +25,9 @@ use crate::source::{SourceError, TimeRange};
 /// Where a column has more than so many values for each row in question, the rows are looked at one by one.
 const VALUES_PER_ROW_MAX: usize = 8;
 
+/// A shorter text of a regular expression stands in too many values for looking for it first: a point in each address.
+const LITERAL_BYTES_MIN: usize = 3;
+
 /// Bytes of values between two looks at whether the question may go on: some milliseconds of the slowest tests there are.
 const PULSE_BYTES: usize = 64 << 10;
 
@@ -259,7 +262,9 @@ impl ValueTest {
             Test::Phrase(text) => Some((text.as_str(), Some(PhraseFinder::new(text, false)))),
             Test::Prefix(text) => Some((text.as_str(), Some(PhraseFinder::new(text, true)))),
             Test::Substring(text) => Some((text.as_str(), None)),
-            Test::Regex(pattern) => Some((pattern.literal(), None)),
+            Test::Regex(pattern) if pattern.literal().len() >= LITERAL_BYTES_MIN => {
+                Some((pattern.literal(), None))
+            }
             _ => None,
         };
         let text = text.filter(|(text, _)| !text.is_empty());
