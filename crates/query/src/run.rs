@@ -15,6 +15,7 @@
 //! cancel are looked at before each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe
 //! holds or sends.
 
+mod aside;
 mod context;
 mod meter;
 mod rows;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use self::aside::drop_aside;
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
 use crate::newest::Newest;
 use crate::ordered::{Ordered, RowKey};
@@ -133,18 +135,14 @@ fn run_in(
         unit: 0,
     };
     let mut stages = processors(query, context);
-    if context.limit != Some(0) {
-        run.scan(query, source, &mut stages)?;
-    }
-    for place in 0..stages.len() {
-        if run.outcome.stopped {
-            break;
+    match run.work(query, source, &mut stages) {
+        Ok(()) => Ok(run.outcome),
+        Err(error) => {
+            let sink = std::mem::replace(&mut run.sink, Sink::Stream);
+            drop_aside((stages, sink), run.meter.held());
+            Err(error)
         }
-        let (stage, rest) = stages[place..].split_first_mut().expect("inside");
-        stage.finish(&mut Next { rest, run: &mut run })?;
     }
-    run.finish()?;
-    Ok(run.outcome)
 }
 
 /// What runs the pipes of a query.
@@ -181,6 +179,26 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Reads, lets the pipes end one after the other, and sends the last rows.
+    fn work(
+        &mut self,
+        query: &Query,
+        source: &dyn Source,
+        stages: &mut [Box<dyn Processor>],
+    ) -> Result<(), RunError> {
+        if self.context.limit != Some(0) {
+            self.scan(query, source, stages)?;
+        }
+        for place in 0..stages.len() {
+            if self.outcome.stopped {
+                break;
+            }
+            let (stage, rest) = stages[place..].split_first_mut().expect("inside");
+            stage.finish(&mut Next { rest, run: self })?;
+        }
+        self.finish()
+    }
+
     fn scan(
         &mut self,
         query: &Query,
@@ -354,7 +372,11 @@ impl Run<'_> {
         };
         let threads = self.context.limits.threads.min(units.len());
         let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
-        scan.gather(units, &mut Own { run: self, stages }, &mut others)?;
+        if let Err(error) = scan.gather(units, &mut Own { run: self, stages }, &mut others) {
+            let collected: Vec<_> = others.into_iter().map(|other| other.stages).collect();
+            drop_aside(collected, self.meter.held());
+            return Err(error);
+        }
         for mut other in others {
             self.outcome.lines_scanned += other.outcome.lines_scanned;
             self.outcome.units_skipped += other.outcome.units_skipped;

@@ -31,6 +31,11 @@ impl Meter {
         if held > self.max { Err(RunError::MemoryLimit(self.max)) } else { Ok(()) }
     }
 
+    /// Memory that is counted now, bytes, without that of units.
+    pub fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
     fn show(&self, held: u64) {
         self.progress.memory_bytes.store(held + self.in_units.load(Relaxed), Relaxed);
     }
