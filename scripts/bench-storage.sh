@@ -6,7 +6,7 @@
 #   CORPORA=DIR make bench-storage     the size of each file DIR/**/*.log, instead of the excerpts in testdata/corpora
 #   BENCH_RAW_MB=1000                  size of the generated logs
 #   BENCH_PARTS="size speed"           some of: size speed grouping amplification startup memory
-#   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000 BENCH_IMPORT_LINES=5000000
+#   BENCH_SEGMENTS=10000 BENCH_SEGMENT_MB=1 BENCH_BIG_SEGMENTS=100 BENCH_BIG_MB=1000 BENCH_BIG_LINE_BYTES=1000 BENCH_IMPORT_LINES=5000000
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${LOGINSON_BIN:?run this by: make bench-storage}
@@ -150,9 +150,9 @@ if wants memory; then
 echo
 echo "## Memory"
 echo
-echo "${BENCH_BIG_SEGMENTS:-100} segments of ${BENCH_BIG_MB:-1000} MB:"
+echo "${BENCH_BIG_SEGMENTS:-100} segments of ${BENCH_BIG_MB:-1000} MB, lines of ${BENCH_BIG_LINE_BYTES:-1000} bytes:"
 echo
-"$examples/many_segments" "$dir/big" "${BENCH_BIG_SEGMENTS:-100}" "${BENCH_BIG_MB:-1000}"
+"$examples/many_segments" "$dir/big" "${BENCH_BIG_SEGMENTS:-100}" "${BENCH_BIG_MB:-1000}" "${BENCH_BIG_LINE_BYTES:-1000}"
 printf '[store]\nreencode = false\nsegment_bytes_max = "128MiB"\n' >"$dir/loginson.toml"
 serve "$dir/big"
 row() { echo "| $1 | $(memory VmRSS) | $(memory VmHWM) | $(($(metric loginson_store_cache_bytes) / 1048576)) |"; }

@@ -1,8 +1,9 @@
 //! A store of many sealed segments: how long it takes to open, and what memory it holds.
 //!
-//!     cargo run --release -p loginson-store --example many_segments DIR SEGMENTS MEGABYTES
+//!     cargo run --release -p loginson-store --example many_segments DIR SEGMENTS MEGABYTES [LINE_BYTES]
 //!
-//! Makes a data directory DIR with so many sealed segments of so many megabytes of raw lines each, unless it is there;
+//! Makes a data directory DIR with so many sealed segments of so many megabytes of raw lines each, unless it is there; lines
+//! are of about 95 bytes, or of so many, the rest of them being calls of a stack trace;
 //! then opens it three times: without catalog, so that every footer is read; with it; and with it again. Prints the time
 //! of each, and the resident memory before and after.
 
@@ -25,15 +26,16 @@ const APPLICATIONS: [&str; 8] =
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, segments, megabytes] = &args[..] else {
-        eprintln!("usage: many_segments DIR SEGMENTS MEGABYTES");
+    let [dir, segments, megabytes, line @ ..] = &args[..] else {
+        eprintln!("usage: many_segments DIR SEGMENTS MEGABYTES [LINE_BYTES]");
         std::process::exit(2);
     };
     let number = |text: &str| text.parse::<u64>().expect("a number");
     let (segments, megabytes) = (number(segments), number(megabytes));
+    let line_bytes = line.first().map_or(0, |bytes| number(bytes) as usize);
     let dir = Path::new(dir);
     if !dir.exists() {
-        make(dir, segments, megabytes << 20);
+        make(dir, segments, megabytes << 20, line_bytes);
     }
     println!("| open | ms | segments | raw GB | disk GB | resident MiB before | after |");
     println!("|---|---|---|---|---|---|---|");
@@ -59,7 +61,7 @@ fn main() {
 }
 
 /// Writes the files with as many threads as there are cores.
-fn make(dir: &Path, segments: u64, bytes: u64) {
+fn make(dir: &Path, segments: u64, bytes: u64, line_bytes: usize) {
     let files = dir.join("segments");
     std::fs::create_dir_all(&files).expect("a new directory");
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get()) as u64;
@@ -69,13 +71,13 @@ fn make(dir: &Path, segments: u64, bytes: u64) {
             scope.spawn(move || {
                 (1..=segments)
                     .filter(|segment| segment % threads == thread)
-                    .for_each(|segment| make_segment(files, segment, bytes));
+                    .for_each(|segment| make_segment(files, segment, bytes, line_bytes));
             });
         }
     });
 }
 
-fn make_segment(dir: &Path, segment: u64, bytes: u64) {
+fn make_segment(dir: &Path, segment: u64, bytes: u64, line_bytes: usize) {
     let frames = bytes.div_ceil(1 << 20);
     let first = (segment - 1) * frames + 1;
     let header = SealedHeader { node: NODE, segment, created_ns: 0, sequence_next: first + frames };
@@ -90,14 +92,15 @@ fn make_segment(dir: &Path, segment: u64, bytes: u64) {
     for sequence in first..first + frames {
         let second = START_S + sequence as i64 * 5;
         let mut lines = Vec::with_capacity(1 << 20);
-        while lines.len() < (bytes.min(1 << 20) as usize) - 200 {
+        while lines.len() < (bytes.min(1 << 20) as usize) - 200 - line_bytes {
             use std::io::Write;
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
             let (host, app) = (random % 23, APPLICATIONS[(random >> 8) as usize % 8]);
             let (id, took) = (random >> 40, (random >> 16) % 1000);
-            writeln!(
+            let from = lines.len();
+            write!(
                 lines,
                 "<{}>1 {} host{host} {app} {} - - request {id:08x} of user {} took {took} ms",
                 8 + random % 8,
@@ -106,6 +109,13 @@ fn make_segment(dir: &Path, segment: u64, bytes: u64) {
                 id % 5000,
             )
             .expect("writing to memory");
+            while lines.len() - from < line_bytes {
+                random = random.rotate_left(7);
+                let (call, line) = (random % 40, random % 40 * 6 + 11);
+                write!(lines, " | at orders.handler.step{call}(handler.rs:{line})")
+                    .expect("the same");
+            }
+            lines.push(b'\n');
         }
         builder.push_lines(&origin, second * 1_000_000_000, &lines);
         let frame = builder.finish(NODE, sequence).expect("it has lines");

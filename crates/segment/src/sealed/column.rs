@@ -476,7 +476,7 @@ pub(crate) enum Column<'a> {
     },
     Numbers(Vec<i64>),
     Time(Box<Times>),
-    /// `gap`: bytes between the values.
+    /// `gap`: bytes behind each value, 1 for a newline; of templates, there may be newlines in values, too.
     Text {
         text: Cow<'a, [u8]>,
         ends: Vec<u32>,
@@ -605,9 +605,9 @@ fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<
     let mut cursor = Cursor::new(tables);
     let text_bytes = cursor.count(TEXT_BYTES_MAX)?;
     let tables = cursor.take(cursor.left())?;
-    let decoded = template::decode([tables, numbers, texts], count, text_bytes)
+    let decoded = template::decode_lines([tables, numbers, texts], count, text_bytes)
         .map_err(|_| Corrupt("the templates of a column"))?;
-    Ok(Column::Text { text: Cow::Owned(decoded.bytes), ends: decoded.ends, gap: 0 })
+    Ok(Column::Text { text: Cow::Owned(decoded.bytes), ends: decoded.ends, gap: decoded.gap })
 }
 
 fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column<'static>> {

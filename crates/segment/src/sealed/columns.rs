@@ -226,10 +226,11 @@ impl<'p> BlockColumns<'p> {
                 let (text, ends) = decimal_text(&numbers);
                 Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
             }
-            // As lines where no value has a newline: those are searched best.
-            Column::Text { text, ends, gap: 0 } if memchr(b'\n', &text).is_none() => {
-                let text = as_lines(&text, &ends);
-                Some(FieldColumn::of_lines(text.into(), ends.len(), Places::Each))
+            // A newline in a value: lines are what looks like them.
+            Column::Text { text, ends, gap: 1 }
+                if memchr::memchr_iter(b'\n', &text).count() != ends.len() =>
+            {
+                Some(back_to_back(&text, &ends))
             }
             Column::Text { text, ends, gap } => {
                 Some(FieldColumn::with_ends(text, ends, gap as usize, Places::Each))
@@ -452,16 +453,7 @@ impl<'p> BlockColumns<'p> {
         }
         Ok(Some(match memchr::memchr_iter(b'\n', &text).count() == ends.len() {
             true => FieldColumn::with_ends(text.into(), ends, 1, Places::Each),
-            // A value with a newline in it: each value has its end all the same.
-            false => {
-                let mut values = Values::default();
-                let mut from = 0;
-                for end in ends {
-                    values.push(&text[from..end as usize]);
-                    from = end as usize + 1;
-                }
-                FieldColumn::with_ends(values.text.into(), values.ends, 0, Places::Each)
-            }
+            false => back_to_back(&text, &ends),
         }))
     }
 
@@ -613,16 +605,15 @@ impl Values {
     }
 }
 
-/// The values that end there, with a newline behind each.
-fn as_lines(text: &[u8], ends: &[u32]) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(text.len() + ends.len());
+/// Values that end there, each with a newline behind it and some with one in it, without those behind them.
+fn back_to_back(text: &[u8], ends: &[u32]) -> FieldColumn<'static> {
+    let mut values = Values::default();
     let mut from = 0;
     for &end in ends {
-        lines.extend_from_slice(&text[from..end as usize]);
-        lines.push(b'\n');
-        from = end as usize;
+        values.push(&text[from..end as usize]);
+        from = end as usize + 1;
     }
-    lines
+    FieldColumn::with_ends(values.text.into(), values.ends, 0, Places::Each)
 }
 
 fn literal_bytes(elements: &[Element<'_>]) -> usize {

@@ -130,6 +130,16 @@ pub fn decode(
     TemplateColumn::open(sections, rows, text_bytes)?.decode()
 }
 
+/// The same with a newline behind each value.
+pub(crate) fn decode_lines(
+    sections: [&[u8]; SECTIONS],
+    rows: usize,
+    text_bytes: usize,
+) -> Result<Texts, CodecError> {
+    let column = TemplateColumn::open(sections, rows, text_bytes)?;
+    column.decode_all(Builder::lines(rows, text_bytes))
+}
+
 /// A column that was opened: its tables are read, its values are not decoded.
 pub struct TemplateColumn<'a> {
     view: View<'a>,
@@ -178,8 +188,12 @@ impl<'a> TemplateColumn<'a> {
 
     /// All values.
     pub fn decode(&self) -> Result<Texts, CodecError> {
-        let texts = self.decode_where(|_| true)?;
-        if texts.bytes.len() < self.text_bytes {
+        self.decode_all(self.builder())
+    }
+
+    fn decode_all(&self, out: Builder) -> Result<Texts, CodecError> {
+        let texts = self.decode_where(|_| true, out)?;
+        if texts.bytes.len() - texts.len() * (texts.gap as usize) < self.text_bytes {
             return Err(CodecError {
                 section: "texts",
                 at: 0,
@@ -199,7 +213,7 @@ impl<'a> TemplateColumn<'a> {
         for &row in rows {
             wanted[row as usize] = true;
         }
-        self.decode_where(|row| wanted[row])
+        self.decode_where(|row| wanted[row], self.builder())
     }
 
     /// The rows whose value contains `needle`, ascending: anywhere, or where `accept` says that it counts.
@@ -237,9 +251,16 @@ impl<'a> TemplateColumn<'a> {
         Ok(found)
     }
 
-    fn decode_where(&self, wanted: impl Fn(usize) -> bool) -> Result<Texts, CodecError> {
+    fn builder(&self) -> Builder {
+        Builder::new(self.len(), self.text_bytes)
+    }
+
+    fn decode_where(
+        &self,
+        wanted: impl Fn(usize) -> bool,
+        mut out: Builder,
+    ) -> Result<Texts, CodecError> {
         let mut budget = self.budget();
-        let mut out = Builder::new(self.len(), self.text_bytes);
         if let Kind::Templates(templates) = &self.view.kind {
             let mut needed = vec![false; templates.templates.len()];
             for (row, &id) in templates.ids.iter().enumerate() {

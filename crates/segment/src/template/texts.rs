@@ -56,6 +56,8 @@ pub struct Texts {
     pub bytes: Vec<u8>,
     /// Where each ends in `bytes`.
     pub ends: Vec<u32>,
+    /// Bytes behind each: 1 for a newline, or 0.
+    pub gap: u32,
 }
 
 impl Texts {
@@ -65,8 +67,8 @@ impl Texts {
     /// If there are not that many.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        &self.bytes[start..self.ends[at] as usize]
+        let start = if at == 0 { 0 } else { self.ends[at - 1] + self.gap };
+        &self.bytes[start as usize..self.ends[at] as usize]
     }
 
     /// How many.
@@ -80,7 +82,11 @@ impl Texts {
     }
 
     /// The same, borrowed.
+    ///
+    /// # Panics
+    /// If there are bytes between them.
     pub fn values(&self) -> Values<'_> {
+        assert_eq!(self.gap, 0, "values fill the text");
         Values { text: &self.bytes, ends: &self.ends }
     }
 
@@ -89,6 +95,7 @@ impl Texts {
     pub fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.ends.push(self.bytes.len() as u32);
+        self.bytes.extend((0..self.gap).map(|_| b'\n'));
     }
 }
 
@@ -102,18 +109,24 @@ pub(super) struct Builder {
     bytes: Vec<u8>,
     at: usize,
     ends: Vec<u32>,
+    gap: u32,
 }
 
 impl Builder {
     /// With room for so many values and bytes; there may be more of both.
     pub fn new(values: usize, bytes: usize) -> Self {
         let bytes = vec![0; bytes + STRIDE_BYTES];
-        Builder { bytes, at: 0, ends: Vec::with_capacity(values) }
+        Builder { bytes, at: 0, ends: Vec::with_capacity(values), gap: 0 }
     }
 
-    /// Bytes written.
+    /// The same, with a newline behind each value.
+    pub fn lines(values: usize, bytes: usize) -> Self {
+        Builder { gap: 1, ..Builder::new(values, bytes + values) }
+    }
+
+    /// Bytes of the values written.
     pub fn len(&self) -> usize {
-        self.at
+        self.at - self.ends.len() * self.gap as usize
     }
 
     /// Appends so many bytes of `source`.
@@ -157,10 +170,15 @@ impl Builder {
     #[inline]
     pub fn end(&mut self) {
         self.ends.push(self.at as u32);
+        if self.gap > 0 {
+            self.room(1)[0] = b'\n';
+            self.at += 1;
+        }
     }
 
     /// The texts, with a stride behind the last value, and where each is.
     pub fn finish(mut self) -> (Vec<u8>, Vec<Span>) {
+        debug_assert_eq!(self.gap, 0, "spans are back to back");
         self.bytes.truncate(self.at + STRIDE_BYTES);
         let spans = spans_of_ends(&self.ends);
         (self.bytes, spans)
@@ -169,7 +187,7 @@ impl Builder {
     /// The texts and nothing behind them.
     pub fn finish_exactly(mut self) -> Texts {
         self.bytes.truncate(self.at);
-        Texts { bytes: self.bytes, ends: self.ends }
+        Texts { bytes: self.bytes, ends: self.ends, gap: self.gap }
     }
 }
 
