@@ -52,7 +52,7 @@ pub trait Disk: Send + Sync {
     /// Gives a file a second name on the same file system; an error if `to` is there already. Bytes are shared, and
     /// stay until both names are removed.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Those who have it open can still read it.
+    /// Removes a file. Those who have it open can still read it. The space of a large one may come back some seconds later.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;

@@ -11,6 +11,7 @@ mod clock;
 mod disk;
 pub mod placement;
 mod real;
+mod shrink;
 mod sim;
 
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};

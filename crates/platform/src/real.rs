@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::buffer::is_aligned;
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
+use crate::shrink;
 
 /// The disk of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +66,7 @@ impl Disk for RealDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        shrink::remove(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
