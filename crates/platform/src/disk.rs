@@ -75,6 +75,11 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Reads until `buffer` is full or the file ends; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The same, for many bytes that are hardly read again soon: they are not put into the page cache where the file
+    /// system allows it, which saves the processor its pages and others what is in them.
+    fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buffer, offset)
+    }
     /// Makes the file at least `bytes` long, in zeros, with space reserved where the file system can.
     fn preallocate(&self, bytes: u64) -> io::Result<()>;
     /// Makes content and length durable. After an error nothing is known of what was written since the last
@@ -84,4 +89,33 @@ pub trait DiskFile: Send + Sync {
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Length of the file.
     fn bytes(&self) -> io::Result<u64>;
+}
+
+/// A file that is read [once](DiskFile::read_once_at), for those who know only [`read_at`](DiskFile::read_at).
+pub struct ReadOnce<'a>(pub &'a dyn DiskFile);
+
+impl DiskFile for ReadOnce<'_> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_once_at(buffer, offset)
+    }
+
+    fn preallocate(&self, bytes: u64) -> io::Result<()> {
+        self.0.preallocate(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.0.truncate(bytes)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
 }

@@ -16,6 +16,6 @@ mod sim;
 
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};
-pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
+pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce};
 pub use real::RealDisk;
 pub use sim::{Fault, Operation, SimDisk};

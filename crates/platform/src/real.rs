@@ -2,21 +2,34 @@
 //!
 //! A file that is written has two descriptors: one with O_DIRECT for aligned writes, so that appends at disk
 //! speed cost neither the page cache nor the processor, and an ordinary one for the rest and for reading. The
-//! kernel drops cached pages under a direct write, so both show the same bytes. Where O_DIRECT is refused (some
+//! kernel drops cached pages under a direct write, so both show the same bytes. A third one, opened when it is needed,
+//! reads what is read once, past the page cache. Where O_DIRECT is refused (some
 //! tmpfs, overlay and network file systems), everything goes through the ordinary one.
 
+use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
-use crate::buffer::is_aligned;
+use crate::buffer::{AlignedBuffer, BLOCK_BYTES, is_aligned};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
 use crate::shrink;
+
+/// Bytes that are read past the page cache at a time, into memory that stays in a processor's own cache: a frame of usual size.
+const ONCE_BYTES: usize = (1 << 20) + (128 << 10);
+/// Less is read through the page cache.
+const ONCE_BYTES_MIN: usize = 64 << 10;
+
+thread_local! {
+    /// Where a thread reads into past the page cache. Empty until it does.
+    static ONCE: RefCell<AlignedBuffer> = RefCell::new(AlignedBuffer::new(0));
+}
 
 /// The disk of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +38,48 @@ pub struct RealDisk;
 struct RealFile {
     file: File,
     direct: Option<File>,
+    /// None where O_DIRECT is refused.
+    once: OnceLock<Option<File>>,
+}
+
+impl RealFile {
+    /// The file opened again, to read past the page cache, also when it has no name any more.
+    fn once(&self) -> Option<&File> {
+        let open = || {
+            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let flags = OFlags::DIRECT.bits() as i32;
+            OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+        };
+        self.once.get_or_init(open).as_ref()
+    }
+}
+
+/// Reads until `buffer` is full or the file ends, by whole blocks around it.
+fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let block = BLOCK_BYTES as u64;
+    ONCE.with_borrow_mut(|blocks| {
+        if blocks.is_empty() {
+            *blocks = AlignedBuffer::new(ONCE_BYTES);
+        }
+        let mut read = 0;
+        while read < buffer.len() {
+            let at = offset + read as u64;
+            let skip = (at % block) as usize;
+            let wanted = (skip + buffer.len() - read).next_multiple_of(BLOCK_BYTES);
+            let found = match file.read_at(&mut blocks[..wanted.min(ONCE_BYTES)], at - skip as u64)
+            {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                found => found?,
+            };
+            if found <= skip {
+                break;
+            }
+            let bytes = (found - skip).min(buffer.len() - read);
+            buffer[read..read + bytes].copy_from_slice(&blocks[skip..skip + bytes]);
+            read += bytes;
+        }
+        Ok(read)
+    })
 }
 
 struct RealLock {
@@ -50,7 +105,7 @@ impl Disk for RealDisk {
                 OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
             }
         };
-        Ok(Arc::new(RealFile { file, direct }))
+        Ok(Arc::new(RealFile { file, direct, once: OnceLock::new() }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -153,6 +208,17 @@ impl DiskFile for RealFile {
         Ok(read)
     }
 
+    fn read_once_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if buffer.len() >= ONCE_BYTES_MIN
+            && let Some(once) = self.once()
+            // A disk with larger blocks, or a file system that takes the flag and not the read.
+            && let Ok(read) = read_direct(once, buffer, offset)
+        {
+            return Ok(read);
+        }
+        self.read_at(buffer, offset)
+    }
+
     fn preallocate(&self, bytes: u64) -> io::Result<()> {
         let have = self.bytes()?;
         if have >= bytes {
@@ -181,7 +247,8 @@ impl DiskFile for RealFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{AlignedBuffer, BLOCK_BYTES};
+    use crate::ReadOnce;
+    use crate::disk::DiskFile;
 
     #[test]
     fn aligned_and_other_writes_are_read_back() {
@@ -205,6 +272,39 @@ mod tests {
         assert_eq!(reader.read_at(&mut found, 8).unwrap(), 2, "short at the end of the file");
         assert_eq!(disk.list(dir.path()).unwrap(), ["f"]);
         assert!(disk.space(dir.path()).unwrap().total_bytes > 0);
+    }
+
+    #[test]
+    fn what_is_read_once_is_what_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let bytes: Vec<u8> = (0..3 * ONCE_BYTES + 5).map(|_| fastrand::u8(..)).collect();
+        let writer = RealDisk.open(&path, Access::Create).unwrap();
+        // Some of it is in the page cache only.
+        writer.write_at(&bytes, 0).unwrap();
+        let reader = RealDisk.open(&path, Access::Read).unwrap();
+        let check = |offset: usize, wanted: usize| {
+            let mut found = vec![0; wanted];
+            let read = ReadOnce(&*reader).read_at(&mut found, offset as u64).unwrap();
+            let expected = &bytes[offset.min(bytes.len())..(offset + wanted).min(bytes.len())];
+            assert!(found[..read] == *expected, "{wanted} bytes from {offset}");
+        };
+        let edges = |at: usize| [at.saturating_sub(1), at, at + 1];
+        for offset in [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 8, bytes.len() - 1] {
+            for wanted in [ONCE_BYTES_MIN, ONCE_BYTES, 2 * ONCE_BYTES, bytes.len()] {
+                edges(wanted).into_iter().for_each(|wanted| check(offset, wanted));
+            }
+        }
+        for end in edges(bytes.len()) {
+            check(end, ONCE_BYTES_MIN);
+            check(end - ONCE_BYTES_MIN, ONCE_BYTES_MIN);
+        }
+        // Also when it has no name any more.
+        let unnamed = RealDisk.open(&path, Access::Read).unwrap();
+        RealDisk.remove(&path).unwrap();
+        let mut found = vec![0; bytes.len()];
+        assert_eq!(unnamed.read_once_at(&mut found, 0).unwrap(), bytes.len());
+        assert!(found == bytes);
     }
 
     #[test]

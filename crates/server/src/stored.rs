@@ -59,10 +59,23 @@ impl Parsers {
         if let Some(batch) = handle.cached() {
             return Ok(Some(batch));
         }
-        let Some(frame) = handle.read_frame()? else { return Ok(None) };
+        let frame = handle.read_frame()?;
+        Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    /// The records of a frame, for who goes through all frames once.
+    pub fn load_frame_once(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            return Ok(Some(batch));
+        }
+        let frame = handle.read_frame_once()?;
+        Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    fn parse_and_keep(&self, handle: &FrameHandle, frame: Arc<Frame>) -> Arc<Batch> {
         let batch = Arc::new(self.parse(frame));
         handle.put(Arc::clone(&batch));
-        Ok(Some(batch))
+        batch
     }
 
     /// Makes the records of a group of frames; it has none where its frames cannot be put together, or were deleted meanwhile.

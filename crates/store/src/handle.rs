@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use platform::{DiskFile, ReadOnce};
 use record::frame::FRAME_INTERNAL;
 use record::{Batch, Frame};
 use segment::tokens::{TokenFilter, TokenHash, TokenSet};
-use segment::{FrameEntry, read_frame};
+use segment::{FrameEntry, SegmentError, read_frame};
 
 use crate::cache::{Cache, FILTER, FrameWords};
 use crate::error::StoreError;
@@ -111,6 +112,18 @@ impl FrameHandle {
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn read_frame(&self) -> Result<Option<Arc<Frame>>, StoreError> {
+        self.read_from(|file| read_frame(file, &self.segment.path, &self.entry))
+    }
+
+    /// As [`read_frame`](Self::read_frame), for who reads each frame once: what comes from disk passes the page cache by.
+    pub fn read_frame_once(&self) -> Result<Option<Arc<Frame>>, StoreError> {
+        self.read_from(|file| read_frame(&ReadOnce(file), &self.segment.path, &self.entry))
+    }
+
+    fn read_from(
+        &self,
+        read: impl FnOnce(&dyn DiskFile) -> Result<Frame, SegmentError>,
+    ) -> Result<Option<Arc<Frame>>, StoreError> {
         if self.segment.fate.is_deleted() {
             return Ok(None);
         }
@@ -118,7 +131,7 @@ impl FrameHandle {
             return Ok(Some(frame));
         }
         let file = self.shared.open(&self.segment);
-        let frame = file.and_then(|file| read_frame(&*file, &self.segment.path, &self.entry));
+        let frame = file.and_then(|file| read(&*file));
         match frame {
             Ok(frame) => Ok(Some(Arc::new(frame))),
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),

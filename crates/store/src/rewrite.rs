@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use platform::ReadOnce;
 use record::Batch;
 use segment::sealed::{Effort, Footer, SealOptions, SealedFile, SealedHeader, SealedWriter};
 use segment::{SegmentError, read_frame};
@@ -229,7 +230,7 @@ impl Rewrite {
         }
         let entry = read(&hot.index).frames[place];
         let file = self.shared.open(hot)?;
-        let frame = Arc::new(read_frame(&*file, &hot.path, &entry)?);
+        let frame = Arc::new(read_frame(&ReadOnce(&*file), &hot.path, &entry)?);
         let bytes = frame.bytes().len() as u64;
         Ok((Arc::new(host.parse(frame)), bytes))
     }

@@ -61,6 +61,7 @@ fn frames_come_back_in_order_and_after_reopening() {
     assert_eq!(store.next_sequence().1, 91);
     let Some(Unit::Frame(handle)) = find(&store, 17).pop() else { panic!("it is there") };
     assert_eq!(handle.read_frame().unwrap().unwrap().header().sequence, 17);
+    assert_eq!(handle.read_frame_once().unwrap().unwrap().header().sequence, 17);
     assert!(find(&store, 91).is_empty());
 }
 

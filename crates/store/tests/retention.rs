@@ -57,6 +57,7 @@ fn the_active_segment_is_closed_at_an_eighth_of_the_age_and_leaves_no_number_fre
     store.run_retention(10_000);
     assert_eq!((store.stats().lines, sequences(&store).len()), (0, 0));
     assert!(handle.read_frame().unwrap().is_none(), "deleted meanwhile");
+    assert!(handle.read_frame_once().unwrap().is_none(), "deleted meanwhile");
     assert!(handle.cached().is_none());
     drop(store);
     let shared: Arc<dyn Disk> = Arc::new(disk);
