@@ -28,6 +28,7 @@ use crate::stored::Parsers;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    crate::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

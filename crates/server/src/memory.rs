@@ -1,6 +1,7 @@
 //! The allocator of the process, and how long it keeps what was freed.
 
 use std::ffi::{c_int, c_long};
+use std::time::Duration;
 
 /// Frames, batches and the state of queries come and go by the hundred megabytes, made by one thread and dropped by another.
 /// The allocator of the C library keeps what was freed so: twice the cache after filling it, and four times that after a few
@@ -11,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// How long freed memory is kept before the system gets it back, milliseconds. Within its one second by default, the next
 /// question of somebody who looks at an answer first has to take all its memory anew, and the kernel clears it page by page: a tenth
 /// of the time of a question that takes 100 MiB.
-const PURGE_DELAY_MS: c_long = 10_000;
+const PURGE_DELAY_MS: c_long = 3_000;
 
 /// `mi_option_purge_delay` of mimalloc 3, and its default; `mimalloc.h`.
 const PURGE_DELAY: c_int = 15;
@@ -21,6 +22,7 @@ const PURGE_DELAY_DEFAULT_MS: c_long = 1_000;
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
     fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
 }
 
 /// Lets the allocator keep freed memory for a while, unless the environment says how long (`MIMALLOC_PURGE_DELAY`). To be
@@ -34,6 +36,25 @@ pub fn keep_freed_memory() {
             mi_option_set(PURGE_DELAY, PURGE_DELAY_MS);
         }
     }
+}
+
+/// How often it is looked whether freed memory is to be given back.
+const LOOK_TIME: Duration = Duration::from_secs(1);
+
+/// Gives freed memory back once its time is over. The allocator itself looks for it only now and then while it is asked for memory:
+/// a machine that was busy and is quiet now would go on holding hundreds of megabytes.
+pub fn give_back_freed() -> std::io::Result<()> {
+    let look = || {
+        loop {
+            std::thread::sleep(LOOK_TIME);
+            // SAFETY: a function of the allocator that is linked, with this type in its header; any thread may call it.
+            #[allow(unsafe_code)]
+            unsafe {
+                mi_collect(false);
+            }
+        }
+    };
+    std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
 }
 
 #[cfg(test)]

@@ -480,10 +480,12 @@ impl Shared {
     /// The records of a frame. None: it was deleted by retention, or brings the parser down, which is a bug and must not
     /// end the parsing of others.
     fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
-        catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(|_| {
-            self.note_panic(handle.position());
-            Ok(None)
-        })
+        catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(
+            |_| {
+                self.note_panic(handle.position());
+                Ok(None)
+            },
+        )
     }
 
     /// Gives a parsed frame to all who wait for it.

@@ -27,6 +27,7 @@ const EXPIRY_TICK: Duration = Duration::from_secs(1);
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     placement::choose(config.placement.priorities);
+    crate::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .enable_all()
