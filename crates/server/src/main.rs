@@ -42,7 +42,6 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn main() -> ExitCode {
-    memory::keep_freed_memory();
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
