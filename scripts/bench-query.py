@@ -352,6 +352,8 @@ def part_beside(directory):
     data = filled(directory, "lines", file, LINES, FRESH)
     seconds = int(os.environ.get("BENCH_SECONDS", "30"))
     config = '[retention]\nbytes = "6GB"\n' + FRESH
+    # The sender is not to wait for the disk.
+    rg("-c", "", file)
     with Server(directory, config=config) as server:
         began = time.monotonic()
         run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
