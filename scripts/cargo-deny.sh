@@ -6,4 +6,6 @@ if ! cargo deny --version 2>/dev/null | grep -qF "$version"; then
   echo "Building cargo-deny $version once (a few minutes)"
   cargo install --quiet --locked --no-default-features "cargo-deny@$version"
 fi
+# `cargo deny` looks at the crates of every platform, and builds have downloaded those of this one alone.
+cargo fetch --quiet --locked
 exec cargo deny --locked --offline "$@"
