@@ -24,6 +24,13 @@ impl Bitmap {
         Bitmap { words: vec![0; length.div_ceil(64)], length }
     }
 
+    /// These places.
+    pub fn of(length: usize, places: &[u32]) -> Self {
+        let mut set = Bitmap::empty(length);
+        places.iter().for_each(|&place| set.set(place as usize));
+        set
+    }
+
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&w| w == 0)
     }

@@ -3,6 +3,7 @@
 //! Stream selectors `{a="b"}`, `contains_all()` and `contains_any()` are shorthands: they are read as filters
 //! on fields and written back so. Writing a filter and reading it again gives the same tree.
 
+mod automaton;
 mod columns;
 mod day_range;
 mod fields;

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use crate::automaton::Automaton;
 use crate::batch::Batch;
 
 /// Why columns could not be read; the text names file and byte.
@@ -16,6 +17,9 @@ pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Says of an occurrence, by value and place in it, whether it counts; looks at most one character beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
+
+/// Says of a value whether it passes.
+pub type Decide<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// The lines of a block, column by column. Rows are numbered as in the batch that they would make.
 pub trait Columns {
@@ -35,6 +39,14 @@ pub trait Columns {
         name: &str,
         text: &[u8],
         accept: Option<Accept<'_>>,
+    ) -> Result<Option<Vec<u32>>, ColumnError>;
+    /// The lines whose field passes an automaton; ascending. `decide` says of a value whether it does where the automaton does
+    /// not. None where that is found no faster than by looking at [`Columns::field`].
+    fn passing(
+        &self,
+        name: &str,
+        automaton: &Automaton,
+        decide: Decide<'_>,
     ) -> Result<Option<Vec<u32>>, ColumnError>;
     /// The records of these rows, which ascend.
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError>;

@@ -11,6 +11,7 @@
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the bytes of a
 //! line are never changed, so the raw line can always be given back as it was sent.
 
+pub mod automaton;
 pub mod batch;
 pub mod civil;
 pub mod columns;

@@ -54,11 +54,16 @@ pub fn unpack_once(
 ) -> Result<(), ServerError> {
     once(directory, |part| {
         say(&format!("fetches {artifact}"));
+        // Without a project, what the plugin notes would go to a directory below whatever the current one is.
+        let project = part.join("pom.xml");
+        std::fs::write(&project, project_of(&[])).map_err(io(&project))?;
         let launch = Launch::new(
             mvn()?,
             [
                 "-q".to_owned(),
                 "-B".to_owned(),
+                "-f".to_owned(),
+                project.display().to_string(),
                 format!("{PLUGIN}:unpack"),
                 format!("-Dartifact={artifact}"),
                 format!("-DoutputDirectory={}", part.display()),

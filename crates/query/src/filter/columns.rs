@@ -9,11 +9,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
+use record::automaton::Automaton;
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
 use super::Filter;
+use super::automaton::automaton;
 use super::lines::LineRegex;
 use super::value::{Matcher, Test};
 use super::word::PhraseFinder;
@@ -61,6 +64,10 @@ struct ValueTest {
     text: Option<TextTest>,
     /// Whether that is all of the test.
     only_text: bool,
+    /// What the test says of values that are not put together; made when it is first needed.
+    automaton: OnceLock<Option<Automaton>>,
+    /// The expression that it is made from.
+    pattern: Option<String>,
 }
 
 /// A test that is passed where a text stands, at word boundaries or anywhere.
@@ -273,7 +280,17 @@ impl ValueTest {
             probe: Probe::of(test),
             text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
             only_text: !matches!(test, Test::Regex(_)),
+            automaton: OnceLock::new(),
+            pattern: match test {
+                Test::Regex(pattern) => Some(pattern.text().to_owned()),
+                _ => None,
+            },
         }
+    }
+
+    fn automaton(&self) -> Option<&Automaton> {
+        let pattern = self.pattern.as_ref()?;
+        self.automaton.get_or_init(|| automaton(pattern)).as_ref()
     }
 
     /// Takes out the rows in which no stored field whose name begins so has a value that passes; an empty one is none. False
@@ -319,12 +336,19 @@ impl ValueTest {
             && !fields.is_read(name)
             && let Some(rows) = test.rows_in(name, fields.columns)?
         {
-            let mut found = Bitmap::empty(fields.columns.rows());
-            rows.into_iter().for_each(|row| found.set(row as usize));
-            bits.intersect(&found);
+            bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
             if self.only_text || bits.is_empty() {
                 return Ok(true);
             }
+        }
+        if !fields.is_read(name)
+            && bits.count() * VALUES_PER_ROW_MAX > fields.columns.rows()
+            && let Some(automaton) = self.automaton()
+            && let Some(rows) =
+                fields.columns.passing(name, automaton, &|value| self.matcher.matches(value))?
+        {
+            bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
+            return Ok(true);
         }
         let Some(column) = fields.get(name)? else { return Ok(false) };
         let (column, pulse) = (&*column, fields.pulse);

@@ -12,17 +12,13 @@ use crate::number::{compare_values, parse_number, write_number};
 use crate::time::format_time;
 use crate::{Bucket, By, Function, NamePattern, Number, SortKey, Stats, StatsFunction};
 
-/// The values of fields in a row; of those that are only a beginning, the ones that are there.
+/// The values of fields in a row; of those that are only a beginning, the ones that are there, by the names of their fields.
 fn row_values<'r>(row: &'r Row, names: &'r [NamePattern]) -> impl Iterator<Item = &'r str> {
     let mixed = names.iter().any(|n| n.prefix);
     let exact = names.iter().filter(move |_| !mixed).map(|n| value(row, &n.name));
     let found = row.iter().filter(move |(name, _)| mixed && names.iter().any(|n| n.matches(name)));
-    // The fields of a line come in its order: first the message.
-    let order =
-        |name: &str| ["_msg", "level", "n", "hostname", "x y"].iter().position(|n| *n == name);
-    let mut found: Vec<_> = found.collect();
-    found.sort_by_key(|(name, _)| order(name));
-    exact.chain(found.into_iter().map(|(_, value)| value.as_str()))
+    // A row has them by name.
+    exact.chain(found.map(|(_, value)| value.as_str()))
 }
 
 /// A text as JSON, for values without control characters.

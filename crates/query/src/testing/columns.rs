@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use record::columns::{Accept, ColumnError, Columns, FieldColumn, NO_VALUE, Places};
+use record::automaton::{Automaton, BEGIN, NO, YES};
+use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::{Batch, Place, RestoredBuilder};
 
 /// A batch by columns. The form of each depends on its name and `form`; some are not to be had apart from the lines.
@@ -133,6 +134,26 @@ impl Columns for BatchColumns<'_> {
             windows.any(|(at, part)| part == text && accept.is_none_or(|a| a(value, at)))
         };
         Ok(Some((0..self.rows() as u32).filter(holds).collect()))
+    }
+
+    fn passing(
+        &self,
+        name: &str,
+        automaton: &Automaton,
+        decide: Decide<'_>,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        if self.form % 4 > 1 {
+            return Ok(None);
+        }
+        let passes = |&row: &u32| {
+            let value = self.value(row as usize, name);
+            match automaton.end(automaton.step(BEGIN, value)) {
+                NO => false,
+                YES => true,
+                _ => decide(value),
+            }
+        };
+        Ok(Some((0..self.rows() as u32).filter(passes).collect()))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {

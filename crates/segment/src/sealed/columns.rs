@@ -8,6 +8,8 @@
 //! of its parts. Left out: computed fields; and fields whose column a layout takes twice, which no writer of ours makes:
 //! for those the lines have to be put together.
 
+mod parts;
+mod passing;
 mod search;
 
 use std::borrow::Cow;
@@ -16,7 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memchr;
-use record::columns::{Accept, ColumnError, Columns, FieldColumn, NO_VALUE, Places};
+use record::automaton::Automaton;
+use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::frame::decode_origins;
 use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
 
@@ -551,6 +554,15 @@ impl Columns for BlockColumns<'_> {
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
         self.rows_holding(name, text, accept).map_err(|fault| self.told(fault))
+    }
+
+    fn passing(
+        &self,
+        name: &str,
+        automaton: &Automaton,
+        decide: Decide<'_>,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        self.rows_passing(name, automaton, decide).map_err(|fault| self.told(fault))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {

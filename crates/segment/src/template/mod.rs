@@ -46,6 +46,7 @@ mod estimate;
 mod ints;
 mod learn;
 mod outline;
+mod passing;
 mod search;
 mod texts;
 mod token;
@@ -64,6 +65,7 @@ use view::{BUDGET_TEXTS, Kind, Readers, View};
 use wire::{Reader, put_varint};
 
 use crate::needle::{Needle, class_of};
+use record::automaton::{Automaton, State};
 pub use record::columns::Accept;
 
 /// How many sections a column has.
@@ -249,6 +251,11 @@ impl<'a> TemplateColumn<'a> {
         let mut found = vec![false; self.len()];
         search::matching(&self.view, needle, &mut self.budget(), &mut found)?;
         Ok(found)
+    }
+
+    /// What an automaton says of each value: one of its first three states.
+    pub fn passing(&self, automaton: &Automaton) -> Result<Vec<State>, CodecError> {
+        passing::passing(&self.view, automaton, &mut self.budget())
     }
 
     fn builder(&self) -> Builder {

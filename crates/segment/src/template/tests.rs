@@ -5,6 +5,10 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use record::automaton::{BEGIN, NO, UNSURE, YES};
+
+#[path = "../../tests/common/automata.rs"]
+mod automata;
 
 fn texts_of<T: AsRef<[u8]>>(values: &[T]) -> Texts {
     let mut texts = Texts::default();
@@ -41,6 +45,15 @@ fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
             let expected: Vec<u32> = (0..values.len() as u32).filter(naive).collect();
             let found = column.matching_rows(needle, accept).unwrap();
             assert_eq!(found, expected, "needle {:?}", needle.escape_ascii().to_string());
+        }
+        for found in [YES, UNSURE, NO] {
+            if needle.is_empty() || !needle.is_ascii() {
+                continue;
+            }
+            let automaton = automata::holding(needle, found);
+            let end = |value| automaton.end(automaton.step(BEGIN, value));
+            let expected: Vec<State> = texts.values().iter().map(end).collect();
+            assert_eq!(column.passing(&automaton).unwrap(), expected);
         }
     }
 }
@@ -187,6 +200,7 @@ fn damage_is_an_error_or_other_text_and_never_a_panic() {
             assert!(decoded.len() == values.len() && decoded.bytes.len() <= texts.bytes.len());
         }
         let _ = column.matching_rows(b"user", None);
+        let _ = column.passing(&automata::holding(b"user", YES));
         let _ = column.outline(&<[u8]>::len);
     };
     for section in 0..SECTIONS {
@@ -294,6 +308,7 @@ proptest! {
         if let Ok(column) = TemplateColumn::open([&tables, &numbers, &numbers], rows, 1000) {
             let _ = column.decode();
             let _ = column.matching_rows(b"a", None);
+            let _ = column.passing(&automata::holding(b"a", YES));
         }
     }
 }

@@ -6,13 +6,16 @@
 
 use record::columns::Accept;
 
-use super::{BlockColumns, Fault, TIMES};
+use super::parts::Parts;
+use super::{BlockColumns, Fault};
 use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
 use crate::sealed::bytes::{Corrupt, Cursor};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
 use crate::sealed::restore::Element;
 use crate::template::TemplateColumn;
+
+pub(super) const WRONG_TEMPLATES: Corrupt = Corrupt("the templates of a column");
 
 /// What is known of the lines of one layout.
 enum Held {
@@ -91,7 +94,7 @@ impl<'p> BlockColumns<'p> {
         }
     }
 
-    fn is_of(&self, column: usize, encoding: Encoding) -> bool {
+    pub(super) fn is_of(&self, column: usize, encoding: Encoding) -> bool {
         self.listing.columns[column].encoding == encoding as u8
     }
 
@@ -184,14 +187,8 @@ impl<'p> BlockColumns<'p> {
         let entry = &self.listing.columns[place];
         let sections = self.sections(place)?;
         let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
-            (Encoding::Template, &[tables, numbers, texts]) => {
-                const WRONG: Corrupt = Corrupt("the templates of a column");
-                let mut cursor = Cursor::new(tables);
-                let text_bytes = cursor.varint()? as usize;
-                let tables = cursor.take(cursor.left())?;
-                TemplateColumn::open([tables, numbers, texts], entry.values, text_bytes)
-                    .and_then(|column| column.matching_needle(needle))
-                    .map_err(|_| WRONG)?
+            (Encoding::Template, _) => {
+                self.templates(place)?.matching_needle(needle).map_err(|_| WRONG_TEMPLATES)?
             }
             // What lines there are is found only where one of them holds it.
             (Encoding::Lines, [text]) if needle.find(text, 0).is_none() => return Ok(None),
@@ -208,67 +205,44 @@ impl<'p> BlockColumns<'p> {
         needle: &Needle<'_>,
         found: &mut [bool],
     ) -> Result<(), Fault> {
-        let (times, of_row) = (self.numbers(TIMES)?, &self.classes()?.of_row);
-        let mut columns: Vec<Option<Column<'_>>> = Vec::new();
-        columns.resize_with(self.listing.columns.len(), || None);
-        let mut is_met = vec![false; self.layouts.len()];
-        of_row.iter().zip(perhaps).for_each(|(&class, perhaps)| is_met[class as usize] |= perhaps);
-        for (class, source) in sources.iter().enumerate().filter(|(class, _)| is_met[*class]) {
-            for column in self.between(class, source).iter().filter_map(Element::column) {
-                if columns[column].is_none() {
-                    columns[column] = Some(self.decode(column)?);
-                }
+        let mut parts = Parts::new(self, sources, |_| false)?;
+        for (perhaps, found) in perhaps.iter().zip(found) {
+            if *perhaps {
+                *found |= needle.is_in(parts.value()?);
             }
-        }
-        // The columns in question of which a line of each layout takes a value, and the place of the next one in each.
-        let taken: Vec<Vec<usize>> = self
-            .layouts
-            .iter()
-            .map(|layout| {
-                let mut taken = Vec::new();
-                layout.each_column(|column| {
-                    taken.extend(columns[column].is_some().then_some(column))
-                });
-                taken
-            })
-            .collect();
-        let mut next = vec![0; columns.len()];
-        let mut value = Vec::new();
-        for (row, &class) in of_row.iter().enumerate() {
-            let class = class as usize;
-            if perhaps[row] {
-                value.clear();
-                for element in self.between(class, &sources[class]) {
-                    if let Element::Literal(literal) = element {
-                        value.extend_from_slice(literal);
-                    } else if let Some(column) = element.column() {
-                        let read = columns[column].as_mut().expect("it was decoded");
-                        read.append(next[column], times[row], &mut value);
-                    }
-                }
-                found[row] |= needle.is_in(&value);
-            }
-            taken[class].iter().for_each(|&column| next[column] += 1);
+            parts.pass();
         }
         Ok(())
     }
 
     /// What a field of the lines of a layout stands around.
-    fn between(&self, class: usize, source: &Source<'_>) -> &[Element<'p>] {
+    pub(super) fn between(&self, class: usize, source: &Source<'_>) -> &[Element<'p>] {
         match *source {
             Source::Between(from, to) => &self.layouts[class].elements[from..to],
             _ => &[],
         }
     }
 
-    fn decode(&self, place: usize) -> Result<Column<'_>, Fault> {
+    /// A column of templates.
+    pub(super) fn templates(&self, place: usize) -> Result<TemplateColumn<'_>, Fault> {
+        let &[tables, numbers, texts] = &self.sections(place)?[..] else {
+            return Err(WRONG_TEMPLATES.into());
+        };
+        let mut cursor = Cursor::new(tables);
+        let text_bytes = cursor.varint()? as usize;
+        let sections = [cursor.take(cursor.left())?, numbers, texts];
+        let values = self.listing.columns[place].values;
+        Ok(TemplateColumn::open(sections, values, text_bytes).map_err(|_| WRONG_TEMPLATES)?)
+    }
+
+    pub(super) fn decode(&self, place: usize) -> Result<Column<'_>, Fault> {
         let entry = &self.listing.columns[place];
         Ok(Column::decode(entry.encoding, &self.sections(place)?, entry.values)?)
     }
 }
 
 /// The places of those that are found, ascending.
-fn places(found: &[bool]) -> Vec<u32> {
+pub(super) fn places(found: &[bool]) -> Vec<u32> {
     const TOGETHER: usize = 32;
     let mut places = Vec::new();
     for (at, some) in (0u32..).step_by(TOGETHER).zip(found.chunks(TOGETHER)) {

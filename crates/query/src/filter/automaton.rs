@@ -1,0 +1,137 @@
+//! Regular expressions as automata, for values that are found without being put together.
+//!
+//! An automaton says of a value what the expression says, or that the value has to be looked at: where the expression
+//! asks for boundaries of words, that is any value with a byte that is not ASCII. An expression whose automaton would be large has none:
+//! what it takes to make one goes up with the square of that, and it is made before the first line is looked at.
+
+use std::collections::HashMap;
+
+use record::automaton::{Automaton, BEGIN, NO, STATES_MAX, State, UNSURE, YES};
+use regex_automata::dfa::{Automaton as _, StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::syntax;
+use regex_automata::{Input, MatchKind};
+
+/// Memory of an automaton, and of what it takes to make one, bytes. Hundreds of states.
+const BYTES_MAX: usize = 512 << 10;
+
+/// The automaton that passes the values with a match.
+pub(super) fn automaton(pattern: &str) -> Option<Automaton> {
+    let config = dense::Config::new()
+        .match_kind(MatchKind::LeftmostFirst)
+        .start_kind(StartKind::Unanchored)
+        .unicode_word_boundary(true)
+        .accelerate(false)
+        .dfa_size_limit(Some(BYTES_MAX))
+        .determinize_size_limit(Some(BYTES_MAX));
+    let dfa = dense::Builder::new()
+        .configure(config)
+        .syntax(syntax::Config::new().utf8(false))
+        .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(BYTES_MAX)))
+        .build(pattern)
+        .ok()?;
+    table(&dfa)
+}
+
+/// The table of the states that values lead to.
+fn table(dfa: &dense::DFA<Vec<u32>>) -> Option<Automaton> {
+    let mut classes = [0; 256];
+    let mut bytes = Vec::new();
+    for byte in 0..=u8::MAX {
+        let class = dfa.byte_classes().get(byte);
+        classes[usize::from(byte)] = class;
+        if usize::from(class) == bytes.len() {
+            bytes.push(byte);
+        }
+    }
+    let last = |id: StateID| match () {
+        () if dfa.is_match_state(id) => Some(YES),
+        () if dfa.is_dead_state(id) => Some(NO),
+        () if dfa.is_quit_state(id) => Some(UNSURE),
+        () => None,
+    };
+    let begin = dfa.start_state_forward(&Input::new("")).ok()?;
+    if last(begin).is_some() {
+        return None;
+    }
+    let mut numbers = HashMap::from([(begin, BEGIN)]);
+    let mut states = vec![begin];
+    let (mut rows, mut ends) = (vec![Vec::new(); usize::from(BEGIN)], vec![NO, YES, UNSURE]);
+    while let Some(&state) = states.get(rows.len() - usize::from(BEGIN)) {
+        let mut row = Vec::with_capacity(bytes.len());
+        for &byte in &bytes {
+            let next = dfa.next_state(state, byte);
+            row.push(match last(next) {
+                Some(last) => last,
+                None => *numbers.entry(next).or_insert_with(|| {
+                    states.push(next);
+                    (states.len() - 1) as State + BEGIN
+                }),
+            });
+        }
+        if states.len() + usize::from(BEGIN) > STATES_MAX {
+            return None;
+        }
+        rows.push(row);
+        ends.push(last(dfa.next_eoi_state(state)).unwrap_or(NO));
+    }
+    Some(Automaton::new(classes, &rows, ends))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What it says of a value; none where it does not know.
+    fn said(automaton: &Automaton, value: &[u8]) -> Option<bool> {
+        match automaton.end(automaton.step(BEGIN, value)) {
+            NO => Some(false),
+            YES => Some(true),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn large_ones_are_left_out() {
+        for pattern in [r"\w{200}", r"[01]*1[01]{20}x"] {
+            assert!(automaton(pattern).is_none(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn an_address_takes_few_states() {
+        let automaton = automaton(r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b").unwrap();
+        assert!(automaton.states() < 100, "{}", automaton.states());
+        assert_eq!(said(&automaton, b"from 10.20.30.40 port 1"), Some(true));
+        assert_eq!(said(&automaton, b"from 10.20.30.4000 port 1"), Some(false));
+        assert_eq!(said(&automaton, b"from 10.20.30.40"), Some(true));
+        assert_eq!(said(&automaton, "é from 10.20.30.40".as_bytes()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn it_says_what_the_expression_says(
+            parts in prop::collection::vec(
+                prop::sample::select(
+                    r"a b é [ab] [^a] . \s \S \w \W ^ $ \b \B a* b+ (a|bb) x? (?s:.) [0-9]{2} (?i:A) (?-u:\xff) (?m:^) (?m:$)"
+                        .split(' ')
+                        .collect::<Vec<_>>(),
+                ),
+                0..5,
+            ),
+            values in prop::collection::vec("[abA0é \n]{0,5}", 0..6),
+        ) {
+            let pattern = parts.concat();
+            let regex = regex::bytes::Regex::new(&pattern).unwrap();
+            let Some(automaton) = automaton(&pattern) else { return Ok(()) };
+            for value in values {
+                let said = said(&automaton, value.as_bytes());
+                prop_assert!(said.is_some() || !value.is_ascii());
+                prop_assert_eq!(said.unwrap_or_else(|| regex.is_match(value.as_bytes())), regex.is_match(value.as_bytes()));
+            }
+        }
+    }
+}

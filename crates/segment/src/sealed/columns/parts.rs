@@ -1,0 +1,153 @@
+//! Values of a field that stands around others, line by line: each is what the elements of its line's layout put together.
+
+use record::automaton::{Automaton, BEGIN, State, is_last};
+
+use super::{BlockColumns, Fault, TIMES};
+use crate::sealed::column::Column;
+use crate::sealed::field::Source;
+use crate::sealed::restore::Element;
+
+/// The parts of a field, at one line after the other from the first. A column is decoded when a line first needs it.
+pub(super) struct Parts<'b, 'p> {
+    block: &'b BlockColumns<'p>,
+    sources: &'b [Source<'b>],
+    times: &'b [i64],
+    of_row: &'b [u32],
+    row: usize,
+    columns: Vec<Option<Part<'b>>>,
+    /// The place of the next value in each column.
+    next: Vec<usize>,
+    /// The columns in question of which a line of each layout takes a value.
+    taken: Vec<Vec<usize>>,
+    text: Vec<u8>,
+}
+
+struct Part<'b> {
+    column: Column<'b>,
+    /// Of a dictionary, the states before and behind each value when it was met last.
+    met: Vec<(State, State)>,
+}
+
+impl<'b, 'p> Parts<'b, 'p> {
+    /// Those of a field with these sources. `also`: whether the places of the values of another column are asked for, too.
+    pub fn new(
+        block: &'b BlockColumns<'p>,
+        sources: &'b [Source<'b>],
+        also: impl Fn(usize) -> bool,
+    ) -> Result<Self, Fault> {
+        let count = block.listing.columns.len();
+        let mut in_question: Vec<bool> = (0..count).map(also).collect();
+        for (class, source) in sources.iter().enumerate() {
+            let columns = block.between(class, source).iter().filter_map(Element::column);
+            columns.for_each(|column| in_question[column] = true);
+        }
+        let taken = block.layouts.iter().map(|layout| {
+            let mut taken = Vec::new();
+            layout.each_column(|column| taken.extend(in_question[column].then_some(column)));
+            taken
+        });
+        let mut columns = Vec::new();
+        columns.resize_with(count, || None);
+        Ok(Parts {
+            block,
+            sources,
+            times: block.numbers(TIMES)?,
+            of_row: &block.classes()?.of_row,
+            row: 0,
+            columns,
+            next: vec![0; count],
+            taken: taken.collect(),
+            text: Vec::new(),
+        })
+    }
+
+    /// The place of the line's value in a column.
+    pub fn place(&self, column: usize) -> usize {
+        self.next[column]
+    }
+
+    /// Goes on to the next line.
+    pub fn pass(&mut self) {
+        let class = self.of_row[self.row] as usize;
+        self.taken[class].iter().for_each(|&column| self.next[column] += 1);
+        self.row += 1;
+    }
+
+    /// The line's value.
+    pub fn value(&mut self) -> Result<&[u8], Fault> {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        for element in self.elements() {
+            if let Element::Literal(literal) = element {
+                text.extend_from_slice(literal);
+            } else if let Some(column) = element.column() {
+                let (place, time_ns) = (self.next[column], self.times[self.row]);
+                self.part(column)?.column.append(place, time_ns, &mut text);
+            }
+        }
+        self.text = text;
+        Ok(&self.text)
+    }
+
+    /// The state behind the line's value, or a last one that an earlier part leads to.
+    pub fn run(&mut self, automaton: &Automaton) -> Result<State, Fault> {
+        let mut state = BEGIN;
+        for element in self.elements() {
+            if let Element::Literal(literal) = element {
+                state = automaton.step(state, literal);
+            } else if let Some(column) = element.column() {
+                let (place, time_ns) = (self.next[column], self.times[self.row]);
+                let mut text = std::mem::take(&mut self.text);
+                state = self.part(column)?.step(place, time_ns, state, automaton, &mut text);
+                self.text = text;
+            }
+            if is_last(state) {
+                break;
+            }
+        }
+        Ok(state)
+    }
+
+    fn elements(&self) -> &'b [Element<'p>] {
+        let class = self.of_row[self.row] as usize;
+        self.block.between(class, &self.sources[class])
+    }
+
+    fn part(&mut self, column: usize) -> Result<&mut Part<'b>, Fault> {
+        let place = &mut self.columns[column];
+        if place.is_none() {
+            *place = Some(Part::new(self.block.decode(column)?));
+        }
+        Ok(place.as_mut().expect("it was decoded"))
+    }
+}
+
+impl<'b> Part<'b> {
+    fn new(column: Column<'b>) -> Part<'b> {
+        let values = if let Column::Dictionary { values, .. } = &column { values.len() } else { 0 };
+        Part { column, met: vec![(State::MAX, State::MAX); values] }
+    }
+
+    /// The state behind a value, which is written to `text` where it does not stand as such.
+    fn step(
+        &mut self,
+        place: usize,
+        time_ns: i64,
+        state: State,
+        automaton: &Automaton,
+        text: &mut Vec<u8>,
+    ) -> State {
+        if let Column::Dictionary { values, codes, .. } = &self.column {
+            let code = codes.get(place).map_or(0, |&code| usize::from(code));
+            let (before, behind) = &mut self.met[code];
+            if *before != state {
+                *before = state;
+                *behind = automaton.step(state, values.get(code));
+            }
+            return *behind;
+        }
+        text.clear();
+        self.column.append(place, time_ns, text);
+        automaton.step(state, text)
+    }
+}

@@ -1,0 +1,177 @@
+//! Which lines of a block pass an automaton in a field, with as few values put together as can be.
+//!
+//! A column of templates says of its own values whether they pass. Where the field stands around others, the automaton goes on from
+//! part to part, and a line is left as soon as it is decided: a column that no line gets to is not decoded.
+
+use record::automaton::{Automaton, BEGIN, NO, State, YES};
+use record::columns::Decide;
+
+use super::parts::Parts;
+use super::search::{WRONG_TEMPLATES, places};
+use super::{BlockColumns, Fault};
+use crate::sealed::column::{Column, Encoding};
+use crate::sealed::field::Source;
+use crate::sealed::restore::Element;
+
+/// A question to values, and who is asked where the automaton has no answer.
+struct Question<'q> {
+    automaton: &'q Automaton,
+    decide: Decide<'q>,
+}
+
+/// What is known of the lines of one layout.
+enum Passing {
+    /// All pass, or none.
+    Alike(bool),
+    /// What the values of this column say.
+    Column(usize),
+    /// What the parts say that the field stands around.
+    Between,
+}
+
+impl Question<'_> {
+    fn passes(&self, value: &[u8]) -> bool {
+        let end = self.automaton.end(self.automaton.step(BEGIN, value));
+        known(end).unwrap_or_else(|| (self.decide)(value))
+    }
+}
+
+/// What the end of a value says, unless the value has to be looked at.
+fn known(end: State) -> Option<bool> {
+    match end {
+        NO => Some(false),
+        YES => Some(true),
+        _ => None,
+    }
+}
+
+impl BlockColumns<'_> {
+    /// See [`record::columns::Columns::passing`].
+    pub(super) fn rows_passing(
+        &self,
+        name: &str,
+        automaton: &Automaton,
+        decide: Decide<'_>,
+    ) -> Result<Option<Vec<u32>>, Fault> {
+        let question = Question { automaton, decide };
+        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+            return Ok(None);
+        };
+        if let Some(column) = self.only_column(number) {
+            return match self.is_of(column, Encoding::Template) {
+                true => Ok(Some(places(&self.values_passing(column, &question)?))),
+                false => Ok(None),
+            };
+        }
+        let Some(sources) = self.sources(number)? else { return Ok(None) };
+        if !self.have_templates(&sources) {
+            return Ok(None);
+        }
+        let mut passing = Vec::with_capacity(sources.len());
+        for (class, source) in sources.iter().enumerate() {
+            passing.push(match source {
+                Source::Nowhere => Passing::Alike(question.passes(b"")),
+                Source::Constant(value) => Passing::Alike(question.passes(value)),
+                // What its values are, only the times of the lines tell.
+                Source::Column(column) if self.is_of(*column, Encoding::Time) => return Ok(None),
+                Source::Column(column) => Passing::Column(*column),
+                Source::Between(..) => {
+                    for column in self.between(class, source).iter().filter_map(Element::column) {
+                        if !self.is_plain(column)? {
+                            return Ok(None);
+                        }
+                    }
+                    Passing::Between
+                }
+            });
+        }
+        self.look(&sources, &passing, &question).map(Some)
+    }
+
+    /// Whether some value of the field comes from a column of templates.
+    fn have_templates(&self, sources: &[Source<'_>]) -> bool {
+        let is_template = |column: usize| self.is_of(column, Encoding::Template);
+        sources.iter().enumerate().any(|(class, source)| match source {
+            Source::Column(column) => is_template(*column),
+            Source::Between(..) => {
+                self.between(class, source).iter().filter_map(Element::column).any(is_template)
+            }
+            Source::Nowhere | Source::Constant(_) => false,
+        })
+    }
+
+    /// For each value of a column whether it passes.
+    fn values_passing(&self, place: usize, question: &Question<'_>) -> Result<Vec<bool>, Fault> {
+        if self.is_of(place, Encoding::Template) {
+            let templates = self.templates(place)?;
+            let states = templates.passing(question.automaton).map_err(|_| WRONG_TEMPLATES)?;
+            let mut passing: Vec<bool> = states.iter().map(|&end| end == YES).collect();
+            let unsure = (0..).zip(&states).filter(|(_, end)| known(**end).is_none());
+            let unsure: Vec<u32> = unsure.map(|(place, _)| place).collect();
+            if !unsure.is_empty() {
+                let values = templates.decode_rows(&unsure).map_err(|_| WRONG_TEMPLATES)?;
+                for (at, &place) in unsure.iter().enumerate() {
+                    passing[place as usize] = (question.decide)(values.get(at));
+                }
+            }
+            return Ok(passing);
+        }
+        Ok(match self.decode(place)? {
+            Column::Dictionary { values, codes, count } => {
+                let passing: Vec<bool> = values.iter().map(|value| question.passes(value)).collect();
+                match codes.is_empty() {
+                    true => vec![passing.first() == Some(&true); count],
+                    false => codes.iter().map(|&code| passing[usize::from(code)]).collect(),
+                }
+            }
+            mut column => {
+                let mut value = Vec::new();
+                let mut passes = |place| {
+                    value.clear();
+                    column.append(place, 0, &mut value);
+                    question.passes(&value)
+                };
+                (0..self.listing.columns[place].values).map(&mut passes).collect()
+            }
+        })
+    }
+
+    /// The lines that pass, from first to last.
+    fn look(
+        &self,
+        sources: &[Source<'_>],
+        passing: &[Passing],
+        question: &Question<'_>,
+    ) -> Result<Vec<u32>, Fault> {
+        let mut values: Vec<Option<Vec<bool>>> = vec![None; self.listing.columns.len()];
+        for passing in passing {
+            if let Passing::Column(column) = passing
+                && values[*column].is_none()
+            {
+                values[*column] = Some(self.values_passing(*column, question)?);
+            }
+        }
+        let mut parts = Parts::new(self, sources, |column| values[column].is_some())?;
+        let mut rows = Vec::new();
+        for (row, &class) in (0..).zip(&self.classes()?.of_row) {
+            let passes = match passing[class as usize] {
+                Passing::Alike(passes) => passes,
+                Passing::Column(column) => {
+                    values[column].as_ref().is_some_and(|values| values[parts.place(column)])
+                }
+                Passing::Between => {
+                    let state = parts.run(question.automaton)?;
+                    match known(question.automaton.end(state)) {
+                        Some(passes) => passes,
+                        None => (question.decide)(parts.value()?),
+                    }
+                }
+            };
+            if passes {
+                rows.push(row);
+            }
+            parts.pass();
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,208 @@
+//! What an automaton says of each value, with as few of them rendered as can be.
+//!
+//! A text that stands still is gone over once for each state it is met in, and so is a value of a dictionary. From the bytes that
+//! slots may hold follows what the values of a template may lead to: where that is one thing, none of them is looked at.
+//! What is left is gone over column by column, from the first to the last: columns that templates share have
+//! the same texts before them, and a column whose rows are all decided is not decoded.
+
+use record::automaton::{Automaton, BEGIN, KnownText, NO, State, States, is_last};
+
+use super::CodecError;
+use super::view::{Kind, Template, TemplatesView, View};
+use crate::needle::{ANY_CLASSES, class_of};
+
+/// What the automaton says of each value of a column: one of its first three states.
+pub(super) fn passing(
+    view: &View<'_>,
+    automaton: &Automaton,
+    budget: &mut usize,
+) -> Result<Vec<State>, CodecError> {
+    let mut states = vec![BEGIN; view.count];
+    // Values that end alike need not be told apart.
+    let ends_alike = |behind: &States| {
+        let mut ends = States::none(automaton);
+        behind.iter().for_each(|state| ends.add(automaton.end(state)));
+        only(&ends)
+    };
+    match &view.kind {
+        Kind::Templates(templates) => {
+            step_templates(templates, automaton, &mut states, &ends_alike, budget)?;
+        }
+        _ => step(view, automaton, &mut states, budget)?,
+    }
+    states.iter_mut().for_each(|state| *state = automaton.end(*state));
+    Ok(states)
+}
+
+/// The only state of some.
+fn only(states: &States) -> Option<State> {
+    let mut states = states.iter();
+    states.next().filter(|_| states.next().is_none())
+}
+
+/// Moves each state on over the value of the same place.
+fn step(
+    view: &View<'_>,
+    automaton: &Automaton,
+    states: &mut [State],
+    budget: &mut usize,
+) -> Result<(), CodecError> {
+    if states.iter().all(|&state| is_last(state)) {
+        return Ok(());
+    }
+    match &view.kind {
+        Kind::Same(value) => {
+            let mut value = KnownText::new(value);
+            states.iter_mut().for_each(|state| *state = value.step(*state, automaton));
+        }
+        Kind::Dictionary { ids, values } => {
+            let decoded = values.decode(budget)?;
+            // The states before and behind each value when it was met last.
+            let mut met = vec![(State::MAX, State::MAX); values.count];
+            for (state, id) in states.iter_mut().zip(ids.decode_indexes(values.count)?) {
+                let (before, behind) = &mut met[id as usize];
+                if *before != *state {
+                    *before = *state;
+                    *behind = automaton.step(*state, decoded.get(id as usize));
+                }
+                *state = *behind;
+            }
+        }
+        Kind::Templates(templates) => {
+            step_templates(templates, automaton, states, &only, budget)?;
+        }
+        Kind::Digits(_) | Kind::Hex { .. } | Kind::Lines(_) | Kind::Lengths(..) => {
+            let decoded = view.decode(budget)?;
+            for (place, state) in states.iter_mut().enumerate() {
+                if !is_last(*state) {
+                    *state = automaton.step(*state, decoded.get(place));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for values of templates. `decided` says what they become where that follows from what they may.
+fn step_templates(
+    view: &TemplatesView<'_>,
+    automaton: &Automaton,
+    states: &mut [State],
+    decided: &dyn Fn(&States) -> Option<State>,
+    budget: &mut usize,
+) -> Result<(), CodecError> {
+    let mut before = States::none(automaton);
+    states.iter().filter(|state| !is_last(**state)).for_each(|&state| before.add(state));
+    let mut known: Vec<Option<States>> = vec![None; view.columns.len()];
+    let decided: Vec<Option<State>> = view
+        .templates
+        .iter()
+        .map(|template| decided(&reached(view, template, &before, &mut known, automaton)))
+        .collect();
+
+    // The text before each column that has to be gone over; it is the same in all templates.
+    let mut texts: Vec<Option<KnownText<'_>>> = vec![None; view.columns.len()];
+    for (template, _) in view.templates.iter().zip(&decided).filter(|(_, known)| known.is_none()) {
+        for (piece, &column) in view.pieces(template).zip(&template.columns) {
+            texts[column as usize].get_or_insert_with(|| KnownText::new(piece));
+        }
+    }
+    let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); view.columns.len()];
+    for (row, &id) in (0..).zip(&view.ids) {
+        let state = &mut states[row as usize];
+        match decided[id as usize] {
+            Some(decided) if !is_last(*state) => *state = decided,
+            _ => {}
+        }
+        for &column in &view.templates[id as usize].columns {
+            if texts[column as usize].is_some() {
+                rows_of[column as usize].push(row);
+            }
+        }
+    }
+    // What is decided stays as it is, though its rows have values of columns that are gone over.
+    let is_open: Vec<bool> = view.ids.iter().map(|&id| decided[id as usize].is_none()).collect();
+    let mut of_column = Vec::new();
+    for ((text, rows), (_, values)) in texts.iter_mut().zip(&rows_of).zip(&view.columns) {
+        let Some(text) = text else { continue };
+        of_column.clear();
+        of_column.extend(rows.iter().map(|&row| match is_open[row as usize] {
+            true => text.step(states[row as usize], automaton),
+            false => NO,
+        }));
+        step(values, automaton, &mut of_column, budget)?;
+        for (&row, &state) in rows.iter().zip(&of_column) {
+            if is_open[row as usize] {
+                states[row as usize] = state;
+            }
+        }
+    }
+    let last = |template: &Template| view.pieces(template).last().expect("at least one piece");
+    let mut last: Vec<KnownText<'_>> =
+        view.templates.iter().map(|template| KnownText::new(last(template))).collect();
+    for (row, &id) in view.ids.iter().enumerate() {
+        if is_open[row] {
+            states[row] = last[id as usize].step(states[row], automaton);
+        }
+    }
+    Ok(())
+}
+
+/// What values of a template may lead to; `known` are the states behind columns that were met.
+fn reached(
+    view: &TemplatesView<'_>,
+    template: &Template,
+    before: &States,
+    known: &mut [Option<States>],
+    automaton: &Automaton,
+) -> States {
+    let mut states = before.clone();
+    for (piece, &column) in view.pieces(template).zip(&template.columns) {
+        let column = column as usize;
+        if let Some(known) = &known[column] {
+            states = known.clone();
+            continue;
+        }
+        let (classes, values) = &view.columns[column];
+        states = reached_by_value(values, *classes, &states.behind(piece, automaton), automaton);
+        known[column] = Some(states.clone());
+    }
+    states.behind(view.pieces(template).last().expect("at least one piece"), automaton)
+}
+
+/// What values of a column may lead to, whose bytes are of these classes.
+fn reached_by_value(
+    view: &View<'_>,
+    classes: u8,
+    before: &States,
+    automaton: &Automaton,
+) -> States {
+    match &view.kind {
+        Kind::Same(value) => before.behind(value, automaton),
+        Kind::Dictionary { values, .. } => reached_by_value(values, classes, before, automaton),
+        Kind::Digits(digits) => {
+            let mut states = before.clone();
+            for (at, text) in digits.fixed().enumerate() {
+                if at > 0 {
+                    states.spread(|byte| byte.is_ascii_digit(), automaton);
+                }
+                states = states.behind(text, automaton);
+            }
+            states
+        }
+        Kind::Templates(templates) => {
+            let mut states = States::none(automaton);
+            let mut known = vec![None; templates.columns.len()];
+            for template in &templates.templates {
+                states.add_all(&reached(templates, template, before, &mut known, automaton));
+            }
+            states
+        }
+        Kind::Hex { .. } | Kind::Lines(_) | Kind::Lengths(..) => {
+            let mut states = before.clone();
+            let may_hold = |byte| classes == ANY_CLASSES || class_of(byte) & classes != 0;
+            states.spread(may_hold, automaton);
+            states
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Automata that are understood at a glance.
+
+use record::automaton::{Automaton, BEGIN, NO, State, UNSURE, YES};
+
+/// Passes the values that hold a text before any byte that is not ASCII; of one with such a byte it does not know. `found` is what it
+/// says of an occurrence.
+pub fn holding(text: &[u8], found: State) -> Automaton {
+    let mut classes = [0; 256];
+    for byte in 0..=127 {
+        classes[usize::from(byte)] = byte;
+    }
+    classes[128..].fill(128);
+    // A state is the longest beginning of the text that what was read ends with.
+    let behind = |begun: usize, byte: u8| {
+        let read = [&text[..begun], &[byte]].concat();
+        let longest = (0..=read.len()).find(|&from| text.starts_with(&read[from..]));
+        match read.len() - longest.expect("at least the empty one") {
+            length if length == text.len() => found,
+            length => BEGIN + length as State,
+        }
+    };
+    let next = |begun: usize| {
+        let ascii = (0..128).map(|byte| behind(begun, byte));
+        ascii.chain([UNSURE]).collect::<Vec<State>>()
+    };
+    let last = vec![Vec::new(); usize::from(BEGIN)];
+    let rows: Vec<_> = last.into_iter().chain((0..text.len()).map(next)).collect();
+    let ends = [NO, YES, UNSURE].into_iter().chain((0..text.len()).map(|_| NO)).collect();
+    Automaton::new(classes, &rows, ends)
+}
