@@ -19,6 +19,7 @@ mod aside;
 mod context;
 mod meter;
 mod rows;
+mod sharing;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use crate::source::{ScanUnit, Source, TimeRange};
 pub use context::{Context, Limits, Progress, RunError};
 pub(crate) use meter::{Held, Meter};
 pub use rows::Rows;
+pub(crate) use sharing::Sharing;
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;
@@ -638,6 +640,12 @@ impl Next<'_, '_> {
         })?;
         self.run.outcome.lines_scanned += outcome.lines_scanned;
         failed.map_or(Ok(()), Err)
+    }
+
+    /// What several threads need that work for the query side by side.
+    pub fn sharing(&self) -> Sharing<'_> {
+        let Run { context, started, .. } = *self.run;
+        Sharing { context, started, meter: self.run.meter.clone() }
     }
 
     /// What counts the memory.

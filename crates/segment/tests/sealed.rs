@@ -567,9 +567,8 @@ fn searching_templates_agrees_with_looking_at_every_line() {
                 for text in texts {
                     let text = text.as_bytes();
                     let read = |number| file.chunk(place, number).map(Arc::new);
-                    let passing = |columns: &BlockColumns<'_>| {
-                        check_passing(columns, &block, field, text)
-                    };
+                    let passing =
+                        |columns: &BlockColumns<'_>| check_passing(columns, &block, field, text);
                     passed += usize::from(file.with_columns(place, &read, passing).unwrap());
                     for words in [false, true] {
                         let accept = |value: &[u8], at: usize| at_word(value, at, text.len());

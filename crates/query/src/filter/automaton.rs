@@ -16,8 +16,8 @@ use regex_automata::{Input, MatchKind};
 /// Memory of an automaton, and of what it takes to make one, bytes. Hundreds of states.
 const BYTES_MAX: usize = 512 << 10;
 
-/// The automaton that passes the values with a match.
-pub(super) fn automaton(pattern: &str) -> Option<Automaton> {
+/// The automaton that says `found` of the values with a match: that they pass, or that they have to be looked at.
+pub(super) fn automaton(pattern: &str, found: State) -> Option<Automaton> {
     let config = dense::Config::new()
         .match_kind(MatchKind::LeftmostFirst)
         .start_kind(StartKind::Unanchored)
@@ -31,11 +31,11 @@ pub(super) fn automaton(pattern: &str) -> Option<Automaton> {
         .thompson(thompson::Config::new().utf8(false).nfa_size_limit(Some(BYTES_MAX)))
         .build(pattern)
         .ok()?;
-    table(&dfa)
+    table(&dfa, found)
 }
 
 /// The table of the states that values lead to.
-fn table(dfa: &dense::DFA<Vec<u32>>) -> Option<Automaton> {
+fn table(dfa: &dense::DFA<Vec<u32>>, found: State) -> Option<Automaton> {
     let mut classes = [0; 256];
     let mut bytes = Vec::new();
     for byte in 0..=u8::MAX {
@@ -46,7 +46,7 @@ fn table(dfa: &dense::DFA<Vec<u32>>) -> Option<Automaton> {
         }
     }
     let last = |id: StateID| match () {
-        () if dfa.is_match_state(id) => Some(YES),
+        () if dfa.is_match_state(id) => Some(found),
         () if dfa.is_dead_state(id) => Some(NO),
         () if dfa.is_quit_state(id) => Some(UNSURE),
         () => None,
@@ -97,13 +97,14 @@ mod tests {
     #[test]
     fn large_ones_are_left_out() {
         for pattern in [r"\w{200}", r"[01]*1[01]{20}x"] {
-            assert!(automaton(pattern).is_none(), "{pattern}");
+            assert!(automaton(pattern, YES).is_none(), "{pattern}");
         }
     }
 
     #[test]
     fn an_address_takes_few_states() {
-        let automaton = automaton(r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b").unwrap();
+        let automaton =
+            automaton(r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b", YES).unwrap();
         assert!(automaton.states() < 100, "{}", automaton.states());
         assert_eq!(said(&automaton, b"from 10.20.30.40 port 1"), Some(true));
         assert_eq!(said(&automaton, b"from 10.20.30.4000 port 1"), Some(false));
@@ -126,7 +127,7 @@ mod tests {
         ) {
             let pattern = parts.concat();
             let regex = regex::bytes::Regex::new(&pattern).unwrap();
-            let Some(automaton) = automaton(&pattern) else { return Ok(()) };
+            let Some(automaton) = automaton(&pattern, YES) else { return Ok(()) };
             for value in values {
                 let said = said(&automaton, value.as_bytes());
                 prop_assert!(said.is_some() || !value.is_ascii());

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
-use record::automaton::Automaton;
+use record::automaton::{Automaton, State, UNSURE, YES};
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
 use super::Filter;
@@ -66,8 +66,8 @@ struct ValueTest {
     only_text: bool,
     /// What the test says of values that are not put together; made when it is first needed.
     automaton: OnceLock<Option<Automaton>>,
-    /// The expression that it is made from.
-    pattern: Option<String>,
+    /// The expression that it is made from, and what a match says.
+    pattern: Option<(String, State)>,
 }
 
 /// A test that is passed where a text stands, at word boundaries or anywhere.
@@ -282,15 +282,19 @@ impl ValueTest {
             only_text: !matches!(test, Test::Regex(_)),
             automaton: OnceLock::new(),
             pattern: match test {
-                Test::Regex(pattern) => Some(pattern.text().to_owned()),
+                Test::Regex(pattern) => Some((pattern.text().to_owned(), YES)),
+                // What is around it says whether it counts.
+                Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) => {
+                    Some((format!("(?i){}", regex::escape(text)), UNSURE))
+                }
                 _ => None,
             },
         }
     }
 
     fn automaton(&self) -> Option<&Automaton> {
-        let pattern = self.pattern.as_ref()?;
-        self.automaton.get_or_init(|| automaton(pattern)).as_ref()
+        let (pattern, found) = self.pattern.as_ref()?;
+        self.automaton.get_or_init(|| automaton(pattern, *found)).as_ref()
     }
 
     /// Takes out the rows in which no stored field whose name begins so has a value that passes; an empty one is none. False

@@ -2,8 +2,8 @@
 //!
 //! A slot has the string itself where that is short ([`SHORT_BYTES`]), so that looking it up is one access to memory; longer
 //! ones stand behind each other in few pieces of memory ([`Texts`]). All tables have the same hashes, and each is in the same
-//! parts by them: so two tables are merged part by part, without hashing again, a part grows by itself, and what is dropped are
-//! a few pieces of memory, however many strings there are.
+//! parts by them: so two tables are merged part by part, without hashing again and by several threads, a part grows by itself, and
+//! what is dropped are a few pieces of memory, however many strings there are.
 //!
 //! Memory is counted by the [`Meter`], before it is taken: a slot of 32 bytes, of which three eighths to three quarters are in
 //! use, so 43 to 85 bytes for a string, and those of a long one besides. Left out: removing strings, and any order.
@@ -21,11 +21,14 @@ const PARTS: usize = 1 << PART_BITS;
 /// Slots of a part with its first string; a power of two, as is any other number of slots.
 const SLOTS_MIN: usize = 4;
 /// Pieces of memory for long strings: the first, and the largest unless a string is longer.
-const PIECE_BYTES_MIN: usize = 1 << 10;
+const PIECE_BYTES_MIN: usize = 1 << 7;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// The slots of a part that is merged are visited with this step, which is odd: in the order of their hashes they would fill
 /// one end of the other part, which is in that order too, before it grows.
 const MERGE_STEP: usize = 0x9e37_79b1;
+
+/// Tables of fewer strings are merged by one thread.
+const ALONE_MAX: usize = 1 << 14;
 
 /// How many strings are looked up together by [`ByteTable::look_up`].
 pub(crate) const TOGETHER: usize = 64;
@@ -35,8 +38,6 @@ pub(crate) const TOGETHER: usize = 64;
 pub(crate) struct ByteTable {
     /// None before the first string.
     parts: Vec<Part>,
-    texts: Texts,
-    len: usize,
 }
 
 /// The strings with some highest bits of their hashes, by the next bits; those of the same bits behind each other.
@@ -44,6 +45,7 @@ pub(crate) struct ByteTable {
 struct Part {
     slots: Vec<Slot>,
     used: usize,
+    texts: Texts,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -130,7 +132,8 @@ impl Texts {
     fn push(&mut self, text: &[u8], meter: &mut Meter) -> Result<[u8; SHORT_BYTES], RunError> {
         let fits = |piece: &Vec<u8>| piece.capacity() - piece.len() >= text.len();
         if !self.pieces.last().is_some_and(fits) {
-            let bytes = self.bytes.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).max(text.len());
+            // At most a fifth of the memory is room that is not used yet.
+            let bytes = (self.bytes / 4).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX).max(text.len());
             meter.take(bytes)?;
             self.bytes += bytes;
             self.pieces.push(Vec::with_capacity(bytes));
@@ -162,7 +165,7 @@ impl Part {
 
     /// The slot of a string, or the free one that it would get; there has to be one. `short`: the string, if it is short.
     #[inline]
-    fn find(&self, tag: u32, key: &[u8], short: u128, texts: &Texts) -> Result<usize, usize> {
+    fn find(&self, tag: u32, key: &[u8], short: u128) -> Result<usize, usize> {
         let mut at = self.home(tag);
         loop {
             let slot = &self.slots[at];
@@ -172,7 +175,7 @@ impl Part {
             if slot.tag == tag && slot.len as usize == key.len() {
                 let same = match key.len() <= SHORT_BYTES {
                     true => slot.bytes == short.to_le_bytes(),
-                    false => texts.get(slot.bytes, key.len()) == key,
+                    false => self.texts.get(slot.bytes, key.len()) == key,
                 };
                 if same {
                     return Ok(at);
@@ -180,6 +183,52 @@ impl Part {
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
+    }
+
+    /// The number of a string with that tag, and whether it is new; then it is 0.
+    #[inline]
+    fn entry(
+        &mut self,
+        tag: u32,
+        key: &[u8],
+        meter: &mut Meter,
+    ) -> Result<(&mut u64, bool), RunError> {
+        self.grow(meter)?;
+        let short = short_of(key);
+        let found = self.find(tag, key, short);
+        let (Ok(at) | Err(at)) = found;
+        let is_new = found.is_err();
+        if is_new {
+            let bytes = match key.len() <= SHORT_BYTES {
+                true => short.to_le_bytes(),
+                false => self.texts.push(key, meter)?,
+            };
+            let len = u32::try_from(key.len()).expect("values are shorter than 4 GiB");
+            self.slots[at] = Slot { tag, len, number: 0, bytes };
+            self.used += 1;
+        }
+        Ok((&mut self.slots[at].number, is_new))
+    }
+
+    /// Takes over the same part of another table; see [`ByteTable::merge`].
+    fn merge(
+        &mut self,
+        other: Part,
+        meter: &mut Meter,
+        each: &mut impl FnMut(&mut u64, bool, u64),
+    ) -> Result<(), RunError> {
+        let Part { slots, texts, .. } = other;
+        let mut at = 0;
+        for _ in 0..slots.len() {
+            at = (at + MERGE_STEP) & (slots.len() - 1);
+            let slot = &slots[at];
+            if slot.tag != 0 {
+                let (own, is_new) = self.entry(slot.tag, slot.key(&texts), meter)?;
+                each(own, is_new, slot.number);
+            }
+        }
+        meter.give_back(slots.len() * size_of::<Slot>() + texts.bytes + size_of::<Part>());
+        Ok(())
     }
 
     /// Makes room for one more.
@@ -206,13 +255,13 @@ impl Part {
 impl ByteTable {
     /// How many strings there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.parts.iter().map(|part| part.used).sum()
     }
 
     /// The number of a string whose hash is given, if it is there.
     pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut u64> {
         let part = self.parts.get_mut(part_of(hash)).filter(|part| part.used > 0)?;
-        let at = part.find(tag_of(hash), key, short_of(key), &self.texts).ok()?;
+        let at = part.find(tag_of(hash), key, short_of(key)).ok()?;
         Some(&mut part.slots[at].number)
     }
 
@@ -224,28 +273,17 @@ impl ByteTable {
         key: &[u8],
         meter: &mut Meter,
     ) -> Result<(&mut u64, bool), RunError> {
+        self.take_parts(meter)?;
+        self.parts[part_of(hash)].entry(tag_of(hash), key, meter)
+    }
+
+    #[inline]
+    fn take_parts(&mut self, meter: &mut Meter) -> Result<(), RunError> {
         if self.parts.is_empty() {
             meter.take(PARTS * size_of::<Part>())?;
             self.parts.resize_with(PARTS, Part::default);
         }
-        let part = &mut self.parts[part_of(hash)];
-        part.grow(meter)?;
-        let tag = tag_of(hash);
-        let short = short_of(key);
-        let found = part.find(tag, key, short, &self.texts);
-        let (Ok(at) | Err(at)) = found;
-        let is_new = found.is_err();
-        if is_new {
-            let bytes = match key.len() <= SHORT_BYTES {
-                true => short.to_le_bytes(),
-                false => self.texts.push(key, meter)?,
-            };
-            let len = u32::try_from(key.len()).expect("values are shorter than 4 GiB");
-            part.slots[at] = Slot { tag, len, number: 0, bytes };
-            part.used += 1;
-            self.len += 1;
-        }
-        Ok((&mut part.slots[at].number, is_new))
+        Ok(())
     }
 
     /// Calls `each` with the numbers of strings, in their order, and whether they are new; at most [`TOGETHER`]. All slots are
@@ -279,31 +317,43 @@ impl ByteTable {
         next: &mut Next<'_, '_>,
         mut each: impl FnMut(&mut u64, bool, u64),
     ) -> Result<(), RunError> {
-        let part_bytes = other.parts.len() * size_of::<Part>();
-        for (number, Part { slots, .. }) in other.parts.into_iter().enumerate() {
+        self.take_parts(next.meter())?;
+        for (own, other) in self.parts.iter_mut().zip(other.parts) {
             next.check()?;
-            let mut at = 0;
-            for _ in 0..slots.len() {
-                at = (at + MERGE_STEP) & (slots.len() - 1);
-                let slot = &slots[at];
-                if slot.tag != 0 {
-                    // The bits that the table looks at.
-                    let hash = ((number as u64) << u32::BITS) | u64::from(slot.tag);
-                    let hash = hash << (u64::BITS - PART_BITS - u32::BITS);
-                    let (own, is_new) = self.entry(hash, slot.key(&other.texts), next.meter())?;
-                    each(own, is_new, slot.number);
-                }
-            }
-            next.meter().give_back(slots.len() * size_of::<Slot>());
+            own.merge(other, next.meter(), &mut each)?;
         }
-        next.meter().give_back(other.texts.bytes + part_bytes);
         Ok(())
+    }
+
+    /// The same for numbers that are added; large tables by several threads.
+    pub fn merge_sums(
+        &mut self,
+        mut other: ByteTable,
+        next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
+        self.take_parts(next.meter())?;
+        let sharing = next.sharing();
+        let share = match other.len() {
+            ..ALONE_MAX => PARTS,
+            _ => PARTS.div_ceil(sharing.threads()),
+        };
+        let shares = self.parts.chunks_mut(share).zip(other.parts.chunks_mut(share));
+        sharing.each("query-merge", shares, |(own, other)| {
+            let mut meter = sharing.meter();
+            for (own, other) in own.iter_mut().zip(other) {
+                sharing.check()?;
+                own.merge(std::mem::take(other), &mut meter, &mut |own, _, other| *own += other)?;
+            }
+            Ok(())
+        })
     }
 
     /// The strings and their numbers, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let slots = self.parts.iter().flat_map(|part| &part.slots);
-        slots.filter(|slot| slot.tag != 0).map(|slot| (slot.key(&self.texts), slot.number))
+        self.parts.iter().flat_map(|part| {
+            let slots = part.slots.iter().filter(|slot| slot.tag != 0);
+            slots.map(|slot| (slot.key(&part.texts), slot.number))
+        })
     }
 }
 
@@ -357,6 +407,40 @@ mod tests {
             assert_eq!(short_of(&text[..len]).to_le_bytes(), bytes, "{len}");
         }
         assert_eq!(short_of(&text), 0);
+    }
+
+    /// A table with so many strings, half of them long; each has its number.
+    fn numbered(numbers: std::ops::Range<u64>, meter: &mut Meter) -> ByteTable {
+        let mut table = ByteTable::default();
+        for number in numbers {
+            let key = format!("{number:0width$}", width = if number % 2 == 0 { 7 } else { 20 });
+            *table.entry(hash_of(key.as_bytes()), key.as_bytes(), meter).unwrap().0 += number;
+        }
+        table
+    }
+
+    #[test]
+    fn large_tables_are_added_by_threads() {
+        let half = ALONE_MAX as u64;
+        crate::run::with_next(|next| {
+            let held = next.meter().held();
+            let mut own = numbered(0..2 * half, next.meter());
+            let other = numbered(half..3 * half, next.meter());
+            own.merge_sums(other, next).unwrap();
+            assert_eq!(own.len() as u64, 3 * half);
+            for (key, number) in own.iter() {
+                let written: u64 = std::str::from_utf8(key).unwrap().parse().unwrap();
+                let times = 1 + u64::from((half..2 * half).contains(&written));
+                assert_eq!(number, written * times);
+            }
+            let alone = numbered(0..3 * half, next.meter());
+            let [of_both, of_one] = [&own, &alone].map(|table| {
+                let parts = table.parts.iter();
+                let bytes = |p: &Part| p.slots.len() * size_of::<Slot>() + p.texts.bytes;
+                parts.map(bytes).sum::<usize>() + PARTS * size_of::<Part>()
+            });
+            assert_eq!(next.meter().held() - held, (of_both + of_one) as u64);
+        });
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Tuples {
         if self.hits.len() < other.hits.len() {
             std::mem::swap(&mut self.hits, &mut other.hits);
         }
-        self.hits.merge(other.hits, next, |own, _, hits| *own += hits)
+        self.hits.merge_sums(other.hits, next)
     }
 
     /// The first `count` tuples, most hits first, then by the bytes of their values.

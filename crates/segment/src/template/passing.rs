@@ -28,10 +28,17 @@ pub(super) fn passing(
         Kind::Templates(templates) => {
             step_templates(templates, automaton, &mut states, &ends_alike, budget)?;
         }
-        _ => step(view, automaton, &mut states, budget)?,
+        _ => step(view, ANY_CLASSES, automaton, &mut states, budget)?,
     }
     states.iter_mut().for_each(|state| *state = automaton.end(*state));
     Ok(states)
+}
+
+/// The states that are not last.
+fn open_states(states: &[State], automaton: &Automaton) -> States {
+    let mut open = States::none(automaton);
+    states.iter().filter(|state| !is_last(**state)).for_each(|&state| open.add(state));
+    open
 }
 
 /// The only state of some.
@@ -40,14 +47,20 @@ fn only(states: &States) -> Option<State> {
     states.next().filter(|_| states.next().is_none())
 }
 
-/// Moves each state on over the value of the same place.
+/// Moves each state on over the value of the same place; the bytes of the values are of these classes.
 fn step(
     view: &View<'_>,
+    classes: u8,
     automaton: &Automaton,
     states: &mut [State],
     budget: &mut usize,
 ) -> Result<(), CodecError> {
-    if states.iter().all(|&state| is_last(state)) {
+    let before = open_states(states, automaton);
+    if before.iter().next().is_none() {
+        return Ok(());
+    }
+    if let Some(behind) = only(&reached_by_value(view, classes, &before, automaton)) {
+        states.iter_mut().filter(|state| !is_last(**state)).for_each(|state| *state = behind);
         return Ok(());
     }
     match &view.kind {
@@ -91,8 +104,7 @@ fn step_templates(
     decided: &dyn Fn(&States) -> Option<State>,
     budget: &mut usize,
 ) -> Result<(), CodecError> {
-    let mut before = States::none(automaton);
-    states.iter().filter(|state| !is_last(**state)).for_each(|&state| before.add(state));
+    let before = open_states(states, automaton);
     let mut known: Vec<Option<States>> = vec![None; view.columns.len()];
     let decided: Vec<Option<State>> = view
         .templates
@@ -123,14 +135,14 @@ fn step_templates(
     // What is decided stays as it is, though its rows have values of columns that are gone over.
     let is_open: Vec<bool> = view.ids.iter().map(|&id| decided[id as usize].is_none()).collect();
     let mut of_column = Vec::new();
-    for ((text, rows), (_, values)) in texts.iter_mut().zip(&rows_of).zip(&view.columns) {
+    for ((text, rows), (classes, values)) in texts.iter_mut().zip(&rows_of).zip(&view.columns) {
         let Some(text) = text else { continue };
         of_column.clear();
         of_column.extend(rows.iter().map(|&row| match is_open[row as usize] {
             true => text.step(states[row as usize], automaton),
             false => NO,
         }));
-        step(values, automaton, &mut of_column, budget)?;
+        step(values, *classes, automaton, &mut of_column, budget)?;
         for (&row, &state) in rows.iter().zip(&of_column) {
             if is_open[row as usize] {
                 states[row as usize] = state;

@@ -118,7 +118,8 @@ impl BlockColumns<'_> {
         }
         Ok(match self.decode(place)? {
             Column::Dictionary { values, codes, count } => {
-                let passing: Vec<bool> = values.iter().map(|value| question.passes(value)).collect();
+                let passing: Vec<bool> =
+                    values.iter().map(|value| question.passes(value)).collect();
                 match codes.is_empty() {
                     true => vec![passing.first() == Some(&true); count],
                     false => codes.iter().map(|&code| passing[usize::from(code)]).collect(),
