@@ -138,7 +138,8 @@ fn with_rows(
     run(query, source, &context, &mut |rows| {
         for index in 0..rows.len() {
             for (name, value) in columns.iter().zip(&mut row) {
-                *value = String::from_utf8_lossy(rows.get(index, name, &mut scratch)).into_owned();
+                value.clear();
+                value.push_str(&String::from_utf8_lossy(rows.get(index, name, &mut scratch)));
             }
             each(&mut row);
         }

@@ -36,6 +36,11 @@ impl Named for MadeField {
 }
 
 impl MadeRow {
+    /// With room for so many fields and bytes of values; there may be more of both.
+    pub fn with_room(fields: usize, bytes: usize) -> MadeRow {
+        MadeRow { fields: Vec::with_capacity(fields), bytes: Vec::with_capacity(bytes) }
+    }
+
     /// A copy of the visible fields of a row of a block, and of the hidden ones in `include`.
     pub(super) fn copy_of(visit: impl FnOnce(Each<'_>)) -> MadeRow {
         MadeRow::copy_without(&[], visit)

@@ -31,6 +31,9 @@ const TIME: &str = "_time";
 /// Longest text of a time.
 const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
 
+/// Bytes of a count of many lines.
+const NUMBER_BYTES: usize = 8;
+
 /// A group in the order that it is handed on in: number, values of the `by` fields, and where what these are begins.
 #[derive(Clone, Copy)]
 struct Group<'k> {
@@ -516,7 +519,8 @@ impl Grouping {
         loop {
             let mut rows = Vec::new();
             for group in groups.by_ref().take(BLOCK_ROWS_MAX) {
-                let mut row = MadeRow::default();
+                let room = group.key.len() + names.len() * NUMBER_BYTES;
+                let mut row = MadeRow::with_room(by.len() + names.len(), room);
                 let values = values_of(group.key, by.len() == 1);
                 by.iter().zip(values).for_each(|(name, value)| row.push(name.clone(), value));
                 let start_ns = starts.get(group.number as usize).copied().flatten();
