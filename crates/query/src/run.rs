@@ -39,7 +39,7 @@ use crate::source::{ScanUnit, Source, TimeRange};
 pub use context::{Context, Limits, Progress, RunError};
 pub(crate) use meter::{Held, Meter};
 pub use rows::Rows;
-pub(crate) use sharing::Sharing;
+pub(crate) use sharing::{Sharing, side_by_side};
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;

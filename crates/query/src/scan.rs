@@ -30,7 +30,7 @@ use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::needs::Needs;
 use crate::query::Query;
 use crate::rolled::{Rolled, Weighted, without_time};
-use crate::run::{Held, Meter, RunError};
+use crate::run::{Held, Meter, RunError, side_by_side};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
 
 /// Units that the question's own thread looks at before it starts others.
@@ -212,23 +212,13 @@ impl<'q> Scan<'q> {
     ) -> Result<(), RunError> {
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let places = || (!stopped.load(Relaxed)).then(|| next.fetch_add(1, Relaxed));
-        std::thread::scope(|scope| {
-            let start = |(number, worker)| {
-                let work = || self.work(worker, units, &places, &stopped);
-                let name = format!("query-scan-{number}");
-                std::thread::Builder::new().name(name).spawn_scoped(scope, work)
-            };
-            let others: Result<Vec<_>, _> = others.iter_mut().enumerate().map(start).collect();
-            let others = others.map_err(|e| {
-                stopped.store(true, Relaxed);
-                SourceError(format!("cannot start a thread: {e}"))
-            })?;
-            let done = self.work(own, units, &places, &stopped);
-            others.into_iter().fold(done, |done, other| match other.join() {
-                Ok(other) => done.and(other),
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-        })
+        let (places, stopped) = (&places, &stopped);
+        let others = others.iter_mut();
+        side_by_side(
+            "query-scan",
+            || self.work(own, units, places, stopped),
+            others.map(|worker| move || self.work(worker, units, places, stopped)),
+        )
     }
 
     /// Looks at the units whose places come, until there are no more.

@@ -39,18 +39,31 @@ impl Sharing<'_> {
     ) -> Result<(), RunError> {
         let Some(own) = shares.next() else { return Ok(()) };
         let work = &work;
-        std::thread::scope(|scope| {
-            let start = |(number, share)| {
-                let name = format!("{name}-{number}");
-                std::thread::Builder::new().name(name).spawn_scoped(scope, move || work(share))
-            };
-            let others = shares.enumerate().map(start).collect::<Result<Vec<_>, _>>();
-            let others = others.map_err(|e| SourceError(format!("cannot start a thread: {e}")))?;
-            let done = work(own);
-            others.into_iter().fold(done, |done, other| match other.join() {
-                Ok(other) => done.and(other),
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-        })
+        side_by_side(name, || work(own), shares.map(|share| move || work(share)))
     }
+}
+
+/// Does each of `others` on a thread of that name and its number, and `own` on this one. The error is that of the first that has one;
+/// where a thread cannot be started, that is the error, once those that were are done.
+pub(crate) fn side_by_side<W>(
+    name: &str,
+    own: impl FnOnce() -> Result<(), RunError>,
+    others: impl Iterator<Item = W>,
+) -> Result<(), RunError>
+where
+    W: FnOnce() -> Result<(), RunError> + Send,
+{
+    std::thread::scope(|scope| {
+        let start = |(number, work)| {
+            let name = format!("{name}-{number}");
+            std::thread::Builder::new().name(name).spawn_scoped(scope, work)
+        };
+        let others = others.enumerate().map(start).collect::<Result<Vec<_>, _>>();
+        let others = others.map_err(|e| SourceError(format!("cannot start a thread: {e}")))?;
+        let done = own();
+        others.into_iter().fold(done, |done, other| match other.join() {
+            Ok(other) => done.and(other),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
 }
