@@ -2,7 +2,8 @@
 //!
 //! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that does not fit into that is refused,
 //! and so is a query of more than [`REGEXES_BYTES_MAX`]. What the engine caches while it searches is bound by the same size, for each
-//! thread; so a query holds some times as much at worst.
+//! thread, and the automaton that answers for templates (`filter/automaton.rs`) takes no more than a small one; so a query holds
+//! some times as much at worst.
 
 /// Memory of all compiled regular expressions of a query. One with more is refused.
 pub const REGEXES_BYTES_MAX: usize = 64 << 20;

@@ -84,6 +84,21 @@ impl Automaton {
     pub fn end(&self, state: State) -> State {
         self.ends[usize::from(state)]
     }
+
+    /// Whether a value passes that ends in a state; none where it has to be looked at.
+    #[inline]
+    pub fn says(&self, state: State) -> Option<bool> {
+        match self.end(state) {
+            NO => Some(false),
+            YES => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Whether a value passes; none where it has to be looked at.
+    pub fn says_of(&self, value: &[u8]) -> Option<bool> {
+        self.says(self.step(BEGIN, value))
+    }
 }
 
 /// Some states of an automaton.
@@ -175,6 +190,37 @@ impl<'t> KnownText<'t> {
     }
 }
 
+/// Values that come again and again, each mostly in the state that it was met in last.
+#[derive(Clone, Debug)]
+pub struct KnownValues {
+    /// The states before and behind each value when it was met last.
+    met: Vec<(State, State)>,
+}
+
+impl KnownValues {
+    /// So many values that were not met yet.
+    pub fn new(count: usize) -> Self {
+        KnownValues { met: vec![(UNKNOWN, UNKNOWN); count] }
+    }
+
+    /// The state behind the value of a place, which is asked for where it is not known.
+    #[inline]
+    pub fn step<'v>(
+        &mut self,
+        place: usize,
+        state: State,
+        automaton: &Automaton,
+        value: impl FnOnce() -> &'v [u8],
+    ) -> State {
+        let (before, behind) = &mut self.met[place];
+        if *before != state {
+            *before = state;
+            *behind = automaton.step(state, value());
+        }
+        *behind
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,12 +239,23 @@ mod tests {
     #[test]
     fn a_text_leads_from_state_to_state() {
         let automaton = holds_ab();
-        let answer = |text: &str| automaton.end(automaton.step(BEGIN, text.as_bytes()));
-        assert_eq!(["", "ba", "aab", "abé", "éab"].map(answer), [NO, NO, YES, YES, UNSURE]);
+        let answer = |text: &str| automaton.says_of(text.as_bytes());
+        let (no, yes) = (Some(false), Some(true));
+        assert_eq!(["", "ba", "aab", "abé", "éab"].map(answer), [no, no, yes, yes, None]);
         let mut known = KnownText::new(b"xa");
         for _ in 0..2 {
             assert_eq!([BEGIN, YES, 4].map(|state| known.step(state, &automaton)), [4, YES, 4]);
         }
+    }
+
+    #[test]
+    fn a_value_that_comes_again_is_not_asked_for() {
+        let automaton = holds_ab();
+        let mut values = KnownValues::new(2);
+        assert_eq!(values.step(1, BEGIN, &automaton, || b"xa"), 4);
+        assert_eq!(values.step(0, BEGIN, &automaton, || b"b"), BEGIN);
+        assert_eq!(values.step(1, BEGIN, &automaton, || panic!("it is known")), 4);
+        assert_eq!(values.step(0, 4, &automaton, || b"b"), YES);
     }
 
     #[test]

@@ -18,8 +18,13 @@ pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 /// Says of an occurrence, by value and place in it, whether it counts; looks at most one character beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
 
-/// Says of a value whether it passes.
-pub type Decide<'a> = &'a dyn Fn(&[u8]) -> bool;
+/// A question to values that can be asked in two ways.
+pub trait Decide {
+    /// What answers it byte by byte, if anything does; it may be made when it is first asked for, which takes time.
+    fn automaton(&self) -> Option<&Automaton>;
+    /// Whether a value passes.
+    fn passes(&self, value: &[u8]) -> bool;
+}
 
 /// The lines of a block, column by column. Rows are numbered as in the batch that they would make.
 pub trait Columns {
@@ -40,14 +45,8 @@ pub trait Columns {
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, ColumnError>;
-    /// The lines whose field passes an automaton; ascending. `decide` says of a value whether it does where the automaton does
-    /// not. None where that is found no faster than by looking at [`Columns::field`].
-    fn passing(
-        &self,
-        name: &str,
-        automaton: &Automaton,
-        decide: Decide<'_>,
-    ) -> Result<Option<Vec<u32>>, ColumnError>;
+    /// The lines whose field passes; ascending. None where that is found no faster than by looking at [`Columns::field`].
+    fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError>;
     /// The records of these rows, which ascend.
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError>;
     /// The same with these fields only, and without the raw lines. None where a field cannot be had apart.

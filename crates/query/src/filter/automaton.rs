@@ -2,9 +2,12 @@
 //!
 //! An automaton says of a value what the expression says, or that the value has to be looked at: where the expression
 //! asks for boundaries of words, that is any value with a byte that is not ASCII. An expression whose automaton would be large has none:
-//! what it takes to make one goes up with the square of that, and it is made before the first line is looked at.
+//! what it takes to make one goes up with the square of that (15 ms where that limit is met), and a question cannot be cancelled
+//! meanwhile. It is made when the first block asks for it that has templates, once for all threads of a question.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::OnceLock;
 
 use record::automaton::{Automaton, BEGIN, NO, STATES_MAX, State, UNSURE, YES};
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
@@ -13,11 +16,41 @@ use regex_automata::util::primitives::StateID;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
 
+use super::value::Test;
+
 /// Memory of an automaton, and of what it takes to make one, bytes. Hundreds of states.
 const BYTES_MAX: usize = 512 << 10;
 
+/// The automaton of a test, made when it is first needed.
+pub(super) struct LazyAutomaton {
+    pattern: String,
+    /// What a match says.
+    found: State,
+    made: OnceLock<Option<Automaton>>,
+}
+
+impl LazyAutomaton {
+    /// None for tests that others answer as fast.
+    pub fn of(test: &Test) -> Option<LazyAutomaton> {
+        let (pattern, found) = match test {
+            Test::Regex(pattern) => (pattern.text().to_owned(), YES),
+            // What is around it says whether it counts.
+            Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) => {
+                (format!("(?i){}", regex::escape(text)), UNSURE)
+            }
+            _ => return None,
+        };
+        Some(LazyAutomaton { pattern, found, made: OnceLock::new() })
+    }
+
+    /// None where it would be large.
+    pub fn get(&self) -> Option<&Automaton> {
+        self.made.get_or_init(|| automaton(&self.pattern, self.found)).as_ref()
+    }
+}
+
 /// The automaton that says `found` of the values with a match: that they pass, or that they have to be looked at.
-pub(super) fn automaton(pattern: &str, found: State) -> Option<Automaton> {
+fn automaton(pattern: &str, found: State) -> Option<Automaton> {
     let config = dense::Config::new()
         .match_kind(MatchKind::LeftmostFirst)
         .start_kind(StartKind::Unanchored)
@@ -62,16 +95,16 @@ fn table(dfa: &dense::DFA<Vec<u32>>, found: State) -> Option<Automaton> {
         let mut row = Vec::with_capacity(bytes.len());
         for &byte in &bytes {
             let next = dfa.next_state(state, byte);
-            row.push(match last(next) {
-                Some(last) => last,
-                None => *numbers.entry(next).or_insert_with(|| {
+            row.push(match (last(next), numbers.entry(next)) {
+                (Some(last), _) => last,
+                (None, Entry::Occupied(known)) => *known.get(),
+                (None, Entry::Vacant(new)) => {
+                    let number = State::try_from(states.len() + usize::from(BEGIN));
+                    let number = number.ok().filter(|&n| usize::from(n) < STATES_MAX)?;
                     states.push(next);
-                    (states.len() - 1) as State + BEGIN
-                }),
+                    *new.insert(number)
+                }
             });
-        }
-        if states.len() + usize::from(BEGIN) > STATES_MAX {
-            return None;
         }
         rows.push(row);
         ends.push(last(dfa.next_eoi_state(state)).unwrap_or(NO));
@@ -85,15 +118,6 @@ mod tests {
 
     use super::*;
 
-    /// What it says of a value; none where it does not know.
-    fn said(automaton: &Automaton, value: &[u8]) -> Option<bool> {
-        match automaton.end(automaton.step(BEGIN, value)) {
-            NO => Some(false),
-            YES => Some(true),
-            _ => None,
-        }
-    }
-
     #[test]
     fn large_ones_are_left_out() {
         for pattern in [r"\w{200}", r"[01]*1[01]{20}x"] {
@@ -106,10 +130,10 @@ mod tests {
         let automaton =
             automaton(r"\b[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\.[0-9]{2,3}\b", YES).unwrap();
         assert!(automaton.states() < 100, "{}", automaton.states());
-        assert_eq!(said(&automaton, b"from 10.20.30.40 port 1"), Some(true));
-        assert_eq!(said(&automaton, b"from 10.20.30.4000 port 1"), Some(false));
-        assert_eq!(said(&automaton, b"from 10.20.30.40"), Some(true));
-        assert_eq!(said(&automaton, "é from 10.20.30.40".as_bytes()), None);
+        assert_eq!(automaton.says_of(b"from 10.20.30.40 port 1"), Some(true));
+        assert_eq!(automaton.says_of(b"from 10.20.30.4000 port 1"), Some(false));
+        assert_eq!(automaton.says_of(b"from 10.20.30.40"), Some(true));
+        assert_eq!(automaton.says_of("é from 10.20.30.40".as_bytes()), None);
     }
 
     proptest! {
@@ -129,7 +153,7 @@ mod tests {
             let regex = regex::bytes::Regex::new(&pattern).unwrap();
             let Some(automaton) = automaton(&pattern, YES) else { return Ok(()) };
             for value in values {
-                let said = said(&automaton, value.as_bytes());
+                let said = automaton.says_of(value.as_bytes());
                 prop_assert!(said.is_some() || !value.is_ascii());
                 prop_assert_eq!(said.unwrap_or_else(|| regex.is_match(value.as_bytes())), regex.is_match(value.as_bytes()));
             }

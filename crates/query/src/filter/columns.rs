@@ -9,14 +9,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
-use record::automaton::{Automaton, State, UNSURE, YES};
-use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
+use record::automaton::Automaton;
+use record::columns::{Columns, Decide, FieldColumn, NO_VALUE, Places};
 
 use super::Filter;
-use super::automaton::automaton;
+use super::automaton::LazyAutomaton;
 use super::lines::LineRegex;
 use super::value::{Matcher, Test};
 use super::word::PhraseFinder;
@@ -64,10 +63,8 @@ struct ValueTest {
     text: Option<TextTest>,
     /// Whether that is all of the test.
     only_text: bool,
-    /// What the test says of values that are not put together; made when it is first needed.
-    automaton: OnceLock<Option<Automaton>>,
-    /// The expression that it is made from, and what a match says.
-    pattern: Option<(String, State)>,
+    /// What the test says of values that are not put together.
+    automaton: Option<LazyAutomaton>,
 }
 
 /// A test that is passed where a text stands, at word boundaries or anywhere.
@@ -280,21 +277,8 @@ impl ValueTest {
             probe: Probe::of(test),
             text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
             only_text: !matches!(test, Test::Regex(_)),
-            automaton: OnceLock::new(),
-            pattern: match test {
-                Test::Regex(pattern) => Some((pattern.text().to_owned(), YES)),
-                // What is around it says whether it counts.
-                Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) => {
-                    Some((format!("(?i){}", regex::escape(text)), UNSURE))
-                }
-                _ => None,
-            },
+            automaton: LazyAutomaton::of(test),
         }
-    }
-
-    fn automaton(&self) -> Option<&Automaton> {
-        let (pattern, found) = self.pattern.as_ref()?;
-        self.automaton.get_or_init(|| automaton(pattern, *found)).as_ref()
     }
 
     /// Takes out the rows in which no stored field whose name begins so has a value that passes; an empty one is none. False
@@ -347,9 +331,8 @@ impl ValueTest {
         }
         if !fields.is_read(name)
             && bits.count() * VALUES_PER_ROW_MAX > fields.columns.rows()
-            && let Some(automaton) = self.automaton()
-            && let Some(rows) =
-                fields.columns.passing(name, automaton, &|value| self.matcher.matches(value))?
+            && self.automaton.is_some()
+            && let Some(rows) = fields.columns.passing(name, self)?
         {
             bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
             return Ok(true);
@@ -462,6 +445,16 @@ fn find_in_lines(
         at = end;
     }
     None
+}
+
+impl Decide for ValueTest {
+    fn automaton(&self) -> Option<&Automaton> {
+        self.automaton.as_ref().and_then(LazyAutomaton::get)
+    }
+
+    fn passes(&self, value: &[u8]) -> bool {
+        self.matcher.matches(value)
+    }
 }
 
 impl TextTest {

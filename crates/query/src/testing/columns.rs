@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use record::automaton::{Automaton, BEGIN, NO, YES};
 use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::{Batch, Place, RestoredBuilder};
 
@@ -136,22 +135,14 @@ impl Columns for BatchColumns<'_> {
         Ok(Some((0..self.rows() as u32).filter(holds).collect()))
     }
 
-    fn passing(
-        &self,
-        name: &str,
-        automaton: &Automaton,
-        decide: Decide<'_>,
-    ) -> Result<Option<Vec<u32>>, ColumnError> {
+    fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
         if self.form % 4 > 1 {
             return Ok(None);
         }
+        let Some(automaton) = test.automaton() else { return Ok(None) };
         let passes = |&row: &u32| {
             let value = self.value(row as usize, name);
-            match automaton.end(automaton.step(BEGIN, value)) {
-                NO => false,
-                YES => true,
-                _ => decide(value),
-            }
+            automaton.says_of(value).unwrap_or_else(|| test.passes(value))
         };
         Ok(Some((0..self.rows() as u32).filter(passes).collect()))
     }

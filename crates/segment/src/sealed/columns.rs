@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memchr;
-use record::automaton::Automaton;
 use record::columns::{Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places};
 use record::frame::decode_origins;
 use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
@@ -556,13 +555,8 @@ impl Columns for BlockColumns<'_> {
         self.rows_holding(name, text, accept).map_err(|fault| self.told(fault))
     }
 
-    fn passing(
-        &self,
-        name: &str,
-        automaton: &Automaton,
-        decide: Decide<'_>,
-    ) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_passing(name, automaton, decide).map_err(|fault| self.told(fault))
+    fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
+        self.rows_passing(name, test).map_err(|fault| self.told(fault))
     }
 
     fn batch(&self, rows: &[u32]) -> Result<Batch, ColumnError> {

@@ -5,7 +5,7 @@
 //! What is left is gone over column by column, from the first to the last: columns that templates share have
 //! the same texts before them, and a column whose rows are all decided is not decoded.
 
-use record::automaton::{Automaton, BEGIN, KnownText, NO, State, States, is_last};
+use record::automaton::{Automaton, BEGIN, KnownText, KnownValues, NO, State, States, is_last};
 
 use super::CodecError;
 use super::view::{Kind, Template, TemplatesView, View};
@@ -59,7 +59,10 @@ fn step(
     if before.iter().next().is_none() {
         return Ok(());
     }
-    if let Some(behind) = only(&reached_by_value(view, classes, &before, automaton)) {
+    // Templates are asked one by one, below.
+    if !matches!(view.kind, Kind::Templates(_))
+        && let Some(behind) = only(&reached_by_value(view, classes, &before, automaton))
+    {
         states.iter_mut().filter(|state| !is_last(**state)).for_each(|state| *state = behind);
         return Ok(());
     }
@@ -70,15 +73,10 @@ fn step(
         }
         Kind::Dictionary { ids, values } => {
             let decoded = values.decode(budget)?;
-            // The states before and behind each value when it was met last.
-            let mut met = vec![(State::MAX, State::MAX); values.count];
+            let mut known = KnownValues::new(values.count);
             for (state, id) in states.iter_mut().zip(ids.decode_indexes(values.count)?) {
-                let (before, behind) = &mut met[id as usize];
-                if *before != *state {
-                    *before = *state;
-                    *behind = automaton.step(*state, decoded.get(id as usize));
-                }
-                *state = *behind;
+                let id = id as usize;
+                *state = known.step(id, *state, automaton, || decoded.get(id));
             }
         }
         Kind::Templates(templates) => {

@@ -1,6 +1,6 @@
 //! Values of a field that stands around others, line by line: each is what the elements of its line's layout put together.
 
-use record::automaton::{Automaton, BEGIN, State, is_last};
+use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
 
 use super::{BlockColumns, Fault, TIMES};
 use crate::sealed::column::Column;
@@ -24,8 +24,8 @@ pub(super) struct Parts<'b, 'p> {
 
 struct Part<'b> {
     column: Column<'b>,
-    /// Of a dictionary, the states before and behind each value when it was met last.
-    met: Vec<(State, State)>,
+    /// The values of a dictionary.
+    known: KnownValues,
 }
 
 impl<'b, 'p> Parts<'b, 'p> {
@@ -125,7 +125,7 @@ impl<'b, 'p> Parts<'b, 'p> {
 impl<'b> Part<'b> {
     fn new(column: Column<'b>) -> Part<'b> {
         let values = if let Column::Dictionary { values, .. } = &column { values.len() } else { 0 };
-        Part { column, met: vec![(State::MAX, State::MAX); values] }
+        Part { column, known: KnownValues::new(values) }
     }
 
     /// The state behind a value, which is written to `text` where it does not stand as such.
@@ -139,12 +139,7 @@ impl<'b> Part<'b> {
     ) -> State {
         if let Column::Dictionary { values, codes, .. } = &self.column {
             let code = codes.get(place).map_or(0, |&code| usize::from(code));
-            let (before, behind) = &mut self.met[code];
-            if *before != state {
-                *before = state;
-                *behind = automaton.step(state, values.get(code));
-            }
-            return *behind;
+            return self.known.step(code, state, automaton, || values.get(code));
         }
         text.clear();
         self.column.append(place, time_ns, text);

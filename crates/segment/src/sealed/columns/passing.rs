@@ -3,7 +3,7 @@
 //! A column of templates says of its own values whether they pass. Where the field stands around others, the automaton goes on from
 //! part to part, and a line is left as soon as it is decided: a column that no line gets to is not decoded.
 
-use record::automaton::{Automaton, BEGIN, NO, State, YES};
+use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;
 
 use super::parts::Parts;
@@ -13,10 +13,10 @@ use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
 use crate::sealed::restore::Element;
 
-/// A question to values, and who is asked where the automaton has no answer.
+/// A question to values that has an automaton.
 struct Question<'q> {
     automaton: &'q Automaton,
-    decide: Decide<'q>,
+    test: &'q dyn Decide,
 }
 
 /// What is known of the lines of one layout.
@@ -31,17 +31,7 @@ enum Passing {
 
 impl Question<'_> {
     fn passes(&self, value: &[u8]) -> bool {
-        let end = self.automaton.end(self.automaton.step(BEGIN, value));
-        known(end).unwrap_or_else(|| (self.decide)(value))
-    }
-}
-
-/// What the end of a value says, unless the value has to be looked at.
-fn known(end: State) -> Option<bool> {
-    match end {
-        NO => Some(false),
-        YES => Some(true),
-        _ => None,
+        self.automaton.says_of(value).unwrap_or_else(|| self.test.passes(value))
     }
 }
 
@@ -50,23 +40,24 @@ impl BlockColumns<'_> {
     pub(super) fn rows_passing(
         &self,
         name: &str,
-        automaton: &Automaton,
-        decide: Decide<'_>,
+        test: &dyn Decide,
     ) -> Result<Option<Vec<u32>>, Fault> {
-        let question = Question { automaton, decide };
         let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
             return Ok(None);
         };
         if let Some(column) = self.only_column(number) {
-            return match self.is_of(column, Encoding::Template) {
-                true => Ok(Some(places(&self.values_passing(column, &question)?))),
-                false => Ok(None),
-            };
+            if !self.is_of(column, Encoding::Template) {
+                return Ok(None);
+            }
+            let Some(automaton) = test.automaton() else { return Ok(None) };
+            return Ok(Some(places(&self.values_passing(column, &Question { automaton, test })?)));
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         if !self.have_templates(&sources) {
             return Ok(None);
         }
+        let Some(automaton) = test.automaton() else { return Ok(None) };
+        let question = Question { automaton, test };
         let mut passing = Vec::with_capacity(sources.len());
         for (class, source) in sources.iter().enumerate() {
             passing.push(match source {
@@ -106,12 +97,12 @@ impl BlockColumns<'_> {
             let templates = self.templates(place)?;
             let states = templates.passing(question.automaton).map_err(|_| WRONG_TEMPLATES)?;
             let mut passing: Vec<bool> = states.iter().map(|&end| end == YES).collect();
-            let unsure = (0..).zip(&states).filter(|(_, end)| known(**end).is_none());
+            let unsure = (0..).zip(&states).filter(|(_, end)| **end == UNSURE);
             let unsure: Vec<u32> = unsure.map(|(place, _)| place).collect();
             if !unsure.is_empty() {
                 let values = templates.decode_rows(&unsure).map_err(|_| WRONG_TEMPLATES)?;
                 for (at, &place) in unsure.iter().enumerate() {
-                    passing[place as usize] = (question.decide)(values.get(at));
+                    passing[place as usize] = question.test.passes(values.get(at));
                 }
             }
             return Ok(passing);
@@ -160,13 +151,10 @@ impl BlockColumns<'_> {
                 Passing::Column(column) => {
                     values[column].as_ref().is_some_and(|values| values[parts.place(column)])
                 }
-                Passing::Between => {
-                    let state = parts.run(question.automaton)?;
-                    match known(question.automaton.end(state)) {
-                        Some(passes) => passes,
-                        None => (question.decide)(parts.value()?),
-                    }
-                }
+                Passing::Between => match question.automaton.says(parts.run(question.automaton)?) {
+                    Some(passes) => passes,
+                    None => question.test.passes(parts.value()?),
+                },
             };
             if passes {
                 rows.push(row);
