@@ -8,6 +8,7 @@ use record::civil::civil_from_days;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_signed};
 use crate::needle::{Needle, class_of};
+use crate::template::Edges;
 
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// Zones lie in this many seconds around UTC.
@@ -88,6 +89,11 @@ impl TimeForm {
                 (near && TimeWriter::new(form.clone()).write(time_ns) == text).then_some(form)
             })
         })
+    }
+
+    /// What stands before and behind the time.
+    pub(crate) fn edges(&self) -> Edges {
+        Edges { begin: self.prefix.clone(), end: self.suffix.clone() }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

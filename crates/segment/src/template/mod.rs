@@ -42,6 +42,7 @@
 
 mod column;
 mod digits;
+mod edges;
 mod estimate;
 mod ints;
 mod learn;
@@ -59,6 +60,7 @@ mod tests;
 
 pub use texts::{Texts, Values};
 
+pub(crate) use edges::Edges;
 use estimate::Estimator;
 use texts::{Builder, Span};
 use view::{BUDGET_TEXTS, Kind, Readers, View};
@@ -251,6 +253,11 @@ impl<'a> TemplateColumn<'a> {
         let mut found = vec![false; self.len()];
         search::matching(&self.view, needle, &mut self.budget(), &mut found)?;
         Ok(found)
+    }
+
+    /// What all values begin and end with.
+    pub(crate) fn edges(&self) -> Edges {
+        edges::edges(&self.view)
     }
 
     /// What an automaton says of each value: one of its first three states.

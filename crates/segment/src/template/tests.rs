@@ -33,6 +33,11 @@ fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
     let rows: Vec<u32> = (0..values.len() as u32).filter(|row| row % 3 == 1).collect();
     let some: Vec<_> = rows.iter().map(|&row| texts.get(row as usize)).collect();
     assert!(column.decode_rows(&rows).unwrap() == texts_of(&some), "rows differ");
+    let edges = column.edges();
+    for value in values {
+        let rest = value.as_ref().strip_prefix(&edges.begin[..]);
+        assert!(rest.is_some_and(|rest| rest.ends_with(&edges.end)), "{edges:?}");
+    }
     for needle in needles {
         let whole = |text: &[u8], at: usize| whole_word(text, at, needle.len());
         for accept in [None, Some(&whole as Accept<'_>)] {
@@ -200,6 +205,7 @@ fn damage_is_an_error_or_other_text_and_never_a_panic() {
             assert!(decoded.len() == values.len() && decoded.bytes.len() <= texts.bytes.len());
         }
         let _ = column.matching_rows(b"user", None);
+        let _ = column.edges();
         let _ = column.passing(&automata::holding(b"user", YES));
         let _ = column.outline(&<[u8]>::len);
     };

@@ -13,7 +13,8 @@ use crate::sealed::bytes::{Corrupt, Cursor};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
 use crate::sealed::restore::Element;
-use crate::template::TemplateColumn;
+use crate::sealed::time_text::TimeForm;
+use crate::template::{Edges, TemplateColumn};
 
 pub(super) const WRONG_TEMPLATES: Corrupt = Corrupt("the templates of a column");
 
@@ -25,6 +26,22 @@ enum Held {
     Column(usize),
     /// What is put together where the value of one of these columns holds the text.
     Between(Vec<usize>),
+}
+
+/// A field that stands around others: texts that stand still, and the columns between them.
+struct Pieces {
+    /// One more than there are columns.
+    texts: Vec<Vec<u8>>,
+    columns: Vec<usize>,
+    /// The classes of the bytes that values of the columns may have.
+    slots: Vec<u8>,
+}
+
+impl Pieces {
+    fn answer(&self, needle: &Needle<'_>) -> Answer {
+        let texts: Vec<&[u8]> = self.texts.iter().map(Vec::as_slice).collect();
+        needle.answer(&texts, &self.slots)
+    }
 }
 
 impl<'p> BlockColumns<'p> {
@@ -44,8 +61,10 @@ impl<'p> BlockColumns<'p> {
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
         let mut held = Vec::with_capacity(sources.len());
+        let mut edges = vec![None; self.listing.columns.len()];
         for (class, source) in sources.iter().enumerate() {
-            let Some(known) = self.held(class, source, &needle)? else { return Ok(None) };
+            let known = self.held(class, source, &needle, &mut edges)?;
+            let Some(known) = known else { return Ok(None) };
             held.push(known);
         }
         // Layouts that no line of the block has, do not matter.
@@ -99,11 +118,13 @@ impl<'p> BlockColumns<'p> {
     }
 
     /// What is known of the lines of a layout before any value is looked at. None where all of them have to be put together.
+    /// `edges` are those of columns that were met.
     fn held(
         &self,
         class: usize,
         source: &Source<'_>,
         needle: &Needle<'_>,
+        edges: &mut [Option<Edges>],
     ) -> Result<Option<Held>, Fault> {
         match source {
             Source::Nowhere => return Ok(Some(Held::None)),
@@ -114,34 +135,70 @@ impl<'p> BlockColumns<'p> {
             Source::Constant(_) => return Ok(Some(Held::None)),
             Source::Between(..) => {}
         }
-        let mut pieces = vec![Vec::new()];
-        let mut columns = Vec::new();
-        for element in self.between(class, source) {
-            match *element {
-                Element::Literal(literal) => {
-                    pieces.last_mut().expect("there is one").extend_from_slice(literal);
-                }
-                Element::Gap(column) | Element::Value { column, .. } => {
-                    if !self.is_plain(column)? {
-                        return Ok(None);
-                    }
-                    columns.push(column);
-                    pieces.push(Vec::new());
-                }
-                Element::Open(_) | Element::Close(_) => {}
+        for column in self.between(class, source).iter().filter_map(Element::column) {
+            if !self.is_plain(column)? {
+                return Ok(None);
             }
         }
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        let slots: Vec<u8> = columns.iter().map(|&column| self.classes_of(column)).collect();
-        Ok(match needle.answer(&pieces, &slots) {
+        let mut pieces = self.pieces(class, source, &vec![None; edges.len()]);
+        let mut answer = pieces.answer(needle);
+        if answer == Answer::Across {
+            // Where columns stand side by side, what all values of one begin or end with mostly tells that no word does.
+            for &column in &pieces.columns {
+                if edges[column].is_none() {
+                    edges[column] = Some(self.edges(column)?);
+                }
+            }
+            pieces = self.pieces(class, source, edges);
+            answer = pieces.answer(needle);
+        }
+        Ok(match answer {
             Answer::All => Some(Held::All),
             Answer::Across => None,
             Answer::None => Some(Held::None),
             Answer::Within => {
-                columns.retain(|&column| needle.is_of(self.classes_of(column)));
+                let may_hold = |&(_, classes): &(usize, u8)| needle.is_of(classes);
+                let columns = pieces.columns.into_iter().zip(pieces.slots).filter(may_hold);
+                let columns: Vec<usize> = columns.map(|(column, _)| column).collect();
                 Some(if columns.is_empty() { Held::None } else { Held::Between(columns) })
             }
         })
+    }
+
+    /// What a field of the lines of a layout stands around, with the edges of columns as far as they are known.
+    fn pieces(&self, class: usize, source: &Source<'_>, edges: &[Option<Edges>]) -> Pieces {
+        let mut piece = Vec::new();
+        let (mut texts, mut columns, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        for element in self.between(class, source) {
+            if let Element::Literal(literal) = element {
+                piece.extend_from_slice(literal);
+            } else if let Some(column) = element.column() {
+                let Edges { begin, end } = edges[column].clone().unwrap_or_default();
+                piece.extend_from_slice(&begin);
+                texts.push(std::mem::replace(&mut piece, end));
+                columns.push(column);
+                slots.push(self.classes_of(column));
+            }
+        }
+        texts.push(piece);
+        Pieces { texts, columns, slots }
+    }
+
+    /// What all values of a column begin and end with, as far as that is known without looking at them.
+    fn edges(&self, column: usize) -> Result<Edges, Fault> {
+        if self.is_of(column, Encoding::Template) {
+            return Ok(self.templates(column)?.edges());
+        }
+        if !self.is_of(column, Encoding::Time) {
+            return Ok(Edges::default());
+        }
+        let &[bytes] = &self.sections(column)?[..] else {
+            return Err(Corrupt("the sections of a column").into());
+        };
+        let mut cursor = Cursor::new(bytes);
+        let form = TimeForm::decode(&mut cursor)?;
+        let exceptions = cursor.varint()?;
+        Ok(if exceptions == 0 { form.edges() } else { Edges::default() })
     }
 
     /// The classes of the bytes that values of a column may have.
