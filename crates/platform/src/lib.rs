@@ -1,5 +1,5 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form, and the
-//! priorities of threads ([`placement`]).
+//! priorities of threads ([`placement`]); and threads that are used again ([`threads`]).
 //!
 //! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can be run
 //! from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a second.
@@ -13,6 +13,7 @@ pub mod placement;
 mod real;
 mod shrink;
 mod sim;
+pub mod threads;
 
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};

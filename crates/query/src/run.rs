@@ -17,6 +17,7 @@
 
 mod aside;
 mod context;
+mod helpers;
 mod meter;
 mod rows;
 mod sharing;
@@ -37,9 +38,10 @@ use crate::scan::{Found, Scan, Worker};
 use crate::source::{ScanUnit, Source, TimeRange};
 
 pub use context::{Context, Limits, Progress, RunError};
+pub(crate) use helpers::{side_by_side, with_helpers};
 pub(crate) use meter::{Held, Meter};
 pub use rows::Rows;
-pub(crate) use sharing::{Sharing, side_by_side};
+pub(crate) use sharing::Sharing;
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;

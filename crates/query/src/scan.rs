@@ -30,7 +30,7 @@ use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::needs::Needs;
 use crate::query::Query;
 use crate::rolled::{Rolled, Weighted, without_time};
-use crate::run::{Held, Meter, RunError, side_by_side};
+use crate::run::{Held, Meter, RunError, side_by_side, with_helpers};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
 
 /// Units that the question's own thread looks at before it starts others.
@@ -165,8 +165,11 @@ impl<'q> Scan<'q> {
         }
         let rest = &units[alone..];
         let threads = threads.min(rest.len());
+        if threads == 0 {
+            return Ok(());
+        }
         let check = &check;
-        std::thread::scope(|scope| {
+        with_helpers(threads, |scope| {
             let start = |first| {
                 let (found, finds) = mpsc::sync_channel(AHEAD_UNITS);
                 let work = move || {
@@ -178,12 +181,10 @@ impl<'q> Scan<'q> {
                         }
                     }
                 };
-                let name = format!("query-scan-{first}");
-                let started = std::thread::Builder::new().name(name).spawn_scoped(scope, work);
-                started.map(|_| finds)
+                scope.spawn(move |_| work());
+                finds
             };
-            let finds: Result<Vec<_>, _> = (0..threads).map(start).collect();
-            let finds = finds.map_err(|e| SourceError(format!("cannot start a thread: {e}")))?;
+            let finds: Vec<_> = (0..threads).map(start).collect();
             for place in 0..rest.len() {
                 let (found, _held) = loop {
                     check()?;
@@ -199,7 +200,7 @@ impl<'q> Scan<'q> {
                 }
             }
             Ok(())
-        })
+        })?
     }
 
     /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its own. All stop at the
@@ -215,7 +216,6 @@ impl<'q> Scan<'q> {
         let (places, stopped) = (&places, &stopped);
         let others = others.iter_mut();
         side_by_side(
-            "query-scan",
             || self.work(own, units, places, stopped),
             others.map(|worker| move || self.work(worker, units, places, stopped)),
         )

@@ -338,7 +338,7 @@ impl ByteTable {
             _ => PARTS.div_ceil(sharing.threads()),
         };
         let shares = self.parts.chunks_mut(share).zip(other.parts.chunks_mut(share));
-        sharing.each("query-merge", shares, |(own, other)| {
+        sharing.each(shares, |(own, other)| {
             let mut meter = sharing.meter();
             for (own, other) in own.iter_mut().zip(other) {
                 sharing.check()?;

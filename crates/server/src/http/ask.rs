@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use platform::placement::{self, Role};
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
 use query::{Context, ParseError, Query, Queue, QueueError, RunError, State};
@@ -18,6 +17,7 @@ use super::App;
 use super::error::{ApiError, ApiResult};
 use super::listen::client_has_stalled;
 use super::params::Params;
+use crate::jobs::QUERY_THREADS;
 use crate::pipeline::Pipeline;
 
 /// The computed fields that can be asked for.
@@ -252,22 +252,20 @@ pub async fn start<T: Send + 'static>(
     }
 }
 
-/// Starts work that reads, on a thread of its own: it gives way to those that take lines and keep them for the rest of its
-/// life, which a thread that is used again must not. As many as there are HTTP connections, of which the queue lets few run.
+/// Starts work that reads, on a thread for questions. As many as there are HTTP connections, of which the queue lets few run.
 pub fn reading_thread<T: Send + 'static>(
     work: impl FnOnce() -> ApiResult<T> + Send + 'static,
 ) -> impl Future<Output = ApiResult<T>> {
     let (tell, told) = oneshot::channel();
     let runtime = Handle::current();
     let placed = move || {
-        placement::enter(Role::Query);
         let _runtime = runtime.enter();
         // When it is not taken the client is gone.
         let _ = tell.send(work());
     };
-    let thread = std::thread::Builder::new().name("query".to_owned()).spawn(placed);
+    let started = QUERY_THREADS.run(placed);
     async move {
-        thread.map_err(|error| {
+        started.map_err(|error| {
             ApiError::unavailable(format!("no thread can be started for the query: {error}"))
         })?;
         told.await.unwrap_or_else(|_| Err(broken()))

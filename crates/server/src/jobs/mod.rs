@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use platform::placement::Role;
+use platform::threads::Threads;
 use platform::{Clock, Disk, RealClock};
 use query::{BACKGROUND, Query, QueryInfo, Queue, QueueChange, QueueError, State, Ticket};
 
@@ -45,6 +47,8 @@ use crate::pipeline::Pipeline;
 
 /// The directory in the data directory.
 pub const QUERIES_DIR: &str = "queries";
+/// The threads that questions run on, those of clients that wait among them.
+pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
 /// What [`JobLimits::jobs_max`] is.
 pub const JOBS_MAX: usize = 1_000;
 
@@ -347,9 +351,8 @@ impl Jobs {
 
     fn start(self: &Arc<Self>, job: Arc<Job>, ticket: Ticket) -> Result<(), JobError> {
         let jobs = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("query".to_owned());
-        let started = thread.spawn(move || jobs.run(&job, ticket));
-        started.map(drop).map_err(|error| self.disk_error(error))
+        let started = QUERY_THREADS.run(move || jobs.run(&job, ticket));
+        started.map_err(|error| self.disk_error(error))
     }
 
     /// Removes a query that has ended, and its rows.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use platform::placement::{self, Role};
 use query::source::TimeRange;
 use query::{
     Context, Permit, Pipe, Progress, Query, QueryInfo, QueueError, RowKey, RunError, State, Ticket,
@@ -78,7 +77,6 @@ pub(super) fn continues(asked: &Submission) -> bool {
 impl Jobs {
     /// What the thread of a query does.
     pub(super) fn run(&self, job: &Job, ticket: Ticket) {
-        placement::enter(Role::Query);
         let permit = match ticket.wait() {
             Ok(permit) => permit,
             // Its record says that it waits, or is paused.

@@ -1,0 +1,168 @@
+//! Threads that are used again, for work that comes often and is short.
+//!
+//! To start a thread takes a tenth of a millisecond, and what it allocates is memory that it never had. A thread that
+//! has done its work waits for more, up to [`IDLE_MAX`] of them for [`IDLE`], the one that worked last first. All keep the
+//! priorities of one role ([`crate::placement`]), which could not be taken back.
+//!
+//! Left out: a bound on those that work. Whoever gives work knows how much of it there may be.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use crate::placement::{self, Role};
+
+/// Threads that wait for work; a further one ends when it has none.
+pub const IDLE_MAX: usize = 16;
+/// How long each waits.
+pub const IDLE: Duration = Duration::from_secs(60);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads of one name and role.
+pub struct Threads {
+    name: &'static str,
+    role: Role,
+    idle: Mutex<Vec<(ThreadId, Sender<Work>)>>,
+}
+
+impl Threads {
+    /// None is started yet.
+    pub const fn new(name: &'static str, role: Role) -> Threads {
+        Threads { name, role, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that no thread can be started.
+    pub fn run(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let mut work: Work = Box::new(work);
+        while let Some((_, thread)) = self.take() {
+            match thread.send(work) {
+                Ok(()) => return Ok(()),
+                Err(unsent) => work = unsent.0,
+            }
+        }
+        let named = thread::Builder::new().name(self.name.to_owned());
+        named.spawn(move || self.work(work, IDLE)).map(drop)
+    }
+
+    fn take(&self) -> Option<(ThreadId, Sender<Work>)> {
+        self.idle().pop()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<(ThreadId, Sender<Work>)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does, from its first work on.
+    fn work(&self, first: Work, wait: Duration) {
+        placement::enter(self.role);
+        let (give, given) = channel();
+        let mut next = Some(first);
+        while let Some(work) = next {
+            work();
+            next = self.next(&give, &given, wait);
+        }
+    }
+
+    /// The next work, if any comes in time.
+    fn next(&self, give: &Sender<Work>, given: &Receiver<Work>, wait: Duration) -> Option<Work> {
+        let own = thread::current().id();
+        {
+            let mut idle = self.idle();
+            if idle.len() >= IDLE_MAX {
+                return None;
+            }
+            idle.push((own, give.clone()));
+        }
+        match given.recv_timeout(wait) {
+            Ok(work) => return Some(work),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let waits = {
+            let mut idle = self.idle();
+            let before = idle.len();
+            idle.retain(|(thread, _)| *thread != own);
+            idle.len() < before
+        };
+        // Somebody who took it just now is about to give it work.
+        if waits { None } else { given.recv().ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn threads() -> &'static Threads {
+        Box::leak(Box::new(Threads::new("test", Role::Query)))
+    }
+
+    /// Waits until so many threads wait.
+    fn until_idle(threads: &Threads, count: usize) {
+        while threads.idle().len() != count {
+            thread::yield_now();
+        }
+    }
+
+    /// The thread that work is done by.
+    fn thread_of(threads: &'static Threads) -> ThreadId {
+        let (tell, told) = mpsc::channel();
+        threads.run(move || tell.send(thread::current().id()).unwrap()).unwrap();
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_used_again() {
+        let threads = threads();
+        let first = thread_of(threads);
+        until_idle(threads, 1);
+        assert_eq!(thread_of(threads), first);
+        until_idle(threads, 1);
+        let (go, wait) = mpsc::channel::<()>();
+        threads.run(move || _ = wait.recv()).unwrap();
+        assert_ne!(thread_of(threads), first, "it is at work");
+        drop(go);
+        until_idle(threads, 2);
+        assert_eq!(thread_of(threads), first, "it worked last");
+    }
+
+    #[test]
+    fn few_wait() {
+        let threads = threads();
+        let waits: Vec<mpsc::Sender<()>> = (0..IDLE_MAX + 4)
+            .map(|_| {
+                let (go, wait) = mpsc::channel();
+                threads.run(move || _ = wait.recv()).unwrap();
+                go
+            })
+            .collect();
+        drop(waits);
+        until_idle(threads, IDLE_MAX);
+        thread_of(threads);
+        until_idle(threads, IDLE_MAX);
+    }
+
+    #[test]
+    fn one_that_waited_long_or_panicked_ends() {
+        let threads = threads();
+        let ended = thread::spawn(|| threads.work(Box::new(|| ()), Duration::ZERO));
+        ended.join().unwrap();
+        assert!(threads.idle().is_empty());
+        let (hold, held) = mpsc::channel::<()>();
+        threads
+            .run(move || {
+                let _hold = hold;
+                panic!("as asked for");
+            })
+            .unwrap();
+        assert!(held.recv().is_err());
+        let other = thread_of(threads);
+        until_idle(threads, 1);
+        assert_eq!(thread_of(threads), other);
+    }
+}
