@@ -25,6 +25,8 @@ use crate::time::write_time;
 
 /// Fields of a question of the kind.
 const FIELDS_MAX: usize = 2;
+/// Room for a value, which may be longer: a time, to the second.
+const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
 /// A question of the kind.
 pub(crate) struct Rolled {
@@ -165,7 +167,8 @@ impl<'r> Rows<'r> {
     }
 
     fn push(&mut self, time_ns: i64, values: &[&[u8]], lines: u64) {
-        let mut row = MadeRow::default();
+        let fields = self.fields.len() + usize::from(self.time.is_some());
+        let mut row = MadeRow::with_room(fields, fields * VALUE_BYTES);
         if let Some(name) = &self.time {
             self.text.clear();
             write_time(time_ns, &mut self.text);

@@ -111,7 +111,7 @@ fn check(frames: &[Vec<Vec<u8>>], options: SealOptions) -> Footer {
         assert_eq!(range, entry.sequence);
     }
     for rollup in footer.rollups.iter().chain(&footer.pairs) {
-        let total: u64 = rollup.counts.iter().map(|count| count.2).sum();
+        let total: u64 = rollup.totals().iter().map(|(_, lines)| lines).sum();
         assert_eq!(total, footer.lines(), "{:?}", rollup.fields);
         for (values, lines) in rollup.totals() {
             let has = |row: &Row<'_>| {

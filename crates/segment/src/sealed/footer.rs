@@ -240,7 +240,7 @@ impl Footer {
                 && rollup.stretches(from_ns, to_ns).is_some()
         };
         let fitting = self.rollups.iter().chain(&self.pairs).filter(fits);
-        let Some(rollup) = fitting.min_by_key(|rollup| rollup.counts.len()) else { return false };
+        let Some(rollup) = fitting.min_by_key(|rollup| rollup.len()) else { return false };
         let stretches = rollup.stretches(from_ns, to_ns).expect("it fits");
         let places = rollup.places_of(fields).expect("it fits");
         rollup.visit(&places, bucket_ns, stretches, each);

@@ -26,7 +26,7 @@ pub const VALUES_MAX: usize = 256;
 pub const PAIRS_MAX: usize = 1_024;
 /// Lines for each stretch of time, at least, so that counts stay small beside lines.
 pub const LINES_PER_STRETCH: u64 = 32;
-/// Lines for each count, at least. Footers of many segments are in memory, with 24 bytes for each count of six kinds.
+/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each count of six kinds, and 16 for each stretch.
 pub const LINES_PER_COUNT: u64 = 16;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
@@ -38,6 +38,25 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 /// Called with some instant of a stretch or bucket (nanoseconds since 1970 UTC), a value of each field, and lines.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
+/// A stretch with lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// Stretches since 1970.
+    at: i64,
+    /// The place of its first count.
+    first: u32,
+    /// Its lines: fewer than a segment has bytes.
+    lines: u32,
+}
+
+/// Lines of a stretch that have the same values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Count {
+    /// The place of the values.
+    value: u16,
+    lines: u32,
+}
+
 /// Counts by one field, or by two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollup {
@@ -47,8 +66,10 @@ pub struct Rollup {
     pub values: Vec<Vec<Vec<u8>>>,
     /// Length of a stretch, seconds. Stretches begin at whole multiples of it since 1970 UTC.
     pub stretch_s: i64,
-    /// Stretch (since 1970), place of the values, lines; in order.
-    pub counts: Vec<(i64, u32, u64)>,
+    /// In the order of time.
+    stretches: Vec<Stretch>,
+    /// By stretch and place of the values.
+    counts: Vec<Count>,
     /// Lines with each of the values.
     lines: Vec<u64>,
 }
@@ -58,13 +79,26 @@ impl Rollup {
         fields: Vec<String>,
         values: Vec<Vec<Vec<u8>>>,
         stretch_s: i64,
-        counts: Vec<(i64, u32, u64)>,
+        of_stretches: impl ExactSizeIterator<Item = (i64, Count)>,
     ) -> Rollup {
-        let mut lines = vec![0u64; values.len()];
-        for &(_, value, count) in &counts {
-            lines[value as usize] = lines[value as usize].saturating_add(count);
+        let mut lines = vec![0; values.len()];
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut counts = Vec::with_capacity(of_stretches.len());
+        for (at, count) in of_stretches {
+            lines[usize::from(count.value)] += u64::from(count.lines);
+            match stretches.last_mut() {
+                Some(last) if last.at == at => last.lines = last.lines.saturating_add(count.lines),
+                _ => stretches.push(Stretch { at, first: counts.len() as u32, lines: count.lines }),
+            }
+            counts.push(count);
         }
-        Rollup { fields, values, stretch_s, counts, lines }
+        stretches.shrink_to_fit();
+        Rollup { fields, values, stretch_s, stretches, counts, lines }
+    }
+
+    /// How many counts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len()
     }
 
     /// Lines with each of the values, in all stretches.
@@ -75,7 +109,7 @@ impl Rollup {
     /// Memory held, about, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let values = self.values.iter().flatten().map(|value| value.len() + size_of::<Vec<u8>>());
-        size_of_val(&self.counts[..]) + values.sum::<usize>()
+        size_of_val(&self.stretches[..]) + size_of_val(&self.counts[..]) + values.sum::<usize>()
     }
 
     /// Where those fields are among its own; none where one is not.
@@ -122,44 +156,52 @@ impl Rollup {
         }
         let mut sums = vec![0; apart.len()];
         let mut met: Vec<usize> = Vec::new();
-        let before = |at: i64| self.counts.partition_point(|count| count.0 < at);
+        let before = |at: i64| self.stretches.partition_point(|stretch| stretch.at < at);
         let (from, to) = (before(stretches.start), before(stretches.end));
-        if bucket_ns.is_none() && (from, to) == (0, self.counts.len()) {
-            of.iter().zip(&self.lines).for_each(|(&values, lines)| {
-                sums[values] = u64::saturating_add(sums[values], *lines)
-            });
-            let at = self.counts.first().map_or(0, |count| count.0);
+        if bucket_ns.is_none() && (from, to) == (0, self.stretches.len()) {
+            of.iter().zip(&self.lines).for_each(|(&values, lines)| sums[values] += lines);
+            let at = self.stretches.first().map_or(0, |stretch| stretch.at);
             for (values, lines) in apart.iter().zip(sums).filter(|(_, lines)| *lines > 0) {
                 each(at.saturating_mul(stretch_ns), values, lines);
             }
             return;
         }
-        let mut flush = |at: i64, met: &mut Vec<usize>, sums: &mut Vec<u64>| {
+        // Stretches come in order, so those of a bucket come together.
+        let end_of = |at: i64| {
+            let Some((step, offset)) = bucket_ns else { return i64::MAX };
+            let (step, offset) = (step / stretch_ns, offset / stretch_ns);
+            let bucket = at.saturating_sub(offset).div_euclid(step);
+            bucket.saturating_add(1).saturating_mul(step).saturating_add(offset)
+        };
+        let (mut from, to) = (from, to.max(from));
+        while from < to {
+            let first = self.stretches[from];
+            let end = end_of(first.at);
+            let in_bucket = |stretch: &&Stretch| stretch.at < end;
+            let length = self.stretches[from..to].iter().take_while(in_bucket).count().max(1);
+            let bucket = &self.stretches[from..from + length];
+            from += length;
+            // Where values are not told apart, the counts need not be read.
+            if let [values] = &apart[..] {
+                let lines = bucket.iter().map(|stretch| u64::from(stretch.lines)).sum();
+                if lines > 0 {
+                    each(first.at.saturating_mul(stretch_ns), values, lines);
+                }
+                continue;
+            }
+            let behind = self.stretches.get(from).map_or(self.counts.len(), |s| s.first as usize);
+            for count in &self.counts[first.first as usize..behind] {
+                let values = of[usize::from(count.value)];
+                if sums[values] == 0 && count.lines > 0 {
+                    met.push(values);
+                }
+                sums[values] += u64::from(count.lines);
+            }
             for values in met.drain(..) {
                 let lines = std::mem::take(&mut sums[values]);
-                each(at.saturating_mul(stretch_ns), &apart[values], lines);
+                each(first.at.saturating_mul(stretch_ns), &apart[values], lines);
             }
-        };
-        // Stretches come in order, so those of a bucket come together. This one ends there.
-        let mut end = i64::MIN;
-        let mut last_at = 0;
-        for &(at, values, lines) in &self.counts[from..to.max(from)] {
-            if at >= end {
-                flush(last_at, &mut met, &mut sums);
-                end = bucket_ns.map_or(i64::MAX, |(step, offset)| {
-                    let (step, offset) = (step / stretch_ns, offset / stretch_ns);
-                    let bucket = at.saturating_sub(offset).div_euclid(step);
-                    bucket.saturating_add(1).saturating_mul(step).saturating_add(offset)
-                });
-            }
-            last_at = at;
-            let values = of[values as usize];
-            if sums[values] == 0 && lines > 0 {
-                met.push(values);
-            }
-            sums[values] = sums[values].saturating_add(lines);
         }
-        flush(last_at, &mut met, &mut sums);
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -168,12 +210,16 @@ impl Rollup {
         put_varint(out, self.values.len() as u64);
         self.values.iter().flatten().for_each(|value| put_piece(out, value));
         put_varint(out, self.counts.len() as u64);
-        let column = |get: &dyn Fn(&(i64, u32, u64)) -> i64| -> Vec<i64> {
-            self.counts.iter().map(get).collect()
-        };
-        ints::encode(&column(&|c| c.0), out);
-        ints::encode(&column(&|c| i64::from(c.1)), out);
-        ints::encode(&column(&|c| c.2 as i64), out);
+        let ends = self.stretches.iter().skip(1).map(|stretch| stretch.first as usize);
+        let ends = ends.chain([self.counts.len()]);
+        let stretches = self.stretches.iter().zip(ends).flat_map(|(stretch, end)| {
+            std::iter::repeat_n(stretch.at, end - stretch.first as usize)
+        });
+        let column =
+            |get: &dyn Fn(&Count) -> i64| -> Vec<i64> { self.counts.iter().map(get).collect() };
+        ints::encode(&stretches.collect::<Vec<_>>(), out);
+        ints::encode(&column(&|count| i64::from(count.value)), out);
+        ints::encode(&column(&|count| i64::from(count.lines)), out);
     }
 
     /// Reads counts by so many fields.
@@ -193,10 +239,11 @@ impl Rollup {
         let numbers = ints::decode(cursor, count)?;
         let counts = stretches.into_iter().zip(places).zip(numbers).map(|((at, place), number)| {
             let known = (0..values.len() as i64).contains(&place);
-            known.then_some((at, place as u32, number as u64)).ok_or(Corrupt("a rollup"))
+            let lines = u32::try_from(number).ok().filter(|_| known).ok_or(Corrupt("a rollup"))?;
+            Ok((at, Count { value: place as u16, lines }))
         });
         let counts = counts.collect::<Read<Vec<_>>>()?;
-        Ok(Rollup::new(names, values, stretch_s, counts))
+        Ok(Rollup::new(names, values, stretch_s, counts.into_iter()))
     }
 }
 
@@ -226,9 +273,9 @@ struct FieldsCounter {
 struct ValueCounter {
     /// Lines of the second met last, that are not among `counts` yet.
     second: i64,
-    lines: u64,
+    lines: u32,
     /// Seconds, with their lines.
-    counts: HashMap<i64, u64, foldhash::fast::RandomState>,
+    counts: HashMap<i64, u32, foldhash::fast::RandomState>,
 }
 
 impl Counter {
@@ -243,7 +290,7 @@ impl Counter {
 
     /// Counts so many lines with an event time in this second.
     #[inline]
-    pub(crate) fn add(&mut self, second: i64, lines: u64, values: &ValueNumbers) {
+    pub(crate) fn add(&mut self, second: i64, lines: u32, values: &ValueNumbers) {
         for (counter, &value) in self.counted.iter_mut().zip(values) {
             // Without values there were too many.
             if let Some(value) = counter.values.get_mut(usize::from(value)) {
@@ -264,9 +311,9 @@ impl Counter {
 
 impl ValueCounter {
     #[inline]
-    fn add(&mut self, second: i64, lines: u64) {
+    fn add(&mut self, second: i64, lines: u32) {
         if self.second == second {
-            self.lines += lines;
+            self.lines = self.lines.saturating_add(lines);
         } else {
             self.settle();
             (self.second, self.lines) = (second, lines);
@@ -275,7 +322,8 @@ impl ValueCounter {
 
     fn settle(&mut self) {
         if self.lines > 0 {
-            *self.counts.entry(self.second).or_default() += self.lines;
+            let lines = self.counts.entry(self.second).or_default();
+            *lines = lines.saturating_add(self.lines);
         }
     }
 }
@@ -301,7 +349,7 @@ impl FieldsCounter {
             return None;
         }
         self.values.iter_mut().for_each(ValueCounter::settle);
-        let mut counts: Vec<(i64, u32, u64)> = Vec::new();
+        let mut counts: Vec<(i64, u16, u32)> = Vec::new();
         for (value, counter) in (0..).zip(&self.values) {
             counts.extend(counter.counts.iter().map(|(&second, &lines)| (second, value, lines)));
         }
@@ -319,17 +367,18 @@ impl FieldsCounter {
         }
         let mut values = vec![Vec::new(); self.values.len()];
         self.numbers.into_iter().for_each(|(value, number)| values[usize::from(number)] = value);
+        let counts = counts.into_iter().map(|(at, value, lines)| (at, Count { value, lines }));
         Some(Rollup::new(fields.collect(), values, stretch_s, counts))
     }
 }
 
 /// Puts counts together to those of stretches that are so many times as long.
-fn put_together(counts: &mut Vec<(i64, u32, u64)>, times: i64) {
+fn put_together(counts: &mut Vec<(i64, u16, u32)>, times: i64) {
     counts.iter_mut().for_each(|count| count.0 = count.0.div_euclid(times));
     counts.sort_unstable();
     counts.dedup_by(|next, kept| {
         let same = (next.0, next.1) == (kept.0, kept.1);
-        kept.2 += if same { next.2 } else { 0 };
+        kept.2 = kept.2.saturating_add(if same { next.2 } else { 0 });
         same
     });
 }
@@ -452,7 +501,7 @@ mod tests {
         let lines: Vec<(i64, &str)> = (0..9_000).map(|i| (i % 100, "info")).collect();
         let rollups = count(&lines);
         assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 100));
-        assert!(rollups[0].counts.iter().all(|count| count.2 == 90));
+        assert!(rollups[0].counts.iter().all(|count| count.lines == 90));
     }
 
     #[test]

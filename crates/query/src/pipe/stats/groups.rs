@@ -184,15 +184,22 @@ impl<'k> Keyed<'k> {
         texts: &'k mut Vec<u8>,
         next: &mut Next<'_, '_>,
     ) -> Result<Keyed<'k>, RunError> {
-        let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + TIME_BYTES_MAX;
+        let pair_bytes = size_of::<(Option<i64>, u32)>();
+        let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + pair_bytes + TIME_BYTES_MAX;
         next.meter().take(times.len() * group_bytes)?;
+        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time there.
+        let mut times: Vec<(Option<i64>, u32)> = times.iter().map(|(&ns, &n)| (ns, n)).collect();
+        times.sort_unstable();
+        texts.reserve(times.len() * TIME_BYTES_MAX);
         let mut ends = Vec::with_capacity(times.len());
-        for ns in times.keys() {
+        for (ns, _) in &times {
             ns.iter().for_each(|&ns| write_time(ns, texts));
             ends.push(texts.len());
         }
-        let (mut groups, mut kinds, mut from) = (Vec::new(), Vec::new(), 0);
-        for ((ns, &number), end) in times.iter().zip(ends) {
+        let (mut groups, mut kinds) =
+            (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
+        let mut from = 0;
+        for ((ns, number), end) in times.into_iter().zip(ends) {
             groups.push(Group { number, key: &texts[from..end], kinds: kinds.len() });
             kinds.push(ns.map_or(Kind::Empty, Kind::Time));
             from = end;
