@@ -33,12 +33,26 @@ use crate::rolled::{Rolled, Weighted, without_time};
 use crate::run::{Held, Meter, RunError, side_by_side, with_helpers};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
 
-/// Units that the question's own thread looks at before it starts others.
+/// Units that the question's own thread looks at before it asks helpers, at least.
 const UNITS_ALONE: usize = 2;
+/// Raw bytes that these have together, where there is more: a block of the largest. What came last is often in many small units.
+/// Tests have small units only, and are to have helpers.
+const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
 /// Units that a thread has looked at before they are wanted, beside the one that it looks at.
 const AHEAD_UNITS: usize = 1;
 /// How often it is looked whether the question is cancelled while its threads are at work.
 const CANCEL_TICK: Duration = Duration::from_millis(10);
+
+/// How many of these the question's own thread looks at before it asks helpers, which would look at more than are wanted.
+fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
+    let mut bytes = 0;
+    let lacking = units.iter().take_while(|unit| {
+        let before = bytes;
+        bytes += unit.bytes();
+        before < BYTES_ALONE
+    });
+    lacking.count().max(UNITS_ALONE).min(units.len())
+}
 
 /// What a unit gives to a question.
 pub(crate) enum Found {
@@ -155,7 +169,7 @@ impl<'q> Scan<'q> {
         check: impl Fn() -> Result<(), RunError> + Sync,
         mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, RunError>,
     ) -> Result<(), RunError> {
-        let alone = if threads > 1 { UNITS_ALONE.min(units.len()) } else { units.len() };
+        let alone = if threads > 1 { alone(units) } else { units.len() };
         let mut scratch = Scratch::default();
         for (place, unit) in units[..alone].iter().enumerate() {
             let (found, _held) = self.look(&**unit, &mut scratch, &check)?;
