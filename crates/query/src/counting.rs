@@ -157,7 +157,7 @@ impl CountedBy {
         let Some(batch) = columns.batch_of(&rows, &names)? else { return Ok(None) };
         let rows = (0..rows.len() as u32).collect();
         let block = Block::Lines(Lines::new(batch.into(), rows));
-        Ok(Some(Weighted { block, lines }))
+        Ok(Some(Weighted { block, lines, times_ns: Vec::new() }))
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Weighted {
     pub block: Block,
     /// Lines that each stands for.
     pub lines: Vec<u64>,
+    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not known.
+    pub times_ns: Vec<i64>,
 }
 
 impl Rolled {
@@ -135,12 +137,16 @@ fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
 impl Weighted {
     /// A row without fields that stands for so many lines.
     pub fn of_lines(lines: u64) -> Weighted {
-        Weighted { block: Block::Made(vec![MadeRow::default()]), lines: vec![lines] }
+        let block = Block::Made(vec![MadeRow::default()]);
+        Weighted { block, lines: vec![lines], times_ns: Vec::new() }
     }
 
     /// Memory held, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.block.memory_bytes() + self.lines.len() * size_of::<u64>() + size_of::<Self>()
+        self.block.memory_bytes()
+            + self.lines.len() * size_of::<u64>()
+            + self.times_ns.len() * size_of::<i64>()
+            + size_of::<Self>()
     }
 }
 
@@ -152,6 +158,7 @@ struct Rows<'r> {
     text: Vec<u8>,
     rows: Vec<MadeRow>,
     lines: Vec<u64>,
+    times_ns: Vec<i64>,
 }
 
 impl<'r> Rows<'r> {
@@ -163,6 +170,7 @@ impl<'r> Rows<'r> {
             text: Vec::new(),
             rows: Vec::new(),
             lines: Vec::new(),
+            times_ns: Vec::new(),
         }
     }
 
@@ -173,6 +181,7 @@ impl<'r> Rows<'r> {
             self.text.clear();
             write_time(time_ns, &mut self.text);
             row.push(name.clone(), &self.text);
+            self.times_ns.push(time_ns);
         }
         for (name, value) in self.fields.iter().zip(values) {
             row.push(name.clone(), value);
@@ -188,8 +197,13 @@ impl<'r> Rows<'r> {
         self.rolled.selector.narrow(&block, &mut bits, scratch);
         block.retain(&bits);
         let lines = bits.iter().map(|row| self.lines[row]).collect();
+        let times_ns = match self.times_ns.is_empty() {
+            true => Vec::new(),
+            false => bits.iter().map(|row| self.times_ns[row]).collect(),
+        };
         self.lines.clear();
-        Weighted { block, lines }
+        self.times_ns.clear();
+        Weighted { block, lines, times_ns }
     }
 }
 

@@ -236,8 +236,13 @@ impl Grouping {
         }
     }
 
-    /// Finds the group of every row of `block`.
-    fn find_groups(&mut self, block: &Block, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+    /// Finds the group of every row of `block`, whose times are these if there are any.
+    fn find_groups(
+        &mut self,
+        block: &Block,
+        times_ns: &[i64],
+        next: &mut Next<'_, '_>,
+    ) -> Result<(), RunError> {
         self.places.clear();
         let new_bytes = self.state.group_bytes();
         let GroupState { keys, groups, .. } = &mut self.state;
@@ -249,7 +254,10 @@ impl Grouping {
                 let column = block.column(&by[0].name);
                 let mut last = None;
                 for row in 0..block.len() {
-                    let ns = block.time_ns(column, row, scratch);
+                    let ns = match times_ns.get(row) {
+                        Some(&ns) => Some(ns),
+                        None => block.time_ns(column, row, scratch),
+                    };
                     let key = ns.and_then(|ns| bucket.start_ns(ns));
                     let group = match last {
                         Some((last_key, group)) if last_key == key => group,
@@ -393,7 +401,7 @@ fn step_of(number: f64, size: f64, offset: f64) -> f64 {
 impl Processor for Grouping {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         next.check()?;
-        self.find_groups(&block, next)?;
+        self.find_groups(&block, &[], next)?;
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
             let bits = selector.as_ref().map(|selector| {
                 let mut bits = Bitmap::full(block.len());
@@ -408,7 +416,7 @@ impl Processor for Grouping {
 
     fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         next.check()?;
-        self.find_groups(&rows.block, next)?;
+        self.find_groups(&rows.block, &rows.times_ns, next)?;
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
             let mut bits = Bitmap::full(rows.block.len());
             if let Some(selector) = selector {
