@@ -55,7 +55,6 @@ impl Receiver {
         outlet: Outlet,
         accounting: Arc<Accounting>,
     ) -> io::Result<Receiver> {
-        let drops = KernelDrops::of(&socket, socket.local_addr()?.is_ipv6())?;
         Ok(Receiver {
             number,
             socket,
@@ -65,7 +64,7 @@ impl Receiver {
             outlet,
             origin: Origin::new(Transport::SyslogUdp, Format::Syslog, None),
             accounting,
-            drops,
+            drops: KernelDrops::default(),
             drops_read: Instant::now(),
             log_limit: LogLimit::default(),
         })
@@ -154,7 +153,7 @@ impl Receiver {
 
     fn count_kernel_drops(&mut self) {
         self.drops_read = Instant::now();
-        match self.drops.new_drops() {
+        match self.drops.new_drops(&self.socket) {
             Ok(0) => {}
             Ok(drops) => {
                 self.accounting.source(SourceKind::SyslogUdp).dropped(DropReason::Kernel, drops);
