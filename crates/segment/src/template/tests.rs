@@ -176,6 +176,29 @@ fn real_logs() {
 }
 
 #[test]
+fn what_all_values_begin_and_end_with_is_found() {
+    let edges = |value: &dyn Fn(usize) -> String| {
+        let values: Vec<String> = (0..200).map(value).collect();
+        let texts = texts_of(&values);
+        let encoded = encode(texts.values());
+        let column = TemplateColumn::open(sections_of(&encoded), 200, texts.bytes.len()).unwrap();
+        let super::Edges { begin, end } = column.edges();
+        (String::from_utf8(begin).unwrap(), String::from_utf8(end).unwrap())
+    };
+    let (begin, end) =
+        edges(&|i| format!(" - - [18/May/2015:10:{:02}:{:02} +0000] \"", i / 60, i % 60));
+    // The time is one slot.
+    assert_eq!((&begin[..], &end[..]), (" - - [", " +0000] \""));
+    let of_two = |i: usize| match i % 2 {
+        0 => format!("user {} logged in from afar", i * 7919),
+        _ => format!("user {} was sent away from afar", i * 7919),
+    };
+    let (begin, end) = edges(&of_two);
+    assert!(begin.starts_with("user ") && end.ends_with(" from afar"), "{begin}|{end}");
+    assert_eq!(edges(&|_| "as ever".into()), ("as ever".into(), String::new()));
+}
+
+#[test]
 fn damage_is_an_error_or_other_text_and_never_a_panic() {
     let values: Vec<String> = (0..200)
         .map(|i| match i % 4 {
