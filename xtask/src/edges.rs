@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("segment", &["record", "platform"]),
     ("store", &["record", "platform", "segment"]),
     ("collector", &["record", "platform", "segment"]),
-    ("query", &["record"]),
+    ("query", &["record", "platform"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
     // Our own store is driven over the network like every other.

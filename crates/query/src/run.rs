@@ -17,10 +17,10 @@
 
 mod aside;
 mod context;
-mod helpers;
 mod meter;
 mod rows;
 mod sharing;
+mod side_by_side;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,10 +38,10 @@ use crate::scan::{Found, Scan, Worker};
 use crate::source::{ScanUnit, Source, TimeRange};
 
 pub use context::{Context, Limits, Progress, RunError};
-pub(crate) use helpers::{side_by_side, with_helpers};
 pub(crate) use meter::{Held, Meter};
 pub use rows::Rows;
 pub(crate) use sharing::Sharing;
+pub(crate) use side_by_side::{side_by_side, with_helpers};
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;

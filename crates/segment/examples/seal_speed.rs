@@ -1,10 +1,10 @@
 //! How small lines become when they are sealed, and how fast, on one core.
 //!
-//!     cargo run --release -p loginson-segment --example seal_speed [--clustering arrival|application|stream] FILE…
+//!     cargo run --release -p loginson-segment --example seal_speed [--clustering arrival|application|stream] [--threads N] FILE…
 //!
 //! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of sealing what is
 //! parsed (each block is read again and compared), and of reading all of it back; and blocks, with how many hold a
-//! word that few lines have. Times are those of the processor.
+//! word that few lines have. Times are those of the processor; with several threads, which seal beside each other, those of the clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use record::Batch;
 use segment::sealed::{Clustering, Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
 
 mod support;
-use support::{cpu_s, frames_of, now_ns};
+use support::{cpu_s, frames_of, now_ns, wall_s};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -22,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() {
     let mut options = SealOptions::new(Effort::Fast);
     let mut files = Vec::new();
-    let mut columns = false;
+    let (mut columns, mut threads) = (false, 1);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -35,6 +35,7 @@ fn main() {
             }
             "--best" => options.effort = Effort::Best,
             "--columns" => columns = true,
+            "--threads" => threads = number(args.next()),
             "--block" => options.block_bytes = number(args.next()),
             "--filter-parts" => options.filter_parts = number(args.next()),
             "--chunk" => options.chunk_bytes = number(args.next()),
@@ -56,7 +57,7 @@ fn main() {
     let dir = std::env::temp_dir().join(format!("seal-speed-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     for file in &files {
-        measure(file, &dir.join("1.sealed"), options, columns);
+        measure(file, &dir.join("1.sealed"), options, columns, threads);
     }
     let _ = std::fs::remove_dir_all(&dir);
 }
@@ -65,7 +66,8 @@ fn number(arg: Option<String>) -> usize {
     arg.and_then(|arg| arg.parse().ok()).expect("a number of bytes")
 }
 
-fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
+fn measure(file: &str, out: &Path, options: SealOptions, columns: bool, threads: usize) {
+    let seconds = if threads == 1 { cpu_s } else { wall_s };
     let bytes = std::fs::read(file).expect("a file that can be read");
     let now = now_ns();
     let frames = frames_of(&bytes, |_| now);
@@ -76,25 +78,26 @@ fn measure(file: &str, out: &Path, options: SealOptions, columns: bool) {
     let header = SealedHeader { node: 1, segment: 1, created_ns: 0, sequence_next: 1 };
     let mut writer =
         SealedWriter::create(&RealDisk, out, &header, &[], options).expect("a new file");
+    writer.set_threads(threads);
     for frame in frames {
-        let start = cpu_s();
+        let start = seconds();
         let batch = Arc::new(parser.parse(frame));
-        parsing += cpu_s() - start;
-        let start = cpu_s();
+        parsing += seconds() - start;
+        let start = seconds();
         writer.push(batch, None).expect("the disk takes it");
-        sealing += cpu_s() - start;
+        sealing += seconds() - start;
     }
-    let start = cpu_s();
+    let start = seconds();
     let footer = writer.finish().expect("the disk takes it");
-    sealing += cpu_s() - start;
-    let start = cpu_s();
+    sealing += seconds() - start;
+    let start = seconds();
     let sealed = SealedFile::open(&RealDisk, out).expect("what was written");
     let mut lines = 0;
     for block in 0..footer.blocks.len() {
         let batch: Batch = sealed.read_block(block).expect("what was written");
         lines += batch.len();
     }
-    let reading = cpu_s() - start;
+    let reading = seconds() - start;
     assert_eq!(lines as u64, footer.lines());
     let megabytes = |seconds: f64| raw / 1e6 / seconds;
     println!(

@@ -255,6 +255,35 @@ fn best_effort_gives_the_same_lines() {
 }
 
 #[test]
+fn several_threads_make_the_same_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let batches = parse(&corpus());
+    let made = |threads: usize, effort: Effort| {
+        let path = path(&dir, &format!("{threads}.{effort:?}"));
+        let options = SealOptions {
+            block_bytes: 8 << 10,
+            chunk_bytes: 256 << 10,
+            ..SealOptions::new(effort)
+        };
+        let mut writer = SealedWriter::create(&RealDisk, &path, &HEADER, &[], options).unwrap();
+        writer.set_threads(threads);
+        for batch in &batches {
+            writer.push(Arc::clone(batch), None).unwrap();
+        }
+        writer.finish().unwrap();
+        let blocks = blocks_of(&path);
+        blocks.iter().map(|block| rows_of([block])).collect::<Vec<_>>()
+    };
+    for effort in [Effort::Fast, Effort::Best] {
+        let alone = made(1, effort);
+        assert!(alone.len() > 20, "{} blocks", alone.len());
+        for threads in [2, 5] {
+            assert!(made(threads, effort) == alone, "{threads} threads, {effort:?}");
+        }
+    }
+}
+
+#[test]
 fn odd_lines_come_back() {
     let lines: Vec<Vec<u8>> = [
         &b""[..],

@@ -2,7 +2,6 @@
 //! is idle.
 
 use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use query::{Query, Scratch};
@@ -15,6 +14,9 @@ use crate::stored::Parsers;
 const IDLE_TIME: Duration = Duration::from_secs(5);
 /// And when less than this part of the time of all processors was used, by whomever, in that time.
 const BUSY_SHARE_MAX: f64 = 0.25;
+
+/// How the names begin of threads that seal, merge and encode again.
+const SEALING_NAMES: [&str; 2] = ["store-seal", segment::sealed::HELPERS_NAME];
 
 /// Answers the store.
 pub struct Upkeep {
@@ -48,8 +50,7 @@ impl Host for Upkeep {
         line_filter(text, now_ns)
     }
 
-    /// No query runs, and for some seconds most of the processors' time went to nobody but the thread that asks, which
-    /// is the one that encodes again.
+    /// No query runs, and for some seconds most of the processors' time went to nobody but the threads that encode again.
     fn is_idle(&self) -> bool {
         if (self.asked)() {
             return false;
@@ -94,34 +95,39 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
 struct Ticks {
     busy: u64,
     all: u64,
-    /// Of `busy`, what went to one thread: that which asked.
-    own: (ThreadId, u64),
+    /// Of `busy`, what went to our own threads that seal and encode again.
+    sealing: u64,
 }
 
 impl Ticks {
     fn busy_share(&self, before: &Ticks) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        // Another thread asked before: what this one used since then is not known.
-        let own = match self.own.0 == before.own.0 {
-            true => self.own.1.saturating_sub(before.own.1),
-            false => 0,
-        };
-        let busy = self.busy.saturating_sub(before.busy).saturating_sub(own);
+        // A thread may have ended, with what it used.
+        let sealing = self.sealing.saturating_sub(before.sealing);
+        let busy = self.busy.saturating_sub(before.busy).saturating_sub(sealing);
         if all == 0 { 1.0 } else { busy as f64 / all as f64 }
     }
 }
 
 fn ticks() -> Option<Ticks> {
     let (busy, all) = parse_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
-    let own = parse_own_ticks(&std::fs::read_to_string("/proc/thread-self/stat").ok()?)?;
-    Some(Ticks { busy, all, own: (std::thread::current().id(), own) })
+    let mut sealing = 0;
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        // One that has ended meanwhile has none.
+        let Ok(stat) = std::fs::read_to_string(thread.ok()?.path().join("stat")) else { continue };
+        let (name, ticks) = parse_thread_ticks(&stat)?;
+        sealing += if SEALING_NAMES.iter().any(|n| name.starts_with(n)) { ticks } else { 0 };
+    }
+    Some(Ticks { busy, all, sealing })
 }
 
-/// The time of one thread, of its line in `/proc` (proc_pid_stat(5)): `utime` and `stime`, the fourteenth and fifteenth
-/// word. The second is a name in brackets, which may hold anything.
-fn parse_own_ticks(stat: &str) -> Option<u64> {
-    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    Some(words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?)
+/// Name and time of one thread, of its line in `/proc` (proc_pid_stat(5)): the time is `utime` and `stime`, the fourteenth and
+/// fifteenth word. The name, the second, is in brackets and may hold anything.
+fn parse_thread_ticks(stat: &str) -> Option<(&str, u64)> {
+    let (head, words) = stat.rsplit_once(')')?;
+    let mut words = words.split_ascii_whitespace().skip(11);
+    let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
+    Some((head.split_once('(')?.1, ticks))
 }
 
 /// What was used and all there was, of the first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait,
@@ -149,22 +155,34 @@ mod tests {
         assert_eq!(parse_ticks(stat), Some((1036, 1376)));
         assert_eq!(parse_ticks("cpu 1 2\n"), None);
         assert_eq!(parse_ticks(""), None);
-        let own = "17 (a) b (c)) R 1 1 1 0 -1 64 10 0 0 0 30 12 0 0 39 19 40 0 5 6\n";
-        assert_eq!(parse_own_ticks(own), Some(42));
-        assert_eq!(parse_own_ticks("17 (a"), None);
-        assert!(ticks().is_some_and(|ticks| ticks.own.1 <= ticks.busy && ticks.busy < ticks.all));
+        let thread = "17 (a) b (c)) R 1 1 1 0 -1 64 10 0 0 0 30 12 0 0 39 19 40 0 5 6\n";
+        assert_eq!(parse_thread_ticks(thread), Some(("a) b (c)", 42)));
+        assert_eq!(parse_thread_ticks("17 (a"), None);
+        assert!(ticks().is_some_and(|ticks| ticks.busy < ticks.all));
+    }
+
+    #[test]
+    fn threads_that_seal_are_known_by_their_names() {
+        let before = ticks().unwrap().sealing;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let spin = move || {
+            while ticks().unwrap().sealing < before + 2 {
+                assert!(Instant::now() < deadline, "no time was counted");
+            }
+        };
+        let named =
+            std::thread::Builder::new().name(format!("{}-0", segment::sealed::HELPERS_NAME));
+        named.spawn(spin).unwrap().join().unwrap();
     }
 
     #[test]
     fn the_share_is_that_of_the_others() {
-        let this = std::thread::current().id();
-        let other = std::thread::spawn(|| std::thread::current().id()).join().unwrap();
-        let ticks = |busy, all, thread, own| Ticks { busy, all, own: (thread, own) };
-        let before = ticks(10, 100, this, 3);
+        let ticks = |busy, all, sealing| Ticks { busy, all, sealing };
+        let before = ticks(10, 100, 3);
         for (now, expected) in [
-            (ticks(20, 200, this, 3), 0.1),
-            (ticks(80, 200, this, 63), 0.1),
-            (ticks(80, 200, other, 63), 0.7),
+            (ticks(20, 200, 3), 0.1),
+            (ticks(80, 200, 63), 0.1),
+            (ticks(80, 200, 0), 0.7),
             (before.clone(), 1.0),
         ] {
             let share = now.busy_share(&before);

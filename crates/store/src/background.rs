@@ -1,4 +1,4 @@
-//! The work in the background: two threads, of which one works at a time.
+//! The work in the background: two threads, of which one works at a time, with helpers.
 //!
 //! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave. A thread cannot
 //! raise its priority again without privileges, so when sealing must not wait any more (too much is unsealed, or the
@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use platform::helpers;
 use platform::placement::{self, Role};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
@@ -42,6 +43,8 @@ const REST_MS: u64 = 60_000;
 const TICK: Duration = Duration::from_millis(500);
 /// While more than this part of the queue is full, the disk is left to ingest.
 const QUEUE_PARTS: usize = 4;
+/// When it is looked again whether it still is: the writer takes what waits together.
+const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub(crate) struct Background {
     /// Segments that are left alone, until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
+    /// Whether it was urgent when one of the two threads looked last.
+    seen_urgent: bool,
     throttle: Throttle,
 }
 
@@ -88,7 +93,16 @@ impl Background {
     ) -> Self {
         let throttle = Throttle::new(shared.config.background_bytes_per_s_max);
         let resting = HashMap::new();
-        Background { shared, writer, books, work: None, resting, was_urgent: false, throttle }
+        Background {
+            shared,
+            writer,
+            books,
+            work: None,
+            resting,
+            was_urgent: false,
+            seen_urgent: false,
+            throttle,
+        }
     }
 
     /// Does a little of what is due.
@@ -219,7 +233,7 @@ impl Background {
         }
         if search.next < blocks.len() {
             let segment = search.segment.id;
-            self.charge(blocks[search.next].bytes_disk());
+            self.charge(blocks[search.next].bytes_disk(), self.shared.clock.monotonic_ns());
             let found = catch_unwind(AssertUnwindSafe(|| {
                 let batch = search.file.read_block(search.next);
                 let batch = batch.map_err(|error| RewriteError::Source { segment, error })?;
@@ -251,12 +265,12 @@ impl Background {
         books.save(&segment.row());
     }
 
-    /// Writes the next frame or block.
+    /// Writes the next frames or blocks.
     fn rewrite(&mut self, mut rewrite: Box<Rewrite>, host: &dyn Host) {
-        let before = rewrite.disk_bytes();
+        let (before, began_ns) = (rewrite.disk_bytes(), self.shared.clock.monotonic_ns());
         // A panic leaves only the rewrite itself in doubt, which is dropped then.
         let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(host)));
-        self.charge(rewrite.disk_bytes().saturating_sub(before));
+        self.charge(rewrite.disk_bytes().saturating_sub(before), began_ns);
         match stepped.unwrap_or(Err(RewriteError::Panicked)) {
             Ok(false) => self.work = Some(Work::Rewrite(rewrite)),
             Ok(true) => self.work = Some(Work::Publish(rewrite)),
@@ -274,8 +288,8 @@ impl Background {
         }
     }
 
-    fn charge(&mut self, bytes: u64) {
-        self.throttle.charge(bytes, self.shared.clock.monotonic_ns(), self.was_urgent);
+    fn charge(&mut self, bytes: u64, began_ns: u64) {
+        self.throttle.charge(bytes, began_ns, self.was_urgent);
     }
 
     /// How long the work is to wait, where it may.
@@ -379,14 +393,24 @@ fn turn(
     ingest_waits: bool,
 ) -> (Step, Duration) {
     let mut background = lock(background);
-    let pause =
-        if urgent || background.is_publishing() { Duration::ZERO } else { background.pause() };
-    let mine = for_urgent == (urgent || background.is_publishing());
-    if !mine || (!for_urgent && ingest_waits) || !pause.is_zero() {
-        return (Step::Idle, if pause.is_zero() { TICK } else { pause });
+    let publishes = background.is_publishing();
+    if std::mem::replace(&mut background.seen_urgent, urgent) != urgent {
+        // The other thread takes over.
+        background.shared.background.wake();
+    }
+    let pause = if urgent || publishes { Duration::ZERO } else { background.pause() };
+    if for_urgent != (urgent || publishes) {
+        return (Step::Idle, TICK);
+    }
+    if !for_urgent && ingest_waits {
+        return (Step::Idle, QUEUE_PAUSE);
+    }
+    if !pause.is_zero() {
+        return (Step::Idle, pause);
     }
     let step = background.step(host);
-    if background.is_publishing() {
+    if publishes || background.is_publishing() {
+        // The next step is the other thread's.
         background.shared.background.wake();
     }
     (step, TICK)
@@ -395,6 +419,9 @@ fn turn(
 /// Works until the store is closed, while sealing is as urgent as this thread is for.
 fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
+    // Only one thread takes what ingest needs: where the machine is full, its helpers get little, and it does most by itself.
+    helpers::set_role(if for_urgent { Role::Parse } else { Role::Background });
+    let mut seen = 0;
     loop {
         let urgent = is_urgent(shared);
         let ingest_waits = shared.queue.bytes() > shared.config.queue_bytes_max / QUEUE_PARTS;
@@ -405,12 +432,11 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
             return;
         }
         if step == Step::Idle {
-            if !state.woken {
+            if state.wakes == seen {
                 let waited = signal.changed.wait_timeout(state, pause);
                 state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             }
-            // Of the two threads the one that it concerns sees to it, at the latest with the next tick.
-            state.woken = false;
+            seen = state.wakes;
         }
     }
 }

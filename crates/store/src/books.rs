@@ -48,11 +48,11 @@ impl Removing {
 
 /// Keeps files and catalog in order until the store is closed.
 pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>, books: &Mutex<Books>) {
-    let mut maintain_ns = 0;
+    let (mut maintain_ns, mut seen) = (0, 0);
     loop {
         turn(shared, writer, books, &mut maintain_ns);
         let mut state = lock(&shared.keeper.state);
-        if !state.woken && !state.stopped {
+        if state.wakes == seen && !state.stopped {
             let now_ns = shared.clock.monotonic_ns();
             let wait = Duration::from_nanos(maintain_ns.saturating_sub(now_ns));
             let waited = shared.keeper.changed.wait_timeout(state, wait);
@@ -61,7 +61,7 @@ pub(crate) fn run(shared: &Shared, writer: &Mutex<Writer>, books: &Mutex<Books>)
         if state.stopped {
             return;
         }
-        state.woken = false;
+        seen = state.wakes;
     }
 }
 

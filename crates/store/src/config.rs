@@ -98,6 +98,8 @@ pub struct StoreConfig {
     /// Bytes a second that the background reads and writes at most while ingest is busy, unless sealing must not wait.
     /// None: no limit.
     pub background_bytes_per_s_max: Option<u64>,
+    /// Threads that seal, merge and encode again, beside each other. The order of blocks is the same for any number.
+    pub sealing_threads: usize,
     /// Whether sealed segments are encoded again, with all effort, when the machine has nothing else to do.
     pub reencode: bool,
 }
@@ -123,6 +125,7 @@ impl StoreConfig {
             segment_age_ns: 3_600_000_000_000,
             backlog_bytes_max: 4 << 30,
             background_bytes_per_s_max: Some(512 << 20),
+            sealing_threads: 1,
             reencode: true,
         }
     }
@@ -139,6 +142,10 @@ impl StoreConfig {
         }
         if self.age_ns.is_some_and(|age| age <= 0) {
             return Err(StoreError::Config("the retention age must be above zero".to_owned()));
+        }
+        if self.sealing_threads == 0 {
+            let text = "there must be a thread that seals";
+            return Err(StoreError::Config(text.to_owned()));
         }
         if self.background_bytes_per_s_max == Some(0) {
             let text = "the limit of bytes a second for the background must be above zero";

@@ -18,8 +18,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use platform::ReadOnce;
+use platform::helpers::shared_out;
 use record::Batch;
-use segment::sealed::{Effort, Footer, SealOptions, SealedFile, SealedHeader, SealedWriter};
+use segment::sealed::{
+    Effort, Footer, HELPERS_NAME, SealOptions, SealedFile, SealedHeader, SealedWriter,
+};
 use segment::{SegmentError, read_frame};
 
 use crate::books::{Books, Removing};
@@ -37,6 +40,8 @@ use crate::writer::Writer;
 const ROOM_PARTS: u64 = 4;
 /// And this much for what is not lines.
 const ROOM_BYTES: u64 = 64 << 10;
+/// Frames or blocks that each thread reads in a step, where several do: they wait for each other at its end.
+const UNITS_EACH: usize = 4;
 
 /// Why segments are rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +169,10 @@ impl Rewrite {
         };
         let disk = &*shared.disk;
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
-            Ok(file) => rewrite.writer = Some(file),
+            Ok(mut writer) => {
+                writer.set_threads(shared.config.sealing_threads);
+                rewrite.writer = Some(writer);
+            }
             Err(error) => {
                 rewrite.abandon(books);
                 return Err(target(error));
@@ -173,32 +181,59 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Writes the next frame or block; true when none is left and the new file is whole and durable, so that it is to be
-    /// [published](Self::finish).
+    /// Writes the next frame or block, or some of them where several threads do. True when none is left and the new file is whole
+    /// and durable, so that it is to be [published](Self::finish).
     pub(crate) fn step(&mut self, host: &dyn Host) -> Result<bool, RewriteError> {
-        while self.sources.get(self.next.0).is_some_and(|s| self.next.1 == s.units()) {
-            self.next = (self.next.0 + 1, 0);
-        }
-        let Some(source) = self.sources.get(self.next.0) else {
+        let threads = self.shared.config.sealing_threads;
+        let units = self.next_units(if threads == 1 { 1 } else { threads * UNITS_EACH });
+        let Some(&(source, place)) = units.last() else {
             self.complete()?;
             return Ok(true);
         };
-        if !source.segment().is_listed() {
+        if units.iter().any(|&(source, _)| !self.sources[source].segment().is_listed()) {
             return Err(RewriteError::Overtaken);
         }
-        let unit = match source {
-            Source::Hot(hot) => self.frame(hot, self.next.1, host),
+        self.next = (source, place + 1);
+        let mut threads = vec![(); threads];
+        let loaded =
+            shared_out(HELPERS_NAME, &mut threads, &units, |(), unit| self.load(*unit, host));
+        for unit in loaded {
+            let (batch, read_bytes) = unit?;
+            self.read_bytes += read_bytes;
+            self.push(batch)?;
+        }
+        Ok(false)
+    }
+
+    /// Source and place in it of the next units, at most so many.
+    fn next_units(&self, count: usize) -> Vec<(usize, usize)> {
+        let (first, from) = self.next;
+        let units = self.sources.iter().enumerate().skip(first).flat_map(|(source, units)| {
+            let from = if source == first { from } else { 0 };
+            (from..units.units()).map(move |place| (source, place))
+        });
+        units.take(count).collect()
+    }
+
+    /// The records of a unit, and how many bytes were read from the disk for them.
+    fn load(
+        &self,
+        (source, place): (usize, usize),
+        host: &dyn Host,
+    ) -> Result<(Arc<Batch>, u64), RewriteError> {
+        let source = &self.sources[source];
+        let loaded = match source {
+            Source::Hot(hot) => self.frame(hot, place, host),
             Source::Sealed(_, file) => {
-                let bytes = file.footer().blocks[self.next.1].bytes_disk();
-                file.read_block(self.next.1).map(|batch| (Arc::new(batch), bytes))
+                let bytes = file.footer().blocks[place].bytes_disk();
+                file.read_block(place).map(|batch| (Arc::new(batch), bytes))
             }
         };
-        let (batch, read_bytes) = unit.map_err(|error| {
-            let segment = source.segment().id();
-            RewriteError::Source { segment, error }
-        })?;
-        self.read_bytes += read_bytes;
-        self.next.1 += 1;
+        loaded.map_err(|error| RewriteError::Source { segment: source.segment().id(), error })
+    }
+
+    /// Writes a unit, without the lines that are to go.
+    fn push(&mut self, batch: Arc<Batch>) -> Result<(), RewriteError> {
         let mut goes = None;
         if self.pruning.may_name(batch.time_range_ns()) {
             goes = self.pruning.select(&batch, &mut Findings::default());
@@ -210,8 +245,7 @@ impl Rewrite {
             None => writer.push(batch, None),
             Some(goes) => writer.push(batch, Some(&|row| !goes[row.index() as usize])),
         };
-        pushed.map_err(target)?;
-        Ok(false)
+        pushed.map_err(target)
     }
 
     /// The records of a frame, and how many bytes were read from the disk for them.

@@ -64,8 +64,8 @@ pub(crate) struct Signal {
 
 #[derive(Default)]
 pub(crate) struct SignalState {
-    /// Something may have become due.
-    pub(crate) woken: bool,
+    /// How often something may have become due: each thread remembers what it saw.
+    pub(crate) wakes: u64,
     /// The disk is nearly full: sealing frees space.
     pub(crate) low_disk: bool,
     /// Whether segments are sealed at all: a background is there.
@@ -75,7 +75,7 @@ pub(crate) struct SignalState {
 
 impl Signal {
     pub(crate) fn wake(&self) {
-        lock(&self.state).woken = true;
+        lock(&self.state).wakes += 1;
         self.changed.notify_all();
     }
 
@@ -87,7 +87,7 @@ impl Signal {
         let mut state = lock(&self.state);
         if state.low_disk != low {
             state.low_disk = low;
-            state.woken = true;
+            state.wakes += 1;
             self.changed.notify_all();
         }
     }

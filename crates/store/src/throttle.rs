@@ -2,8 +2,8 @@
 //!
 //! A disk does not know that one of its users must not wait; where its scheduler ignores priorities (most NVMe disks have
 //! none) a rewrite that reads and writes as fast as it can makes syncs of ingest late. So while ingest is busy the
-//! background keeps to a rate: behind each step it waits as long as its bytes take at that rate. Where nothing comes in it
-//! is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not
+//! background keeps to a rate: behind each step it waits until as much time went by since its beginning as its bytes take at
+//! that rate. Where nothing comes in it is not held back, nor when it must not wait ([`Role::Urgent`](platform::placement::Role::Urgent)); what it did then is not
 //! made up for by waiting later.
 //!
 //! Left out: bursts. A step is a frame or a chunk of some tens of MiB, so the rate holds over a second, not over less.
@@ -33,12 +33,12 @@ impl Throttle {
         Throttle { bytes_per_s, due_ns: 0, window: (0, 0), busy: false }
     }
 
-    /// Takes down bytes that were read or written until `now_ns` (monotonic), unless that was `urgent`.
-    pub(crate) fn charge(&mut self, bytes: u64, now_ns: u64, urgent: bool) {
+    /// Takes down bytes that were read or written by a step that began at `began_ns` (monotonic), unless that was `urgent`.
+    pub(crate) fn charge(&mut self, bytes: u64, began_ns: u64, urgent: bool) {
         let Some(rate) = self.bytes_per_s.filter(|_| !urgent) else { return };
         let takes_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
         let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
-        self.due_ns = self.due_ns.max(now_ns).saturating_add(takes_ns);
+        self.due_ns = self.due_ns.max(began_ns).saturating_add(takes_ns);
     }
 
     /// How long the background is to wait at `now_ns` (monotonic), nanoseconds; `committed_bytes` is what ingest wrote
@@ -78,6 +78,29 @@ mod tests {
         assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), 0);
         throttle.charge(1 << 40, 2 * S, false);
         assert_eq!(throttle.pause_ns(2 * S, 2 * BUSY_BYTES_PER_S), PAUSE_NS_MAX);
+    }
+
+    #[test]
+    fn the_time_that_a_step_took_counts() {
+        let mut throttle = Throttle::new(Some(100 << 20));
+        // While twice as much comes in as makes ingest busy.
+        let pause_ns = |throttle: &mut Throttle, now_ns| {
+            throttle.pause_ns(now_ns, 2 * now_ns / S * BUSY_BYTES_PER_S)
+        };
+        let mut now_ns = S;
+        assert_eq!(pause_ns(&mut throttle, now_ns), 0, "busy from here on");
+        // Half a second's bytes in steps of a quarter of a second: the rate holds.
+        for _ in 0..3 {
+            throttle.charge(50 << 20, now_ns, false);
+            assert_eq!(pause_ns(&mut throttle, now_ns + S / 4), S / 4);
+            now_ns += S / 2;
+        }
+        // In a step slower than the rate: it does not wait, and nothing is saved up for later.
+        throttle.charge(50 << 20, now_ns, false);
+        now_ns += 3 * S;
+        assert_eq!(pause_ns(&mut throttle, now_ns), 0);
+        throttle.charge(50 << 20, now_ns, false);
+        assert_eq!(pause_ns(&mut throttle, now_ns), S / 2);
     }
 
     #[test]

@@ -98,6 +98,36 @@ fn a_closed_segment_is_sealed_and_reads_as_before() {
 }
 
 #[test]
+fn several_threads_seal_and_merge_as_one_does() {
+    let sealed = |threads: usize| {
+        let bench = Bench::new(|config| config.sealing_threads = threads);
+        let mut states = Vec::new();
+        for lines in [200, 180, 220, 190, 210, 200, 180, 220, 200, 190] {
+            for _ in 0..5 {
+                let now_ns = bench.clock.now_ns();
+                let frame = frame_at(bench.store.next_sequence(), lines / 10, 100, now_ns);
+                assert!(append(&bench.store, vec![frame]).iter().all(Result::is_ok));
+            }
+            bench.segment(lines);
+            work(&bench.store, &bench.host);
+            states.push(bench.states());
+        }
+        bench.host.idle.store(true, Ordering::Relaxed);
+        work(&bench.store, &bench.host);
+        bench.store.delete_lines("-7").unwrap();
+        work(&bench.store, &bench.host);
+        let stats = bench.store.stats();
+        assert_eq!(stats.sealing.failures, 0);
+        (lines(&bench.store, &bench.host), states, stats.sealing.merges)
+    };
+    let alone = sealed(1);
+    assert!(alone.2 > 0, "some were merged");
+    for threads in [2, 5] {
+        assert_eq!(sealed(threads), alone, "{threads} threads");
+    }
+}
+
+#[test]
 fn what_the_limit_on_bytes_will_soon_delete_is_not_sealed_first() {
     let order = |bytes_max: Option<u64>| {
         let bench = Bench::new(|config| {

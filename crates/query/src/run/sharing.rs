@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::context::{Context, RunError};
-use super::helpers::side_by_side;
 use super::meter::Meter;
+use super::side_by_side::side_by_side;
 
 /// What threads need that work for a query side by side.
 pub(crate) struct Sharing<'a> {

@@ -14,6 +14,13 @@ pub fn cpu_s() -> f64 {
     ran_ns / 1e9
 }
 
+/// Seconds since the first call.
+#[allow(dead_code, reason = "not every measurement needs it")]
+pub fn wall_s() -> f64 {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+}
+
 /// The lines of a file in frames that arrived when `arrival_ns` says for each.
 pub fn frames_of(bytes: &[u8], arrival_ns: impl Fn(usize) -> i64) -> Vec<Arc<Frame>> {
     let origin = Origin::new(Transport::File, Format::Auto, None);

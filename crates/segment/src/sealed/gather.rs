@@ -24,8 +24,8 @@ const GROUP_PARTS: usize = 8;
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) batches: Vec<Arc<Batch>>,
-    /// Of each batch.
-    pub(crate) shapes: Vec<BatchShapes>,
+    /// Of each batch, how many rows each of its stems has here.
+    rows_of_stems: Vec<Vec<u32>>,
     groups: Vec<Group>,
     /// By number of the group.
     places: ByHash<u32>,
@@ -88,9 +88,14 @@ impl Pending {
         let rows: u32 = rows_of_stems.iter().sum();
         if rows > 0 {
             self.rows += rows as usize;
-            self.shapes.push(BatchShapes::new(rows_of_stems.into_iter()));
+            self.rows_of_stems.push(rows_of_stems);
             self.batches.push(batch);
         }
+    }
+
+    /// Of each batch, for who splits its rows.
+    pub(crate) fn shapes(&self) -> Vec<BatchShapes> {
+        self.rows_of_stems.iter().map(|rows| BatchShapes::new(rows.iter().copied())).collect()
     }
 
     /// The place of a group.

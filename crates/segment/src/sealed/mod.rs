@@ -43,7 +43,7 @@ pub use footer::{
 };
 pub use reader::{ColumnInfo, SealedFile};
 pub use rollup::{EachCount, LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
-pub use writer::SealedWriter;
+pub use writer::{HELPERS_NAME, SealedWriter};
 
 /// How lines are grouped within a stretch of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Writes a sealed segment from batches.
 //!
 //! Rows are gathered to a chunk of some tens of MiB, grouped, and written as blocks of about 2 MiB; memory is bounded
-//! by that. Each block is read again from its own bytes and compared with its source before the next one.
+//! by that. Blocks of a chunk need nothing of each other, so several threads may make them. Each block is read again from its
+//! own bytes and compared with its source before it is written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile};
+use platform::{Access, AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, helpers};
 use record::{Batch, Row};
 
 use super::SealOptions;
@@ -24,6 +25,8 @@ use crate::error::SegmentError;
 const STAGING_BYTES: usize = 1 << 20;
 /// Rows gathered for one chunk, whatever their bytes.
 const CHUNK_ROWS_MAX: usize = 1 << 20;
+/// Name of the threads that help to make blocks, and of those that read what they are made of.
+pub const HELPERS_NAME: &str = "seal-help";
 /// Names and layouts that are kept from block to block.
 const LAYOUTS_KEPT_MAX: usize = 4_096;
 
@@ -34,11 +37,9 @@ pub struct SealedWriter {
     options: SealOptions,
     footer: Footer,
     counter: Counter,
-    layouts: Layouts,
-    blocks: BlockWriter,
-    compressor: Compressor,
     pending: Pending,
-    decompressor: Decompressor,
+    /// One for each thread that makes blocks.
+    makers: Vec<Maker>,
     staging: AlignedBuffer,
     staged: usize,
     /// Bytes written before the staged ones.
@@ -66,11 +67,8 @@ impl SealedWriter {
             },
             options,
             counter: Counter::default(),
-            layouts: Layouts::default(),
-            blocks: BlockWriter::default(),
-            compressor: Compressor::default(),
             pending: Pending::default(),
-            decompressor: Decompressor::default(),
+            makers: vec![Maker::default()],
             staging: AlignedBuffer::new(STAGING_BYTES),
             staged: 0,
             written: 0,
@@ -111,87 +109,32 @@ impl SealedWriter {
         Ok(self.footer)
     }
 
+    /// Makes blocks on so many threads from now on, one at least, of which the caller's is one; on that alone at first. The blocks
+    /// come in the same order, whoever makes them, and hold the same lines; of how they are encoded, a little depends on
+    /// what their thread met before.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.makers.resize_with(threads.max(1), Maker::default);
+    }
+
     fn write_chunk(&mut self) -> Result<(), SegmentError> {
         let mut pending = std::mem::take(&mut self.pending);
         let groups = pending.grouped(self.options.block_bytes);
-        let Pending { batches, mut shapes, .. } = pending;
-        for Group { rows, bytes, .. } in groups {
-            // Blocks of one size, none of them a small rest.
-            let blocks = bytes.div_ceil(self.options.block_bytes);
-            let (mut from, mut gathered) = (0, 0);
-            for (place, at) in rows.iter().enumerate() {
-                gathered += batches[at.batch as usize].row(at.row as usize).raw_bytes() + 1;
-                if gathered * blocks >= bytes {
-                    self.write_blocks(&batches, &mut shapes, &rows[from..=place])?;
-                    (from, gathered) = (place + 1, 0);
-                }
+        let chunk = Chunk { path: &self.path, offset: self.end(), options: self.options, pending };
+        let mut rows_of_blocks: Vec<&[RowRef]> = Vec::new();
+        for Group { rows, bytes, .. } in &groups {
+            chunk.divide(rows, *bytes, |rows| rows_of_blocks.push(rows));
+        }
+        self.makers.iter_mut().for_each(|maker| maker.shapes.clear());
+        let make = |maker: &mut Maker, rows: &&[RowRef]| maker.make(&chunk, rows);
+        let made = helpers::shared_out(HELPERS_NAME, &mut self.makers, &rows_of_blocks, make);
+        for blocks in made {
+            for EncodedBlock { bytes, mut entry } in blocks? {
+                entry.offset = self.end();
+                self.stage(&bytes)?;
+                self.footer.blocks.push(entry);
             }
-            self.write_blocks(&batches, &mut shapes, &rows[from..])?;
         }
         Ok(())
-    }
-
-    /// Writes rows as one block, or as several when they have very many names or layouts.
-    fn write_blocks(
-        &mut self,
-        batches: &[Arc<Batch>],
-        shapes: &mut [BatchShapes],
-        mut rows: &[RowRef],
-    ) -> Result<(), SegmentError> {
-        while !rows.is_empty() {
-            if self.layouts.len() > LAYOUTS_KEPT_MAX {
-                self.layouts = Layouts::default();
-                self.blocks.forget_columns();
-                shapes.iter_mut().for_each(BatchShapes::forget);
-            }
-            let (mut block, taken) = self.blocks.encode(
-                batches,
-                shapes,
-                rows,
-                &mut self.layouts,
-                &self.options,
-                &mut self.compressor,
-            );
-            block.entry.lines_crc = self.verify(&block, batches, &rows[..taken])?;
-            let EncodedBlock { bytes, mut entry } = block;
-            entry.offset = self.end();
-            self.stage(&bytes)?;
-            self.footer.blocks.push(entry);
-            rows = &rows[taken..];
-        }
-        Ok(())
-    }
-
-    /// Reads a block from its own bytes and compares it with its source; returns the checksum over its lines.
-    fn verify(
-        &mut self,
-        block: &EncodedBlock,
-        batches: &[Arc<Batch>],
-        rows: &[RowRef],
-    ) -> Result<u32, SegmentError> {
-        let at = self.end();
-        let mut from = 0;
-        let mut chunks = Vec::with_capacity(block.entry.chunks.len());
-        for chunk in &block.entry.chunks {
-            let to = from + chunk.bytes_disk as usize;
-            let bytes = self.decompressor.decompress(&block.bytes[from..to], chunk.bytes as usize);
-            chunks.push(bytes.map_err(|corrupt| malformed(&self.path, at, corrupt))?);
-            from = to;
-        }
-        let corrupt = |corrupt| malformed(&self.path, at, corrupt);
-        let place = match compare(&chunks, batches, rows).map_err(corrupt)? {
-            Compared::Alike(crc) => return Ok(crc),
-            Compared::Different(place) => place,
-        };
-        let restored = restore(&chunks, rows.len()).map_err(corrupt)?;
-        let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
-        Err(SegmentError::Damaged {
-            path: self.path.clone(),
-            offset: at,
-            part: "a line, as it would be read again,",
-            expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
-            found: format!("{:?}", String::from_utf8_lossy(restored.row(place).raw())),
-        })
     }
 
     /// Bytes of the file so far, with those that wait to be written together.
@@ -223,6 +166,111 @@ impl SealedWriter {
         self.written += self.staged as u64;
         self.staged = 0;
         Ok(())
+    }
+}
+
+/// Rows that are grouped together.
+struct Chunk<'a> {
+    path: &'a Path,
+    /// Where its first block will stand.
+    offset: u64,
+    options: SealOptions,
+    pending: Pending,
+}
+
+impl Chunk<'_> {
+    /// Divides the rows of a group, which take so many bytes, into blocks of one size: none of them is a small rest.
+    fn divide<'r>(&self, rows: &'r [RowRef], bytes: usize, mut each: impl FnMut(&'r [RowRef])) {
+        let blocks = bytes.div_ceil(self.options.block_bytes);
+        let (mut from, mut gathered) = (0, 0);
+        for (place, at) in rows.iter().enumerate() {
+            let batch = &self.pending.batches[at.batch as usize];
+            gathered += batch.row(at.row as usize).raw_bytes() + 1;
+            if gathered * blocks >= bytes {
+                each(&rows[from..=place]);
+                (from, gathered) = (place + 1, 0);
+            }
+        }
+        if from < rows.len() {
+            each(&rows[from..]);
+        }
+    }
+}
+
+/// What a thread needs to make blocks, one after the other.
+#[derive(Default)]
+struct Maker {
+    layouts: Layouts,
+    blocks: BlockWriter,
+    compressor: Compressor,
+    decompressor: Decompressor,
+    /// Of each batch of the chunk at hand; none before its first block.
+    shapes: Vec<BatchShapes>,
+}
+
+impl Maker {
+    /// Makes one block of rows, or several when they have very many names or layouts.
+    fn make(
+        &mut self,
+        chunk: &Chunk<'_>,
+        mut rows: &[RowRef],
+    ) -> Result<Vec<EncodedBlock>, SegmentError> {
+        let batches = &chunk.pending.batches;
+        let mut made = Vec::with_capacity(1);
+        if self.shapes.is_empty() {
+            self.shapes = chunk.pending.shapes();
+        }
+        while !rows.is_empty() {
+            if self.layouts.len() > LAYOUTS_KEPT_MAX {
+                self.layouts = Layouts::default();
+                self.blocks.forget_columns();
+                self.shapes.iter_mut().for_each(BatchShapes::forget);
+            }
+            let (mut block, taken) = self.blocks.encode(
+                batches,
+                &mut self.shapes,
+                rows,
+                &mut self.layouts,
+                &chunk.options,
+                &mut self.compressor,
+            );
+            block.entry.lines_crc = self.verify(&block, chunk, &rows[..taken])?;
+            made.push(block);
+            rows = &rows[taken..];
+        }
+        Ok(made)
+    }
+
+    /// Reads a block from its own bytes and compares it with its source; returns the checksum over its lines.
+    fn verify(
+        &mut self,
+        block: &EncodedBlock,
+        chunk: &Chunk<'_>,
+        rows: &[RowRef],
+    ) -> Result<u32, SegmentError> {
+        let (at, batches) = (chunk.offset, &chunk.pending.batches);
+        let corrupt = |corrupt| malformed(chunk.path, at, corrupt);
+        let mut from = 0;
+        let mut chunks = Vec::with_capacity(block.entry.chunks.len());
+        for entry in &block.entry.chunks {
+            let to = from + entry.bytes_disk as usize;
+            let bytes = self.decompressor.decompress(&block.bytes[from..to], entry.bytes as usize);
+            chunks.push(bytes.map_err(corrupt)?);
+            from = to;
+        }
+        let place = match compare(&chunks, batches, rows).map_err(corrupt)? {
+            Compared::Alike(crc) => return Ok(crc),
+            Compared::Different(place) => place,
+        };
+        let restored = restore(&chunks, rows.len()).map_err(corrupt)?;
+        let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
+        Err(SegmentError::Damaged {
+            path: chunk.path.to_owned(),
+            offset: at,
+            part: "a line, as it would be read again,",
+            expected: format!("{:?}", String::from_utf8_lossy(expected.raw())),
+            found: format!("{:?}", String::from_utf8_lossy(restored.row(place).raw())),
+        })
     }
 }
 

@@ -121,6 +121,7 @@ impl TryFrom<RawConfig> for Config {
         );
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
+        let placement = raw.placement.placement(processors())?;
         let store = StoreConfig {
             segment_bytes_max,
             queue_bytes_max: memory("store.queue_bytes_max", &raw.store.queue_bytes_max)?,
@@ -137,6 +138,7 @@ impl TryFrom<RawConfig> for Config {
             segment_age_ns: nanoseconds(duration("store.segment_age", &raw.store.segment_age)?),
             backlog_bytes_max: bytes("store.backlog_bytes_max", &raw.store.backlog_bytes_max)?,
             reencode: raw.store.reencode,
+            sealing_threads: placement.sealing_threads,
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)
         };
@@ -217,7 +219,7 @@ impl TryFrom<RawConfig> for Config {
             query,
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
-            placement: raw.placement.placement(processors())?,
+            placement,
             types: raw.types,
             journald: raw.journald.enabled.then_some(JournalConfig {
                 program: raw.journald.program.into(),

@@ -20,6 +20,7 @@ pub struct RawPlacement {
     pub query_nice: u8,
     pub parse_threads: usize,
     pub http_threads: usize,
+    pub sealing_threads: usize,
     pub background_bytes_per_s_max: String,
 }
 
@@ -32,6 +33,8 @@ pub struct Placement {
     pub parse_threads: usize,
     /// Threads that serve HTTP connections; they do nothing else.
     pub http_threads: usize,
+    /// Threads that seal.
+    pub sealing_threads: usize,
 }
 
 impl Default for RawPlacement {
@@ -42,6 +45,7 @@ impl Default for RawPlacement {
             query_nice,
             parse_threads: 0,
             http_threads: 0,
+            sealing_threads: 0,
             background_bytes_per_s_max: "512MiB".into(),
         }
     }
@@ -71,6 +75,12 @@ impl RawPlacement {
                 self.http_threads,
                 processors.clamp(2, 8),
             )?,
+            // They take only what nobody else wants. Each needs some MiB, and sixteen outrun most disks.
+            sealing_threads: threads(
+                "placement.sealing_threads",
+                self.sealing_threads,
+                processors.clamp(1, 16),
+            )?,
         })
     }
 }
@@ -95,11 +105,13 @@ mod tests {
 
     #[test]
     fn threads_fit_the_machine() {
-        for (processors, parse, http) in [(1, 1, 2), (2, 1, 2), (8, 2, 8), (64, 8, 8)] {
+        for (processors, parse, http, sealing) in
+            [(1, 1, 2, 1), (2, 1, 2, 2), (8, 2, 8, 8), (64, 8, 8, 16)]
+        {
             let placement = RawPlacement::default().placement(processors).unwrap();
             assert_eq!(
-                (placement.parse_threads, placement.http_threads),
-                (parse, http),
+                (placement.parse_threads, placement.http_threads, placement.sealing_threads),
+                (parse, http, sealing),
                 "of {processors} processors"
             );
         }

@@ -1,0 +1,169 @@
+//! The threads that help one that does one large piece of work after the other: runs questions, seals segments.
+//!
+//! A thread keeps its helpers in between. So they are at work sooner: a thread that was just started is often put on the
+//! processor of the one that started it, and stays there for milliseconds. And they find memory that the system gave them
+//! before. They end with the thread that they help, and have its priorities (clone(2)), or lower ones ([`set_role`]).
+
+use std::cell::Cell;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+pub use rayon_core::Scope;
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
+
+use crate::placement::{self, Role};
+
+thread_local! {
+    static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
+    static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
+}
+
+/// Gives helpers of this thread that are started from now on the priorities of a role, which cannot be above its own.
+pub fn set_role(role: Role) {
+    ROLE.set(Some(role));
+}
+
+/// Does `own` on this thread, beside what it gives to so many helpers at most; each that is given has one of its own. Ends when all
+/// have ended; a panic of a helper goes on here. Those who are started get `name`, with a number behind it. The error is
+/// that they cannot be.
+pub fn with_helpers<'s, R>(
+    name: &'static str,
+    count: usize,
+    own: impl FnOnce(&Scope<'s>) -> R,
+) -> io::Result<R> {
+    // Taken while it works: what `own` does may need some, too.
+    let kept = HELPERS.take().filter(|kept| kept.current_num_threads() >= count);
+    let helpers = kept.map_or_else(|| start(name, count), Ok)?;
+    let done = helpers.in_place_scope(own);
+    HELPERS.set(Some(helpers));
+    Ok(done)
+}
+
+fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
+    let named = ThreadPoolBuilder::new().thread_name(move |number| format!("{name}-{number}"));
+    let role = ROLE.get();
+    let placed = named.start_handler(move |_| {
+        if let Some(role) = role {
+            placement::enter(role);
+        }
+    });
+    placed.num_threads(count).build().map_err(io::Error::other)
+}
+
+/// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one the first, helpers the
+/// others, and takes the next job when it is done with one. Where helpers cannot be started, this thread does all.
+pub fn shared_out<S: Send, J: Sync, R: Send>(
+    name: &'static str,
+    states: &mut [S],
+    jobs: &[J],
+    work: impl Fn(&mut S, &J) -> R + Sync,
+) -> Vec<R> {
+    let (own, others) = states.split_first_mut().expect("this thread has one, too");
+    let others = others.iter_mut().take(jobs.len().saturating_sub(1));
+    if others.len() == 0 {
+        return jobs.iter().map(|job| work(own, job)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    let take = |state: &mut S| {
+        let mut made = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(place) else { break };
+            made.push((place, work(state, job)));
+        }
+        done.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
+    };
+    let helped = with_helpers(name, others.len(), |scope| {
+        for state in others {
+            scope.spawn(|_| take(state));
+        }
+        take(own);
+    });
+    if let Err(error) = helped {
+        tracing::warn!("working alone, since no thread can be started: {error}");
+        take(own);
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Barrier;
+    use std::thread::current;
+
+    use super::*;
+
+    /// The threads that `count` pieces of work are done by, all at the same time.
+    fn threads_of(count: usize) -> BTreeSet<String> {
+        let (names, met) = (Mutex::new(BTreeSet::new()), Barrier::new(count + 1));
+        let work = || {
+            met.wait();
+            names.lock().unwrap().insert(format!("{:?}", current().id()));
+        };
+        with_helpers("test", count, |scope| {
+            (0..count).for_each(|_| scope.spawn(|_| work()));
+            work();
+        })
+        .unwrap();
+        names.into_inner().unwrap()
+    }
+
+    #[test]
+    fn helpers_are_kept_and_are_more_where_more_are_needed() {
+        let first = threads_of(2);
+        assert_eq!(first.len(), 3);
+        assert_eq!(threads_of(2), first);
+        assert!(threads_of(1).is_subset(&first));
+        let more = threads_of(5);
+        assert_eq!(more.len(), 6);
+        assert!(threads_of(2).is_subset(&more));
+    }
+
+    #[test]
+    fn helpers_may_be_needed_within() {
+        with_helpers("test", 2, |scope| {
+            (0..2).for_each(|_| scope.spawn(|_| assert_eq!(threads_of(2).len(), 3)));
+            assert_eq!(threads_of(2).len(), 3);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn jobs_are_shared_out_and_their_results_are_in_order() {
+        for threads in 1..5 {
+            for count in [0, 1, 2, 3, 100] {
+                let jobs: Vec<usize> = (0..count).collect();
+                let mut states = vec![0; threads];
+                let made = shared_out("test", &mut states, &jobs, |done, job| {
+                    *done += 1;
+                    job * job
+                });
+                assert_eq!(made, jobs.iter().map(|job| job * job).collect::<Vec<_>>());
+                assert_eq!(states.iter().sum::<usize>(), count, "{threads} threads");
+            }
+        }
+        let met = Barrier::new(3);
+        shared_out("test", &mut [(); 3], &[(); 3], |(), ()| met.wait());
+    }
+
+    #[test]
+    fn a_panic_goes_on_and_helpers_are_there_afterwards() {
+        let met = Barrier::new(2);
+        let panics = || {
+            with_helpers("test", 1, |scope| {
+                scope.spawn(|_| {
+                    met.wait();
+                    panic!("as asked for")
+                });
+                met.wait();
+            })
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert_eq!(threads_of(2).len(), 3);
+    }
+}
