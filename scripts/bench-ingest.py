@@ -196,7 +196,7 @@ def part_collector(directory):
 def part_udp(directory):
     """Datagrams of mixed sizes of 50 sources, as fast as the sender can."""
     datagrams = 5_000_000
-    sockets = max(1, min(4, os.cpu_count() // 2))
+    sockets = min(4, os.cpu_count())
     lost = []
 
     def sending(address):
