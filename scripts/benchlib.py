@@ -15,6 +15,7 @@ import http.client
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import socket
 import statistics
@@ -226,13 +227,20 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def settings():
+    """What else was set for this run and bears on its numbers, as it is typed before the command."""
+    untold = ("BENCH_PARTS", "BENCH_PAIRS", "BENCH_DIR")
+    chosen = {name: value for name, value in os.environ.items() if name.startswith("BENCH_") and name not in untold}
+    return "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(chosen.items()))
+
+
 def put(page_file, target, part, title, head, rows):
     """Replaces the part's table in the page, between its marks; `make TARGET` makes it."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
     measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {PAIRS} pairs"
     begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
-    block = f"{begin}\n{measured}; `BENCH_PARTS={part} make {target}`\n\n{table(head, rows)}\n{end}"
+    block = f"{begin}\n{measured}; `{settings()}BENCH_PARTS={part} make {target}`\n\n{table(head, rows)}\n{end}"
     page = page_file.read_text()
     if begin in page:
         page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]

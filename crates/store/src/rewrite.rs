@@ -41,7 +41,7 @@ const ROOM_PARTS: u64 = 4;
 /// And this much for what is not lines.
 const ROOM_BYTES: u64 = 64 << 10;
 /// Frames or blocks that each thread reads in a step, where several do: they wait for each other at its end.
-const UNITS_EACH: usize = 2;
+const UNITS_EACH: usize = 4;
 
 /// Why segments are rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
