@@ -355,7 +355,9 @@ mod tests {
     fn the_defaults_make_sense() {
         let config = Config::try_from(RawConfig::default()).unwrap();
         assert!(config.http_listen.ip().is_loopback());
-        assert_eq!(config.store, StoreConfig::new("./loginson-data"));
+        let sealing_threads = config.placement.sealing_threads;
+        let store = StoreConfig { sealing_threads, ..StoreConfig::new("./loginson-data") };
+        assert_eq!(config.store, store);
         let query::Limits { threads, .. } = config.query.limits;
         assert!(threads > 0);
         assert_eq!(config.query.limits, query::Limits { threads, ..query::Limits::default() });
