@@ -8,13 +8,18 @@ use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use rayon_core::Scope;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::placement::{self, Role};
 
+/// How long a thread that could not start helpers works alone before it tries again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+
 thread_local! {
+    static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
@@ -52,7 +57,7 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
 }
 
 /// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one the first, helpers the
-/// others, and takes the next job when it is done with one. Where helpers cannot be started, this thread does all.
+/// others, and takes the next job when it is done with one. Where helpers cannot be started, this thread does all, for a minute.
 pub fn shared_out<S: Send, J: Sync, R: Send>(
     name: &'static str,
     states: &mut [S],
@@ -61,7 +66,8 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
 ) -> Vec<R> {
     let (own, others) = states.split_first_mut().expect("this thread has one, too");
     let others = others.iter_mut().take(jobs.len().saturating_sub(1));
-    if others.len() == 0 {
+    let refused = REFUSED.get().is_some_and(|since| since.elapsed() < REFUSED_PAUSE);
+    if others.len() == 0 || refused {
         return jobs.iter().map(|job| work(own, job)).collect();
     }
     let next = AtomicUsize::new(0);
@@ -82,7 +88,10 @@ pub fn shared_out<S: Send, J: Sync, R: Send>(
         take(own);
     });
     if let Err(error) = helped {
-        tracing::warn!("working alone, since no thread can be started: {error}");
+        tracing::warn!(
+            "{name}: working alone for a minute, since no thread can be started: {error}"
+        );
+        REFUSED.set(Some(Instant::now()));
         take(own);
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);

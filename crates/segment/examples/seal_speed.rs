@@ -1,4 +1,4 @@
-//! How small lines become when they are sealed, and how fast, on one core.
+//! How small lines become when they are sealed, and how fast, on one core or several.
 //!
 //!     cargo run --release -p loginson-segment --example seal_speed [--clustering arrival|application|stream] [--threads N] FILE…
 //!

@@ -3,7 +3,7 @@
 //! `store-seal` runs at the lowest priority: it gets the processor that ingest and questions leave. A thread cannot
 //! raise its priority again without privileges, so when sealing must not wait any more (too much is unsealed, or the
 //! disk is nearly full) `store-seal-now` takes over, at normal priority, in the middle of the work if need be. Both
-//! take the same steps, of a frame or a block each. The last one, by which a new segment takes the place of its sources,
+//! take the same steps, of a few frames or blocks each. The last one, by which a new segment takes the place of its sources,
 //! is always that of `store-seal-now`: it holds a lock that others want, and must not lose the processor meanwhile.
 //!
 //! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it must not wait. A
@@ -25,10 +25,11 @@ use crate::catalog::RowState;
 use crate::config::SEAL_RESERVE_PARTS;
 use crate::deletions::DeletionState;
 use crate::error::StoreError;
+use crate::following::Following;
 use crate::host::Host;
 use crate::plan::{self, Circumstances, Plan};
 use crate::pruning::{Findings, Pruning};
-use crate::rewrite::{Purpose, Rewrite, RewriteError};
+use crate::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
 use crate::sealed::SealedSegment;
 use crate::segments::AnySegment;
 use crate::shared::{Shared, lock, write};
@@ -45,6 +46,8 @@ const TICK: Duration = Duration::from_millis(500);
 const QUEUE_PARTS: usize = 4;
 /// When it is looked again whether it still is: the writer takes what waits together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+/// How often it is looked whether more of a segment that is followed can be sealed.
+const FOLLOW_TICK: Duration = Duration::from_millis(100);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub(crate) struct Background {
     writer: Arc<Mutex<Writer>>,
     books: Arc<Mutex<Books>>,
     work: Option<Work>,
+    /// Comes before `work`.
+    following: Following,
     /// Segments that are left alone, until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
@@ -98,6 +103,7 @@ impl Background {
             writer,
             books,
             work: None,
+            following: Following::default(),
             resting,
             was_urgent: false,
             seen_urgent: false,
@@ -108,6 +114,9 @@ impl Background {
     /// Does a little of what is due.
     pub(crate) fn step(&mut self, host: &dyn Host) -> Step {
         let urgent = self.note_urgency();
+        if self.follow(host) {
+            return Step::Worked;
+        }
         if self.work.is_none() {
             self.end_deletions();
             match self.begin(host) {
@@ -120,11 +129,43 @@ impl Background {
         }
         match self.work.take() {
             Some(Work::Search(search)) => self.search(search, host),
-            Some(Work::Rewrite(rewrite)) => self.rewrite(rewrite, host),
+            Some(Work::Rewrite(rewrite)) => {
+                self.work = match self.rewrite(rewrite, host) {
+                    Some((rewrite, Stepped::Whole)) => Some(Work::Publish(rewrite)),
+                    Some((rewrite, _)) => Some(Work::Rewrite(rewrite)),
+                    None => None,
+                }
+            }
             Some(Work::Publish(rewrite)) => self.publish(*rewrite),
             None => {}
         }
         Step::Worked
+    }
+
+    /// Seals more of the segment that is written, or puts a sealed one in its place; false when there is nothing to do at
+    /// present.
+    fn follow(&mut self, host: &dyn Host) -> bool {
+        self.following.drop_overtaken(&self.books);
+        if let Some(rewrite) = self.following.take_to_publish(&self.shared) {
+            self.publish(*rewrite);
+            return true;
+        }
+        if self.following.has_room()
+            && let Some(active) = plan::to_be_followed(&self.shared, &self.resting)
+            && !self.following.segments().contains(&active.id)
+        {
+            let sources = vec![AnySegment::Hot(active)];
+            let spare = self.shared.config.disk_free_bytes_min / SEAL_RESERVE_PARTS;
+            let begun = self.begin_rewrite(host, Purpose::Follow, sources, Effort::Fast, spare);
+            if let Some(rewrite) = begun {
+                self.following.put(rewrite);
+            }
+        }
+        let Some(rewrite) = self.following.take_due(&self.shared) else { return false };
+        if let Some((rewrite, _)) = self.rewrite(rewrite, host) {
+            self.following.put(rewrite);
+        }
+        true
     }
 
     fn note_urgency(&mut self) -> bool {
@@ -145,7 +186,8 @@ impl Background {
         self.resting.retain(|_, until_ns| *until_ns > monotonic_ns);
         let now_ns = self.shared.clock.now_ns();
         let idle = host.is_idle();
-        let now = Circumstances { now_ns, resting: &self.resting, idle };
+        let followed = self.following.segments();
+        let now = Circumstances { now_ns, resting: &self.resting, followed: &followed, idle };
         let plan = plan::next(&self.shared, &now)?;
         let reserve = self.shared.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
@@ -163,7 +205,7 @@ impl Background {
                 (Purpose::Reencode, vec![AnySegment::Sealed(segment)], Effort::Best, reserve)
             }
         };
-        self.begin_rewrite(host, purpose, sources, effort, spare)
+        self.begin_rewrite(host, purpose, sources, effort, spare).map(Work::Rewrite)
     }
 
     fn begin_rewrite(
@@ -173,11 +215,11 @@ impl Background {
         sources: Vec<AnySegment>,
         effort: Effort,
         spare: u64,
-    ) -> Option<Work> {
+    ) -> Option<Box<Rewrite>> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         let (shared, books) = (&self.shared, &self.books);
         match Rewrite::begin(shared, books, host, purpose, sources, effort, spare) {
-            Ok(rewrite) => Some(Work::Rewrite(Box::new(rewrite))),
+            Ok(rewrite) => Some(Box::new(rewrite)),
             Err(error) => {
                 self.failed(&ids, error);
                 None
@@ -208,7 +250,7 @@ impl Background {
         let sealable = || plan::is_any_sealable(&self.shared, &self.resting);
         let now_ns = self.shared.clock.now_ns();
         let waits = match rewrite.purpose {
-            Purpose::Seal | Purpose::Prune => false,
+            Purpose::Seal | Purpose::Follow | Purpose::Prune => false,
             Purpose::Merge => urgent && sealable(),
             Purpose::Reencode => {
                 sealable() || plan::is_any_to_be_searched(&self.shared, &self.resting, now_ns)
@@ -251,7 +293,8 @@ impl Background {
             let spare = self.shared.config.disk_free_bytes_min;
             let effort = search.segment.effort;
             let sources = vec![AnySegment::Sealed(search.segment)];
-            self.work = self.begin_rewrite(host, Purpose::Prune, sources, effort, spare);
+            let begun = self.begin_rewrite(host, Purpose::Prune, sources, effort, spare);
+            self.work = begun.map(Work::Rewrite);
         } else {
             self.note_searched(&search.segment, &search.pruning);
         }
@@ -265,18 +308,22 @@ impl Background {
         books.save(&segment.row());
     }
 
-    /// Writes the next frames or blocks.
-    fn rewrite(&mut self, mut rewrite: Box<Rewrite>, host: &dyn Host) {
+    /// Writes the next frames or blocks; returns the rewrite and what it did, unless it has ended.
+    fn rewrite(
+        &mut self,
+        mut rewrite: Box<Rewrite>,
+        host: &dyn Host,
+    ) -> Option<(Box<Rewrite>, Stepped)> {
         let (before, began_ns) = (rewrite.disk_bytes(), self.shared.clock.monotonic_ns());
         // A panic leaves only the rewrite itself in doubt, which is dropped then.
         let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(host)));
         self.charge(rewrite.disk_bytes().saturating_sub(before), began_ns);
         match stepped.unwrap_or(Err(RewriteError::Panicked)) {
-            Ok(false) => self.work = Some(Work::Rewrite(rewrite)),
-            Ok(true) => self.work = Some(Work::Publish(rewrite)),
+            Ok(stepped) => Some((rewrite, stepped)),
             Err(error) => {
                 rewrite.abandon(&self.books);
                 self.failed(&rewrite.source_ids(), error);
+                None
             }
         }
     }
@@ -300,7 +347,12 @@ impl Background {
     }
 
     fn is_publishing(&self) -> bool {
-        matches!(self.work, Some(Work::Publish(_)))
+        matches!(self.work, Some(Work::Publish(_))) || self.following.can_publish(&self.shared)
+    }
+
+    /// When it is looked again, at the latest, where there is nothing to do.
+    fn tick(&self) -> Duration {
+        if self.following.is_empty() { TICK } else { FOLLOW_TICK }
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
@@ -309,6 +361,9 @@ impl Background {
             RewriteError::Overtaken => return,
             RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
                 tracing::warn!("segment {segment} cannot be read, will try again: {error}");
+            }
+            RewriteError::Source { segment, error } if self.is_written(segment) => {
+                tracing::error!("segment {segment}, which is being written: {error}");
             }
             RewriteError::Source { segment, error } => self.note_damage(segment, &error),
             RewriteError::Panicked => tracing::error!(
@@ -320,6 +375,10 @@ impl Background {
         }
         add(&self.shared.counters.failures, 1);
         self.resting.extend(segments.iter().map(|id| (*id, until_ns)));
+    }
+
+    fn is_written(&self, segment: u64) -> bool {
+        self.shared.hot_segment(segment).is_some_and(|hot| !hot.is_rolled())
     }
 
     /// A segment is damaged: it stays as it is, for what can be read of it.
@@ -375,6 +434,7 @@ impl Background {
         if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
             rewrite.abandon(&self.books);
         }
+        self.following.abandon(&self.books);
     }
 }
 
@@ -413,7 +473,7 @@ fn turn(
         // The next step is the other thread's.
         background.shared.background.wake();
     }
-    (step, TICK)
+    (step, background.tick())
 }
 
 /// Works until the store is closed, while sealing is as urgent as this thread is for.

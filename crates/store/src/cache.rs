@@ -86,6 +86,13 @@ impl Cache {
         slots.recent_bytes + slots.visited_bytes
     }
 
+    /// Whether this frame and all behind it are kept, as far as what arrived goes.
+    pub(crate) fn holds_from(&self, position: Position) -> bool {
+        let slots = lock(&self.slots);
+        slots.recent.first_key_value().is_some_and(|(lowest, _)| *lowest <= position)
+            && slots.recent.contains_key(&position)
+    }
+
     pub(crate) fn put_frame(&self, position: Position, frame: Arc<Frame>) {
         let bytes = frame_bytes(&frame);
         self.put(position, Slot { kept: Kept::Frame(frame), bytes });

@@ -98,7 +98,7 @@ pub struct StoreConfig {
     /// Bytes a second that the background reads and writes at most while ingest is busy, unless sealing must not wait.
     /// None: no limit.
     pub background_bytes_per_s_max: Option<u64>,
-    /// Threads that seal, merge and encode again, beside each other. The order of blocks is the same for any number.
+    /// Threads that seal, merge and encode again, beside each other. The order of lines is the same for any number.
     pub sealing_threads: usize,
     /// Whether sealed segments are encoded again, with all effort, when the machine has nothing else to do.
     pub reencode: bool,

@@ -25,6 +25,7 @@ mod config;
 mod deletions;
 mod directory;
 mod error;
+mod following;
 mod group;
 mod handle;
 mod host;

@@ -1,6 +1,6 @@
 //! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again.
+//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that comes the segment that is written, see [`crate::following`].
 //!
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use segment::sealed::Effort;
 
 use crate::catalog::RowState;
-use crate::config::{RETENTION_PARTS, RetentionRule, StoreConfig};
+use crate::config::{RETENTION_PARTS, RetentionRule, SEGMENT_AGE_PARTS, StoreConfig};
 use crate::sealed::SealedSegment;
 use crate::segments::{AnySegment, HotSegment, Position};
 use crate::shared::{Shared, lock, read};
@@ -58,12 +58,14 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) now_ns: i64,
     /// Segments that are left alone for a while.
     pub(crate) resting: &'a HashMap<u64, u64>,
+    /// Segments that are sealed by following them.
+    pub(crate) followed: &'a [u64],
     pub(crate) idle: bool,
 }
 
 /// What is to be done next.
 pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
-    if let Some(hot) = to_be_sealed(shared, now.resting) {
+    if let Some(hot) = to_be_sealed(shared, now) {
         return Some(Plan::Seal(hot));
     }
     let mut sealed = shared.list().sealed;
@@ -99,8 +101,9 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
 ///
 /// Where lines come in faster than they can be sealed, the oldest segment is about to be deleted: sealing it would be in vain,
 /// and so on for ever. The youngest stays for long once it takes so little, and the more there are of those, the longer stays all.
-fn to_be_sealed(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotSegment>> {
-    let mut candidates = sealable(shared, resting);
+fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
+    let mut candidates = sealable(shared, now.resting);
+    candidates.retain(|hot| !now.followed.contains(&hot.id));
     let youngest = candidates.pop()?;
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
     let Some(bytes_max) = shared.config.bytes_max else { return Some(oldest) };
@@ -111,6 +114,34 @@ fn to_be_sealed(shared: &Shared, resting: &HashMap<u64, u64>) -> Option<Arc<HotS
     let own_bytes = read(&oldest.index).file_bytes;
     let lasts = room + before_bytes >= own_bytes.saturating_mul(INGEST_WHILE_SEALING);
     Some(if lasts { oldest } else { youngest })
+}
+
+/// The segment that is written, if it is not too small to be sealed soon, parsing has begun, and all of it is in memory.
+///
+/// None while a segment stands before it that was left after a failed write, see [`sealable`].
+pub(crate) fn to_be_followed(
+    shared: &Shared,
+    resting: &HashMap<u64, u64>,
+) -> Option<Arc<HotSegment>> {
+    let hot = shared.hot();
+    let active = hot.last().filter(|active| !active.is_rolled())?;
+    let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
+    let is_large = {
+        let index = read(&active.index);
+        let is_parsed = index.frames.first().is_some_and(|first| first.time_range_ns().is_some());
+        is_parsed && index.data_end >= shared.config.segment_bytes() / SEGMENT_AGE_PARTS
+    };
+    let start = Position { segment: active.id, frame: 0 };
+    let wanted = is_large
+        && !resting.contains_key(&active.id)
+        && !hot.iter().any(is_kept)
+        && shared.cache.holds_from(start);
+    wanted.then(|| active.clone())
+}
+
+/// The hot segments that can be sealed, by their numbers.
+pub(crate) fn sealable_ids(shared: &Shared) -> Vec<u64> {
+    sealable(shared, &HashMap::new()).iter().map(|hot| hot.id).collect()
 }
 
 /// Whether any hot segment can be sealed.

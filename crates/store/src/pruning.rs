@@ -89,6 +89,8 @@ impl Pruning {
         let received = |source: &AnySegment| source.received_ns();
         let newest =
             sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        // To a segment that is still written come lines that are younger than a rule says.
+        let newest = newest.filter(|_| sources.iter().all(AnySegment::is_closed));
         let rules = due_rules(&shared.config.rules, newest, now_ns);
         for rule in &rules {
             match host.filter(&rule.filter, now_ns) {

@@ -1,7 +1,8 @@
 //! One rewrite: lines of some segments, without those that are to go, into one new sealed segment.
 //!
-//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of one frame or block, so that
-//! whoever drives it can stop between any two:
+//! Sealing, merging, deleting lines and encoding again are all this. It goes in steps of a few frames or blocks, so that
+//! whoever drives it can stop between any two. A segment that is still written can be sealed as far as it is there: then it
+//! [waits](Stepped::Waits) for more.
 //!
 //! ```text
 //! N.sealing written → synced → N.sealed → directory synced → one transaction: row of N, sources `deleting`
@@ -23,9 +24,10 @@ use record::Batch;
 use segment::sealed::{
     Effort, Footer, HELPERS_NAME, SealOptions, SealedFile, SealedHeader, SealedWriter,
 };
-use segment::{SegmentError, read_frame};
+use segment::{FrameEntry, SegmentError, read_frame};
 
 use crate::books::{Books, Removing};
+use crate::catalog::RowState;
 use crate::error::StoreError;
 use crate::host::Host;
 use crate::pruning::{Findings, Pruning};
@@ -42,11 +44,15 @@ const ROOM_PARTS: u64 = 4;
 const ROOM_BYTES: u64 = 64 << 10;
 /// Frames or blocks that each thread reads in a step, where several do: they wait for each other at its end.
 const UNITS_EACH: usize = 4;
+/// Bytes of lines that are read in a step, but for the last unit: however many threads there are, a step takes no more memory.
+const STEP_BYTES_MAX: u64 = 32 << 20;
 
 /// Why segments are rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Seal,
+    /// To seal a segment while it is written.
+    Follow,
     Merge,
     Prune,
     Reencode,
@@ -67,6 +73,8 @@ pub(crate) struct Rewrite {
     lines_kept: u64,
     /// Bytes that were read from the disk.
     read_bytes: u64,
+    /// Of [`Shared::reserved_bytes`], those for the new file.
+    reserved_bytes: u64,
     /// What was written, once it is complete and lines were left.
     footer: Option<Footer>,
 }
@@ -84,12 +92,47 @@ impl Source {
         }
     }
 
-    fn units(&self) -> usize {
+    /// Frames or blocks; None while more may come.
+    fn units(&self) -> Option<usize> {
         match self {
-            Source::Hot(hot) => read(&hot.index).frames.len(),
-            Source::Sealed(_, file) => file.footer().blocks.len(),
+            Source::Hot(hot) => hot.is_rolled().then(|| read(&hot.index).frames.len()),
+            Source::Sealed(_, file) => Some(file.footer().blocks.len()),
         }
     }
+
+    /// Bytes of the lines of units from this one on, at most `count`, that can be read: of a hot segment those that are parsed, or
+    /// that the parse stage has given up.
+    fn readable(&self, from: usize, count: usize, settled: Position) -> Vec<u64> {
+        match self {
+            Source::Sealed(_, file) => {
+                let blocks = file.footer().blocks.iter().skip(from).take(count);
+                blocks.map(|block| block.bytes_raw).collect()
+            }
+            Source::Hot(hot) => {
+                let index = read(&hot.index);
+                let frames = index.frames.iter().enumerate().skip(from).take(count);
+                let parsed =
+                    frames.take_while(|(at, entry)| is_parsed(hot.id, *at, entry, settled));
+                parsed.map(|(_, entry)| entry.payload_bytes.into()).collect()
+            }
+        }
+    }
+}
+
+/// Whether a frame of a hot segment is parsed, or the parse stage has given it up.
+fn is_parsed(segment: u64, frame: usize, entry: &FrameEntry, settled: Position) -> bool {
+    entry.time_range_ns().is_some() || Position { segment, frame: frame as u32 } <= settled
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// It wrote something, and there may be more.
+    Worked,
+    /// Of a segment that is still written, or counted, nothing more can be written yet.
+    Waits,
+    /// None is left, and the new file is whole and durable: it is to be [published](Rewrite::finish).
+    Whole,
 }
 
 /// Why a rewrite ended early.
@@ -140,7 +183,7 @@ impl Rewrite {
                 let text = "files that were replaced cannot be removed yet";
                 return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
             }
-            shared.reserved_bytes.store(bytes, Ordering::Relaxed);
+            shared.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
             books.make_room(0);
             // Also when it fails: the file may be there and refuse to go.
             shared.segment_next.fetch_add(1, Ordering::AcqRel)
@@ -165,6 +208,7 @@ impl Rewrite {
             pruning,
             lines_kept: 0,
             read_bytes: 0,
+            reserved_bytes: bytes,
             footer: None,
         };
         let disk = &*shared.disk;
@@ -181,14 +225,16 @@ impl Rewrite {
         Ok(rewrite)
     }
 
-    /// Writes the next frame or block, or some of them where several threads do. True when none is left and the new file is whole
-    /// and durable, so that it is to be [published](Self::finish).
-    pub(crate) fn step(&mut self, host: &dyn Host) -> Result<bool, RewriteError> {
+    /// Writes the next frame or block, or some of them where several threads do.
+    pub(crate) fn step(&mut self, host: &dyn Host) -> Result<Stepped, RewriteError> {
         let threads = self.shared.config.sealing_threads;
         let units = self.next_units(if threads == 1 { 1 } else { threads * UNITS_EACH });
         let Some(&(source, place)) = units.last() else {
+            if !self.is_read() {
+                return Ok(Stepped::Waits);
+            }
             self.complete()?;
-            return Ok(true);
+            return Ok(Stepped::Whole);
         };
         if units.iter().any(|&(source, _)| !self.sources[source].segment().is_listed()) {
             return Err(RewriteError::Overtaken);
@@ -202,17 +248,35 @@ impl Rewrite {
             self.read_bytes += read_bytes;
             self.push(batch)?;
         }
-        Ok(false)
+        let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
+        self.keep_room(room_bytes(&sources));
+        Ok(Stepped::Worked)
     }
 
-    /// Source and place in it of the next units, at most so many.
+    /// Source and place in it of the next units, at most so many, and of [`STEP_BYTES_MAX`].
     fn next_units(&self, count: usize) -> Vec<(usize, usize)> {
+        let settled = *lock(&self.shared.settled);
+        let (mut units, mut sum) = (Vec::with_capacity(count), 0);
+        let (first, mut from) = self.next;
+        for (place, source) in self.sources.iter().enumerate().skip(first) {
+            for (unit, bytes) in (from..).zip(source.readable(from, count - units.len(), settled)) {
+                if sum >= STEP_BYTES_MAX {
+                    return units;
+                }
+                units.push((place, unit));
+                sum += bytes;
+            }
+            from = 0;
+        }
+        units
+    }
+
+    /// Whether all units were read, and no more will come.
+    fn is_read(&self) -> bool {
         let (first, from) = self.next;
-        let units = self.sources.iter().enumerate().skip(first).flat_map(|(source, units)| {
-            let from = if source == first { from } else { 0 };
-            (from..units.units()).map(move |place| (source, place))
-        });
-        units.take(count).collect()
+        let left = self.sources.iter().enumerate().skip(first);
+        left.into_iter()
+            .all(|(place, source)| source.units() == Some(if place == first { from } else { 0 }))
     }
 
     /// The records of a unit, and how many bytes were read from the disk for them.
@@ -222,6 +286,7 @@ impl Rewrite {
         host: &dyn Host,
     ) -> Result<(Arc<Batch>, u64), RewriteError> {
         let source = &self.sources[source];
+        let segment = source.segment();
         let loaded = match source {
             Source::Hot(hot) => self.frame(hot, place, host),
             Source::Sealed(_, file) => {
@@ -229,7 +294,11 @@ impl Rewrite {
                 file.read_block(place).map(|batch| (Arc::new(batch), bytes))
             }
         };
-        loaded.map_err(|error| RewriteError::Source { segment: source.segment().id(), error })
+        // Retention may have removed its file just now, and that is no fault.
+        loaded.map_err(|error| match segment.may_be_gone() {
+            true => RewriteError::Overtaken,
+            false => RewriteError::Source { segment: segment.id(), error },
+        })
     }
 
     /// Writes a unit, without the lines that are to go.
@@ -282,10 +351,12 @@ impl Rewrite {
         if self.lines_kept == 0 {
             drop(file);
             let _ = self.shared.disk.remove(&self.path);
+            self.keep_room(0);
             return Ok(());
         }
         let footer = file.finish().map_err(target)?;
         add(&self.shared.counters.sealed_bytes_written, footer.bytes_disk);
+        self.keep_room(footer.bytes_disk);
         self.footer = Some(footer);
         Ok(())
     }
@@ -300,7 +371,7 @@ impl Rewrite {
         if result.is_err() {
             self.abandon(books);
         } else {
-            self.shared.reserved_bytes.store(0, Ordering::Relaxed);
+            self.keep_room(0);
             self.count();
         }
         result
@@ -390,16 +461,25 @@ impl Rewrite {
             books.leave([Removing { path: path.clone(), row: None }]);
         }
         books.remove_files();
-        self.shared.reserved_bytes.store(0, Ordering::Relaxed);
+        self.keep_room(0);
+    }
+
+    /// Says how much the new file may take; 0 once it needs no room beside its sources any more.
+    fn keep_room(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.reserved_bytes, bytes);
+        self.shared.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.reserved_bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     fn count(&self) {
         let counters = &self.shared.counters;
         match self.purpose {
-            Purpose::Seal => {
+            Purpose::Seal | Purpose::Follow => {
                 let raw: u64 = self.sources.iter().map(|s| s.segment().row().bytes_raw).sum();
                 add(&counters.sealed_segments, 1);
                 add(&counters.sealed_bytes_raw, raw);
+                let followed = self.purpose == Purpose::Follow;
+                add(&counters.followed_segments, followed.into());
             }
             Purpose::Merge => add(&counters.merges, 1),
             Purpose::Prune => {}
@@ -409,6 +489,34 @@ impl Rewrite {
             add(&counters.deleted_from_segments, 1);
             add(&counters.lines_deleted, self.pruning.lines());
         }
+    }
+
+    /// Whether the new file is whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.writer.is_none()
+    }
+
+    /// Whether a source was deleted meanwhile.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        !self.sources.iter().all(|source| source.segment().is_listed())
+    }
+
+    /// Whether a step is worth it: so many bytes of lines can be read, or all that there will be.
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
+        let (source, from) = self.next;
+        let Some(Source::Hot(hot)) = self.sources.get(source) else { return true };
+        let settled = *lock(&self.shared.settled);
+        let index = read(&hot.index);
+        let closed = index.state != RowState::Hot;
+        let frames = index.frames.iter().enumerate().skip(from);
+        let mut bytes_left = if closed { 1 } else { bytes };
+        for (place, entry) in frames {
+            if bytes_left == 0 || !is_parsed(hot.id, place, entry, settled) {
+                break;
+            }
+            bytes_left = bytes_left.saturating_sub(entry.payload_bytes.into());
+        }
+        bytes_left == 0 || (closed && from == index.frames.len())
     }
 
     /// The segments that are rewritten.

@@ -130,6 +130,14 @@ impl AnySegment {
         }
     }
 
+    /// Whether its file may be gone, so that there is nothing wrong when it cannot be read.
+    pub(crate) fn may_be_gone(&self) -> bool {
+        match self {
+            AnySegment::Hot(hot) => hot.fate.may_be_gone(),
+            AnySegment::Sealed(sealed) => sealed.fate.may_be_gone(),
+        }
+    }
+
     pub(crate) fn mark(&self, fate: Fate) {
         match self {
             AnySegment::Hot(hot) => hot.fate.set(fate),

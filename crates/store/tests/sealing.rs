@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, SimDisk};
 use record::LineId;
-use store::{DeletionState, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
+use store::{DeletionState, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -172,6 +172,101 @@ fn only_what_is_closed_parsed_and_counted_is_sealed() {
     parse_all(&bench.store, &bench.host);
     work(&bench.store, &bench.host);
     assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
+}
+
+/// Appends a frame of 100 kB to the segment that is written, parsed and, if so, counted.
+fn append_frame(bench: &Bench, counted: bool) {
+    let frame = frame_at(bench.store.next_sequence(), 1_000, 100, bench.clock.now_ns());
+    assert!(append(&bench.store, vec![frame])[0].is_ok());
+    if counted {
+        return parse_all(&bench.store, &bench.host);
+    }
+    for frame in common::all(&bench.store) {
+        let batch = bench.host.parse(frame.read_frame().unwrap().unwrap());
+        bench.store.set_times(frame.position(), batch.time_range_ns());
+    }
+}
+
+#[test]
+fn a_segment_is_sealed_while_it_is_written() {
+    let mut bench = Bench::new(|_| {});
+    for counted in [true, true, false, false] {
+        append_frame(&bench, counted);
+        assert!(work(&bench.store, &bench.host) > 0, "what is parsed can be sealed");
+        assert_eq!(bench.states(), [SegmentState::Hot]);
+        assert_eq!(bench.files(), ["1.hot", "2.sealing"]);
+    }
+    let before = lines(&bench.store, &bench.host);
+    let old = bench.store.snapshot((i64::MIN, i64::MAX)).unwrap();
+    bench.store.roll();
+    assert_eq!(work(&bench.store, &bench.host), 1, "it is whole");
+    assert_eq!(bench.states(), [SegmentState::Rolled], "its lines are not counted");
+    // The next one does not wait for that.
+    append_frame(&bench, false);
+    assert!(work(&bench.store, &bench.host) > 0);
+    assert_eq!(bench.files(), ["1.hot", "2.sealing", "3.hot", "4.sealing"]);
+    assert_eq!(lines(&bench.store, &bench.host)[..4_000], before);
+    parse_all(&bench.store, &bench.host);
+    assert_eq!(work(&bench.store, &bench.host), 1);
+    assert_eq!(bench.states(), [SegmentState::Sealed, SegmentState::Hot]);
+    let stats = bench.store.stats().sealing;
+    assert_eq!((stats.sealed_segments, stats.followed_segments), (1, 1));
+    assert_eq!(lines(&bench.store, &bench.host)[..4_000], before);
+    assert_eq!(lines_of(&old, &bench.host), before, "an old snapshot reads on");
+    let before = lines(&bench.store, &bench.host);
+    for orderly in [false, true] {
+        bench.restart(orderly);
+        assert_eq!(lines(&bench.store, &bench.host), before);
+        assert_eq!(bench.files(), ["2.sealed", "3.hot"], "what was under way is begun again");
+    }
+    bench.store.roll();
+    parse_all(&bench.store, &bench.host);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
+    assert_eq!(bench.store.stats().sealing.followed_segments, 0, "memory did not hold it any more");
+}
+
+#[test]
+fn lines_are_deleted_from_a_segment_that_is_followed() {
+    let bench = Bench::new(|_| {});
+    (0..3).for_each(|_| append_frame(&bench, true));
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.files(), ["1.hot", "2.sealing"]);
+    bench.store.delete_lines("-77").unwrap();
+    append_frame(&bench, true);
+    work(&bench.store, &bench.host);
+    let (deletion, _) = bench.store.deletions().remove(0);
+    assert_eq!((deletion.state, deletion.lines), (DeletionState::Done, 3 * 11));
+    let left = lines(&bench.store, &bench.host);
+    assert_eq!(left.len(), 4_000 - 3 * 11, "lines that came later are not meant");
+}
+
+#[test]
+fn a_segment_that_is_followed_and_deleted_leaves_nothing_behind() {
+    let bench = Bench::new(|config| config.age_ns = Some(1_000_000_000));
+    (0..3).for_each(|_| append_frame(&bench, true));
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.files(), ["1.hot", "2.sealing"]);
+    bench.store.roll();
+    bench.clock.advance_ns(3_000_000_000);
+    append_frame(&bench, true);
+    bench.store.run_retention(bench.clock.now_ns());
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Hot]);
+    assert_eq!(bench.files(), ["3.hot", "4.sealing"]);
+    assert_eq!(lines(&bench.store, &bench.host).len(), 1_000);
+    assert_eq!(bench.store.stats().sealing.failures, 0);
+}
+
+#[test]
+fn a_segment_that_memory_does_not_hold_is_not_followed() {
+    let bench = Bench::new(|config| config.cache_bytes_max = 200 << 10);
+    (0..3).for_each(|_| append_frame(&bench, true));
+    assert_eq!(work(&bench.store, &bench.host), 0);
+    bench.store.roll();
+    work(&bench.store, &bench.host);
+    let stats = bench.store.stats().sealing;
+    assert_eq!((stats.sealed_segments, stats.followed_segments), (1, 0));
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct SealOptions {
     /// A block has a filter of its words if that takes at most one part in so many of the block's bytes; or little beside
     /// its raw lines, however well those compress.
     pub filter_parts: usize,
-    /// Bytes of raw lines that are grouped at a time; memory is about three times that.
+    /// Bytes of raw lines that are grouped at a time; memory is about three times that, and some MiB for each thread.
     pub chunk_bytes: usize,
 }
 

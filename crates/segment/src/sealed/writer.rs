@@ -110,8 +110,8 @@ impl SealedWriter {
     }
 
     /// Makes blocks on so many threads from now on, one at least, of which the caller's is one; on that alone at first. The blocks
-    /// come in the same order, whoever makes them, and hold the same lines; of how they are encoded, a little depends on
-    /// what their thread met before.
+    /// come in the same order, whoever makes them, and hold the same lines, but for those with thousands of layouts; of how
+    /// they are encoded, a little depends on what their thread met before.
     pub fn set_threads(&mut self, threads: usize) {
         self.makers.resize_with(threads.max(1), Maker::default);
     }
@@ -124,9 +124,9 @@ impl SealedWriter {
         for Group { rows, bytes, .. } in &groups {
             chunk.divide(rows, *bytes, |rows| rows_of_blocks.push(rows));
         }
-        self.makers.iter_mut().for_each(|maker| maker.shapes.clear());
         let make = |maker: &mut Maker, rows: &&[RowRef]| maker.make(&chunk, rows);
         let made = helpers::shared_out(HELPERS_NAME, &mut self.makers, &rows_of_blocks, make);
+        self.makers.iter_mut().for_each(|maker| maker.shapes = Vec::new());
         for blocks in made {
             for EncodedBlock { bytes, mut entry } in blocks? {
                 entry.offset = self.end();

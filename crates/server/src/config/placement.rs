@@ -75,7 +75,7 @@ impl RawPlacement {
                 self.http_threads,
                 processors.clamp(2, 8),
             )?,
-            // They take only what nobody else wants. Each needs some MiB, and sixteen outrun most disks.
+            // They take only what nobody else wants. Each needs some tens of MiB, and sixteen outrun most disks.
             sealing_threads: threads(
                 "placement.sealing_threads",
                 self.sealing_threads,

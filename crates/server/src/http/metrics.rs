@@ -464,6 +464,11 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
     let counters = [
         ("loginson_seal_segments_total", "Segments sealed.", sealing.sealed_segments),
         (
+            "loginson_seal_followed_total",
+            "Of those, the ones that were sealed while they were written, from memory.",
+            sealing.followed_segments,
+        ),
+        (
             "loginson_seal_raw_bytes_total",
             "Bytes of the lines in them, with their newlines.",
             sealing.sealed_bytes_raw,

@@ -79,6 +79,7 @@ pub struct Coverage {
     crashes_in_rewrites: u64,
     failed_opens: u64,
     sealed: u64,
+    followed: u64,
     merged: u64,
     encoded_again: u64,
     deleted_lines: u64,
@@ -93,13 +94,14 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn each(&mut self) -> [(&'static str, &mut u64); 16] {
+    fn each(&mut self) -> [(&'static str, &mut u64); 17] {
         [
             ("lines", &mut self.lines),
             ("crashes", &mut self.crashes),
             ("crashes in rewrites", &mut self.crashes_in_rewrites),
             ("failed opens", &mut self.failed_opens),
             ("sealed segments", &mut self.sealed),
+            ("segments sealed while written", &mut self.followed),
             ("merges", &mut self.merged),
             ("segments encoded again", &mut self.encoded_again),
             ("lines deleted", &mut self.deleted_lines),
@@ -363,19 +365,25 @@ impl Life {
             self.clock.advance_ns(REST_NS);
             self.store().writer_step();
         }
+        let followed = || self.store().stats().sealing.followed_segments;
+        let followed_before = followed();
         let mut taken = 0;
         while taken < steps && self.store().background_step(&self.host) == Step::Worked {
             taken += 1;
         }
+        self.coverage.followed += followed() - followed_before;
         self.tell(format!("{taken} steps in the background, idle {idle}"));
         self.coverage.crashes_in_rewrites += u64::from(self.disk.is_crashed() && taken > 0);
     }
 
-    /// Some small segments, sealed, so that there is something to merge.
+    /// Some small segments, sealed, so that there is something to merge; or one, sealed while it is written.
     fn fill(&mut self) {
+        let closes = self.rng.bool();
         for _ in 0..self.rng.usize(2..10) {
             self.append();
-            self.store().roll();
+            if closes {
+                self.store().roll();
+            }
             self.parse();
             self.work(10);
         }
@@ -458,6 +466,8 @@ impl Life {
         let dir = PathBuf::from(format!("/backup{}", self.story.len()));
         let segments_dir = dir.join("segments");
         let disk = self.disk.clone();
+        // What retention by bytes is about to delete is gone before the look.
+        self.store().writer_step();
         let Ok(shown) = self.show() else { return };
         let done = self.store().freeze(|segments| -> std::io::Result<()> {
             for segment in segments {

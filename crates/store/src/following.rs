@@ -1,0 +1,87 @@
+//! Sealing of the segment that is written, while its parsed frames are still in memory.
+//!
+//! To read what was written a gibibyte ago and to parse it again takes a fifth of the processor time that sealing takes.
+//! So the background seals the active segment as far as it is parsed, some MiB behind the writer. It comes first, whatever
+//! else is to be done: what is not sealed now will have left the cache. Segments that were not followed from their first frame
+//! on, because the background did something else or came not so far, are sealed when they are closed, from the disk.
+//!
+//! ```text
+//! frames   committed → parsed ──────────────► sealed, some MiB at a time      the segment is closed
+//!                                                 → whole: footer, synced     ... and its lines are counted
+//!                                                       → published
+//! ```
+//!
+//! Counts become durable some seconds after their lines, so a few whole files may wait for that while later segments are
+//! followed already. A crash, or the end of the process, costs the work on files that are not published.
+
+use crate::books::Books;
+use crate::plan;
+use crate::rewrite::Rewrite;
+use crate::shared::Shared;
+
+/// Part of a full segment that is sealed at a time: enough for several threads.
+const STEP_PARTS: u64 = 64;
+/// Files that are whole, or will be, at most. No further segment is followed then.
+const REWRITES_MAX: usize = 8;
+
+/// Rewrites of segments that were being written when they began, by age. All but the last are whole.
+#[derive(Default)]
+pub(crate) struct Following {
+    rewrites: Vec<Box<Rewrite>>,
+}
+
+impl Following {
+    /// Whether one more segment may be followed.
+    pub(crate) fn has_room(&self) -> bool {
+        self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(|rewrite| rewrite.is_whole())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rewrites.is_empty()
+    }
+
+    pub(crate) fn put(&mut self, rewrite: Box<Rewrite>) {
+        let ids = |rewrite: &Rewrite| rewrite.source_ids();
+        let place = self.rewrites.partition_point(|other| ids(other) < ids(&rewrite));
+        self.rewrites.insert(place, rewrite);
+    }
+
+    /// The segments that are followed, or wait to be replaced.
+    pub(crate) fn segments(&self) -> Vec<u64> {
+        self.rewrites.iter().flat_map(|rewrite| rewrite.source_ids()).collect()
+    }
+
+    /// Drops the rewrites of segments that were deleted meanwhile.
+    pub(crate) fn drop_overtaken(&mut self, books: &std::sync::Mutex<Books>) {
+        for mut gone in self.rewrites.extract_if(.., |rewrite| rewrite.is_overtaken()) {
+            gone.abandon(books);
+        }
+    }
+
+    /// A rewrite that can write more now.
+    pub(crate) fn take_due(&mut self, shared: &Shared) -> Option<Box<Rewrite>> {
+        let bytes = shared.config.segment_bytes() / STEP_PARTS;
+        self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
+    }
+
+    /// Whether there is a whole file whose lines are all counted.
+    pub(crate) fn can_publish(&self, shared: &Shared) -> bool {
+        self.place_to_publish(shared).is_some()
+    }
+
+    /// A whole file whose lines are all counted.
+    pub(crate) fn take_to_publish(&mut self, shared: &Shared) -> Option<Box<Rewrite>> {
+        Some(self.rewrites.remove(self.place_to_publish(shared)?))
+    }
+
+    fn place_to_publish(&self, shared: &Shared) -> Option<usize> {
+        let mut whole = self.rewrites.iter().take_while(|rewrite| rewrite.is_whole()).peekable();
+        whole.peek()?;
+        let sealable = plan::sealable_ids(shared);
+        whole.position(|rewrite| rewrite.source_ids().iter().all(|id| sealable.contains(id)))
+    }
+
+    pub(crate) fn abandon(&mut self, books: &std::sync::Mutex<Books>) {
+        self.rewrites.drain(..).for_each(|mut rewrite| rewrite.abandon(books));
+    }
+}
