@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use rayon_core::Scope;
@@ -22,6 +22,24 @@ thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
+}
+
+static AT_REST: OnceLock<fn()> = OnceLock::new();
+
+/// What threads that have had nothing to do for a while do once, such as giving memory back: an allocator keeps for each thread
+/// what it was given, also once others have freed it. The first call counts.
+pub fn set_at_rest(work: fn()) {
+    let _ = AT_REST.set(work);
+}
+
+/// Does what is to be done [at rest](set_at_rest), on this thread and on its helpers.
+pub fn rest() {
+    let Some(work) = AT_REST.get() else { return };
+    if let Some(helpers) = HELPERS.take() {
+        helpers.broadcast(|_| work());
+        HELPERS.set(Some(helpers));
+    }
+    work();
 }
 
 /// Gives helpers of this thread that are started from now on the priorities of a role, which cannot be above its own.

@@ -12,12 +12,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use crate::helpers;
 use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
 /// How long each waits.
 pub const IDLE: Duration = Duration::from_secs(60);
+/// When it begins to [rest](helpers::rest).
+const REST: Duration = Duration::from_secs(1);
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -36,12 +39,12 @@ impl Threads {
 
     /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that no thread can be started.
     pub fn run(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let mut work: Work = Box::new(work);
-        while let Some((_, thread)) = self.take() {
-            match thread.send(work) {
-                Ok(()) => return Ok(()),
-                Err(unsent) => work = unsent.0,
-            }
+        let work: Work = Box::new(work);
+        if let Some((_, thread)) = self.take() {
+            // It waits until it was given work, or has taken itself out.
+            let sent = thread.send(work);
+            sent.unwrap_or_else(|_| unreachable!("a thread that is listed waits"));
+            return Ok(());
         }
         let named = thread::Builder::new().name(self.name.to_owned());
         named.spawn(move || self.work(work, IDLE)).map(drop)
@@ -76,10 +79,13 @@ impl Threads {
             }
             idle.push((own, give.clone()));
         }
-        match given.recv_timeout(wait) {
-            Ok(work) => return Some(work),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => {}
+        for (wait, is_last) in [(wait.min(REST), false), (wait.saturating_sub(REST), true)] {
+            match given.recv_timeout(wait) {
+                Ok(work) => return Some(work),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if is_last => {}
+                Err(RecvTimeoutError::Timeout) => helpers::rest(),
+            }
         }
         let waits = {
             let mut idle = self.idle();
@@ -129,6 +135,28 @@ mod tests {
         drop(go);
         until_idle(threads, 2);
         assert_eq!(thread_of(threads), first, "it worked last");
+    }
+
+    #[test]
+    fn a_thread_that_waits_rests_with_its_helpers() {
+        static RESTED: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+        helpers::set_at_rest(|| RESTED.lock().unwrap().push(thread::current().id()));
+        let threads = threads();
+        let (tell, told) = mpsc::channel();
+        let work = move || {
+            let (helper, found) = mpsc::channel();
+            helpers::with_helpers("test", 1, |scope| {
+                scope.spawn(move |_| helper.send(thread::current().id()).unwrap());
+            })
+            .unwrap();
+            tell.send([thread::current().id(), found.recv().unwrap()]).unwrap();
+        };
+        threads.run(work).unwrap();
+        let both = told.recv().unwrap();
+        while !both.iter().all(|id| RESTED.lock().unwrap().contains(id)) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(thread_of(threads), both[0], "it goes on waiting");
     }
 
     #[test]

@@ -17,17 +17,24 @@ unsafe extern "C" {
 const LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// Gives freed memory back about a second later. The allocator itself looks for it only now and then while it is asked for memory:
-/// a machine that was busy and is quiet now would go on holding hundreds of megabytes.
+/// a machine that was busy and is quiet now would go on holding hundreds of megabytes. What a thread was given it keeps for that
+/// one, so threads that answer questions and that seal look by themselves when they have nothing to do.
 pub fn give_back_freed() -> std::io::Result<()> {
+    platform::helpers::set_at_rest(|| collect(true));
     let look = || {
         loop {
             std::thread::sleep(LOOK_TIME);
-            // SAFETY: a function of the allocator that is linked, with this type in its header; any thread may call it.
-            #[allow(unsafe_code)]
-            unsafe {
-                mi_collect(false);
-            }
+            collect(false);
         }
     };
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
+}
+
+/// Looks for memory that was freed, of this thread and of all that is nobody's; `all` of it, also what was freed just now.
+fn collect(all: bool) {
+    // SAFETY: a function of the allocator that is linked, with this type in its header; any thread may call it.
+    #[allow(unsafe_code)]
+    unsafe {
+        mi_collect(all);
+    }
 }

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use platform::helpers;
 use platform::placement::{self, Role};
@@ -25,7 +25,6 @@ use crate::catalog::RowState;
 use crate::config::SEAL_RESERVE_PARTS;
 use crate::deletions::DeletionState;
 use crate::error::StoreError;
-use crate::following::Following;
 use crate::host::Host;
 use crate::plan::{self, Circumstances, Plan};
 use crate::pruning::{Findings, Pruning};
@@ -36,6 +35,7 @@ use crate::shared::{Shared, lock, write};
 use crate::stats::{add, get};
 use crate::store::Store;
 use crate::throttle::Throttle;
+use crate::trailing::Trailing;
 use crate::writer::{Writer, ms};
 
 /// How long a segment that could not be rewritten is left alone, milliseconds.
@@ -46,8 +46,10 @@ const TICK: Duration = Duration::from_millis(500);
 const QUEUE_PARTS: usize = 4;
 /// When it is looked again whether it still is: the writer takes what waits together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
-/// How often it is looked whether more of a segment that is followed can be sealed.
-const FOLLOW_TICK: Duration = Duration::from_millis(100);
+/// When a thread that has nothing to do begins to [rest](helpers::rest).
+const REST: Duration = Duration::from_secs(1);
+/// How often it is looked whether more of a segment that is trailed can be sealed.
+const TRAIL_TICK: Duration = Duration::from_millis(100);
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ pub(crate) struct Background {
     books: Arc<Mutex<Books>>,
     work: Option<Work>,
     /// Comes before `work`.
-    following: Following,
+    trailing: Trailing,
     /// Segments that are left alone, until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
     was_urgent: bool,
@@ -103,7 +105,7 @@ impl Background {
             writer,
             books,
             work: None,
-            following: Following::default(),
+            trailing: Trailing::default(),
             resting,
             was_urgent: false,
             seen_urgent: false,
@@ -114,7 +116,7 @@ impl Background {
     /// Does a little of what is due.
     pub(crate) fn step(&mut self, host: &dyn Host) -> Step {
         let urgent = self.note_urgency();
-        if self.follow(host) {
+        if self.trail(host) {
             return Step::Worked;
         }
         if self.work.is_none() {
@@ -144,26 +146,26 @@ impl Background {
 
     /// Seals more of the segment that is written, or puts a sealed one in its place; false when there is nothing to do at
     /// present.
-    fn follow(&mut self, host: &dyn Host) -> bool {
-        self.following.drop_overtaken(&self.books);
-        if let Some(rewrite) = self.following.take_to_publish(&self.shared) {
+    fn trail(&mut self, host: &dyn Host) -> bool {
+        self.trailing.drop_overtaken(&self.books);
+        if let Some(rewrite) = self.trailing.take_to_publish(&self.shared) {
             self.publish(*rewrite);
             return true;
         }
-        if self.following.has_room()
-            && let Some(active) = plan::to_be_followed(&self.shared, &self.resting)
-            && !self.following.segments().contains(&active.id)
+        if self.trailing.has_room()
+            && let Some(active) = plan::to_be_trailed(&self.shared, &self.resting)
+            && !self.trailing.segments().contains(&active.id)
         {
             let sources = vec![AnySegment::Hot(active)];
             let spare = self.shared.config.disk_free_bytes_min / SEAL_RESERVE_PARTS;
-            let begun = self.begin_rewrite(host, Purpose::Follow, sources, Effort::Fast, spare);
+            let begun = self.begin_rewrite(host, Purpose::Trail, sources, Effort::Fast, spare);
             if let Some(rewrite) = begun {
-                self.following.put(rewrite);
+                self.trailing.put(rewrite);
             }
         }
-        let Some(rewrite) = self.following.take_due(&self.shared) else { return false };
+        let Some(rewrite) = self.trailing.take_due(&self.shared) else { return false };
         if let Some((rewrite, _)) = self.rewrite(rewrite, host) {
-            self.following.put(rewrite);
+            self.trailing.put(rewrite);
         }
         true
     }
@@ -186,8 +188,8 @@ impl Background {
         self.resting.retain(|_, until_ns| *until_ns > monotonic_ns);
         let now_ns = self.shared.clock.now_ns();
         let idle = host.is_idle();
-        let followed = self.following.segments();
-        let now = Circumstances { now_ns, resting: &self.resting, followed: &followed, idle };
+        let trailed = self.trailing.segments();
+        let now = Circumstances { now_ns, resting: &self.resting, trailed: &trailed, idle };
         let plan = plan::next(&self.shared, &now)?;
         let reserve = self.shared.config.disk_free_bytes_min;
         let (purpose, sources, effort, spare) = match plan {
@@ -250,7 +252,7 @@ impl Background {
         let sealable = || plan::is_any_sealable(&self.shared, &self.resting);
         let now_ns = self.shared.clock.now_ns();
         let waits = match rewrite.purpose {
-            Purpose::Seal | Purpose::Follow | Purpose::Prune => false,
+            Purpose::Seal | Purpose::Trail | Purpose::Prune => false,
             Purpose::Merge => urgent && sealable(),
             Purpose::Reencode => {
                 sealable() || plan::is_any_to_be_searched(&self.shared, &self.resting, now_ns)
@@ -347,12 +349,12 @@ impl Background {
     }
 
     fn is_publishing(&self) -> bool {
-        matches!(self.work, Some(Work::Publish(_))) || self.following.can_publish(&self.shared)
+        matches!(self.work, Some(Work::Publish(_))) || self.trailing.can_publish(&self.shared)
     }
 
     /// When it is looked again, at the latest, where there is nothing to do.
     fn tick(&self) -> Duration {
-        if self.following.is_empty() { TICK } else { FOLLOW_TICK }
+        if self.trailing.is_empty() { TICK } else { TRAIL_TICK }
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
@@ -434,7 +436,7 @@ impl Background {
         if let Some(Work::Rewrite(mut rewrite) | Work::Publish(mut rewrite)) = self.work.take() {
             rewrite.abandon(&self.books);
         }
-        self.following.abandon(&self.books);
+        self.trailing.abandon(&self.books);
     }
 }
 
@@ -481,7 +483,7 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
     // Only one thread takes what ingest needs: where the machine is full, its helpers get little, and it does most by itself.
     helpers::set_role(if for_urgent { Role::Parse } else { Role::Background });
-    let mut seen = 0;
+    let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {
         let urgent = is_urgent(shared);
         let ingest_waits = shared.queue.bytes() > shared.config.queue_bytes_max / QUEUE_PARTS;
@@ -491,7 +493,15 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
         if state.stopped {
             return;
         }
-        if step == Step::Idle {
+        if step == Step::Worked {
+            worked_at = Some(Instant::now());
+        } else {
+            if worked_at.is_some_and(|at| at.elapsed() >= REST) {
+                worked_at = None;
+                drop(state);
+                helpers::rest();
+                continue;
+            }
             if state.wakes == seen {
                 let waited = signal.changed.wait_timeout(state, pause);
                 state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;

@@ -25,7 +25,6 @@ mod config;
 mod deletions;
 mod directory;
 mod error;
-mod following;
 mod group;
 mod handle;
 mod host;
@@ -44,6 +43,7 @@ mod snapshot;
 mod stats;
 mod store;
 mod throttle;
+mod trailing;
 mod unit;
 mod writer;
 

@@ -1,6 +1,6 @@
 //! What the background does next. Only decides; [`rewrite`](crate::rewrite) does it.
 //!
-//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that comes the segment that is written, see [`crate::following`].
+//! In this order: seal the oldest closed segment, or the youngest where retention would delete it meanwhile; search a sealed one for lines to be deleted; merge; encode again. Before all that comes the segment that is written, see [`crate::trailing`].
 //!
 //! **Merging.** A quiet system closes a segment a day, and retention, deletions and full disks close small ones, too.
 //! Neighbours (by arrival) that together fit one full segment are merged when there are at least
@@ -58,8 +58,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) now_ns: i64,
     /// Segments that are left alone for a while.
     pub(crate) resting: &'a HashMap<u64, u64>,
-    /// Segments that are sealed by following them.
-    pub(crate) followed: &'a [u64],
+    /// Segments that are sealed by trailing the writer.
+    pub(crate) trailed: &'a [u64],
     pub(crate) idle: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn next(shared: &Shared, now: &Circumstances<'_>) -> Option<Plan> {
 /// and so on for ever. The youngest stays for long once it takes so little, and the more there are of those, the longer stays all.
 fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegment>> {
     let mut candidates = sealable(shared, now.resting);
-    candidates.retain(|hot| !now.followed.contains(&hot.id));
+    candidates.retain(|hot| !now.trailed.contains(&hot.id));
     let youngest = candidates.pop()?;
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
     let Some(bytes_max) = shared.config.bytes_max else { return Some(oldest) };
@@ -119,7 +119,7 @@ fn to_be_sealed(shared: &Shared, now: &Circumstances<'_>) -> Option<Arc<HotSegme
 /// The segment that is written, if it is not too small to be sealed soon, parsing has begun, and all of it is in memory.
 ///
 /// None while a segment stands before it that was left after a failed write, see [`sealable`].
-pub(crate) fn to_be_followed(
+pub(crate) fn to_be_trailed(
     shared: &Shared,
     resting: &HashMap<u64, u64>,
 ) -> Option<Arc<HotSegment>> {

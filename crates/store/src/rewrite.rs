@@ -52,7 +52,7 @@ const STEP_BYTES_MAX: u64 = 32 << 20;
 pub(crate) enum Purpose {
     Seal,
     /// To seal a segment while it is written.
-    Follow,
+    Trail,
     Merge,
     Prune,
     Reencode,
@@ -423,7 +423,7 @@ impl Rewrite {
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         if let Err(error) = books.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
-            // The files say the same: the new one names those it replaces. The rows follow later.
+            // The files say the same: the new one names those it replaces. The rows come later.
             tracing::warn!("{error}");
             books.catalog_stale = true;
         }
@@ -474,12 +474,12 @@ impl Rewrite {
     fn count(&self) {
         let counters = &self.shared.counters;
         match self.purpose {
-            Purpose::Seal | Purpose::Follow => {
+            Purpose::Seal | Purpose::Trail => {
                 let raw: u64 = self.sources.iter().map(|s| s.segment().row().bytes_raw).sum();
                 add(&counters.sealed_segments, 1);
                 add(&counters.sealed_bytes_raw, raw);
-                let followed = self.purpose == Purpose::Follow;
-                add(&counters.followed_segments, followed.into());
+                let trailed = self.purpose == Purpose::Trail;
+                add(&counters.trailed_segments, trailed.into());
             }
             Purpose::Merge => add(&counters.merges, 1),
             Purpose::Prune => {}

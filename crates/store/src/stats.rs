@@ -84,7 +84,7 @@ pub struct SealingStats {
     /// Hot segments sealed.
     pub sealed_segments: u64,
     /// Of those, the ones that were sealed while they were written, from memory.
-    pub followed_segments: u64,
+    pub trailed_segments: u64,
     /// Bytes of the lines in them, with their newlines.
     pub sealed_bytes_raw: u64,
     /// Runs of neighbours merged into one segment.
@@ -118,7 +118,7 @@ pub(crate) struct Counters {
     pub(crate) commit_latency_ns_max: AtomicU64,
     pub(crate) held_ranges_omitted: AtomicU64,
     pub(crate) sealed_segments: AtomicU64,
-    pub(crate) followed_segments: AtomicU64,
+    pub(crate) trailed_segments: AtomicU64,
     pub(crate) sealed_bytes_raw: AtomicU64,
     pub(crate) merges: AtomicU64,
     pub(crate) reencoded_segments: AtomicU64,
@@ -135,7 +135,7 @@ impl Counters {
     fn sealing(&self) -> SealingStats {
         SealingStats {
             sealed_segments: get(&self.sealed_segments),
-            followed_segments: get(&self.followed_segments),
+            trailed_segments: get(&self.trailed_segments),
             sealed_bytes_raw: get(&self.sealed_bytes_raw),
             merges: get(&self.merges),
             reencoded_segments: get(&self.reencoded_segments),

@@ -210,7 +210,7 @@ fn a_segment_is_sealed_while_it_is_written() {
     assert_eq!(work(&bench.store, &bench.host), 1);
     assert_eq!(bench.states(), [SegmentState::Sealed, SegmentState::Hot]);
     let stats = bench.store.stats().sealing;
-    assert_eq!((stats.sealed_segments, stats.followed_segments), (1, 1));
+    assert_eq!((stats.sealed_segments, stats.trailed_segments), (1, 1));
     assert_eq!(lines(&bench.store, &bench.host)[..4_000], before);
     assert_eq!(lines_of(&old, &bench.host), before, "an old snapshot reads on");
     let before = lines(&bench.store, &bench.host);
@@ -223,11 +223,11 @@ fn a_segment_is_sealed_while_it_is_written() {
     parse_all(&bench.store, &bench.host);
     work(&bench.store, &bench.host);
     assert_eq!(bench.states(), [SegmentState::Sealed; 2]);
-    assert_eq!(bench.store.stats().sealing.followed_segments, 0, "memory did not hold it any more");
+    assert_eq!(bench.store.stats().sealing.trailed_segments, 0, "memory did not hold it any more");
 }
 
 #[test]
-fn lines_are_deleted_from_a_segment_that_is_followed() {
+fn lines_are_deleted_from_a_segment_that_is_trailed() {
     let bench = Bench::new(|_| {});
     (0..3).for_each(|_| append_frame(&bench, true));
     work(&bench.store, &bench.host);
@@ -242,7 +242,7 @@ fn lines_are_deleted_from_a_segment_that_is_followed() {
 }
 
 #[test]
-fn a_segment_that_is_followed_and_deleted_leaves_nothing_behind() {
+fn a_segment_that_is_trailed_and_deleted_leaves_nothing_behind() {
     let bench = Bench::new(|config| config.age_ns = Some(1_000_000_000));
     (0..3).for_each(|_| append_frame(&bench, true));
     work(&bench.store, &bench.host);
@@ -259,14 +259,14 @@ fn a_segment_that_is_followed_and_deleted_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_segment_that_memory_does_not_hold_is_not_followed() {
+fn a_segment_that_memory_does_not_hold_is_not_trailed() {
     let bench = Bench::new(|config| config.cache_bytes_max = 200 << 10);
     (0..3).for_each(|_| append_frame(&bench, true));
     assert_eq!(work(&bench.store, &bench.host), 0);
     bench.store.roll();
     work(&bench.store, &bench.host);
     let stats = bench.store.stats().sealing;
-    assert_eq!((stats.sealed_segments, stats.followed_segments), (1, 0));
+    assert_eq!((stats.sealed_segments, stats.trailed_segments), (1, 0));
 }
 
 #[test]

@@ -464,9 +464,9 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
     let counters = [
         ("loginson_seal_segments_total", "Segments sealed.", sealing.sealed_segments),
         (
-            "loginson_seal_followed_total",
+            "loginson_seal_trailed_total",
             "Of those, the ones that were sealed while they were written, from memory.",
-            sealing.followed_segments,
+            sealing.trailed_segments,
         ),
         (
             "loginson_seal_raw_bytes_total",

@@ -79,7 +79,7 @@ pub struct Coverage {
     crashes_in_rewrites: u64,
     failed_opens: u64,
     sealed: u64,
-    followed: u64,
+    trailed: u64,
     merged: u64,
     encoded_again: u64,
     deleted_lines: u64,
@@ -101,7 +101,7 @@ impl Coverage {
             ("crashes in rewrites", &mut self.crashes_in_rewrites),
             ("failed opens", &mut self.failed_opens),
             ("sealed segments", &mut self.sealed),
-            ("segments sealed while written", &mut self.followed),
+            ("segments sealed while written", &mut self.trailed),
             ("merges", &mut self.merged),
             ("segments encoded again", &mut self.encoded_again),
             ("lines deleted", &mut self.deleted_lines),
@@ -365,13 +365,13 @@ impl Life {
             self.clock.advance_ns(REST_NS);
             self.store().writer_step();
         }
-        let followed = || self.store().stats().sealing.followed_segments;
-        let followed_before = followed();
+        let trailed = || self.store().stats().sealing.trailed_segments;
+        let trailed_before = trailed();
         let mut taken = 0;
         while taken < steps && self.store().background_step(&self.host) == Step::Worked {
             taken += 1;
         }
-        self.coverage.followed += followed() - followed_before;
+        self.coverage.trailed += trailed() - trailed_before;
         self.tell(format!("{taken} steps in the background, idle {idle}"));
         self.coverage.crashes_in_rewrites += u64::from(self.disk.is_crashed() && taken > 0);
     }

@@ -2,7 +2,7 @@
 //!
 //! To read what was written a gibibyte ago and to parse it again takes a fifth of the processor time that sealing takes.
 //! So the background seals the active segment as far as it is parsed, some MiB behind the writer. It comes first, whatever
-//! else is to be done: what is not sealed now will have left the cache. Segments that were not followed from their first frame
+//! else is to be done: what is not sealed now will have left the cache. Segments that were not trailed from their first frame
 //! on, because the background did something else or came not so far, are sealed when they are closed, from the disk.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Counts become durable some seconds after their lines, so a few whole files may wait for that while later segments are
-//! followed already. A crash, or the end of the process, costs the work on files that are not published.
+//! trailed already. A crash, or the end of the process, costs the work on files that are not published.
 
 use crate::books::Books;
 use crate::plan;
@@ -21,17 +21,17 @@ use crate::shared::Shared;
 
 /// Part of a full segment that is sealed at a time: enough for several threads.
 const STEP_PARTS: u64 = 64;
-/// Files that are whole, or will be, at most. No further segment is followed then.
+/// Files that are whole, or will be, at most. No further segment is trailed then.
 const REWRITES_MAX: usize = 8;
 
 /// Rewrites of segments that were being written when they began, by age. All but the last are whole.
 #[derive(Default)]
-pub(crate) struct Following {
+pub(crate) struct Trailing {
     rewrites: Vec<Box<Rewrite>>,
 }
 
-impl Following {
-    /// Whether one more segment may be followed.
+impl Trailing {
+    /// Whether one more segment may be trailed.
     pub(crate) fn has_room(&self) -> bool {
         self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(|rewrite| rewrite.is_whole())
     }
@@ -46,7 +46,7 @@ impl Following {
         self.rewrites.insert(place, rewrite);
     }
 
-    /// The segments that are followed, or wait to be replaced.
+    /// The segments that are trailed, or wait to be replaced.
     pub(crate) fn segments(&self) -> Vec<u64> {
         self.rewrites.iter().flat_map(|rewrite| rewrite.source_ids()).collect()
     }
