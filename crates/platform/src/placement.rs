@@ -29,6 +29,8 @@ pub enum Role {
     Keeper,
     /// Seals, but because it must not wait any more.
     Urgent,
+    /// Helps what is urgent.
+    UrgentHelper,
     /// Parses what is durable, and counts it in the summary.
     Parse,
     /// Answers a question.
@@ -53,6 +55,9 @@ impl Default for Priorities {
     }
 }
 
+/// Niceness of those that help what is urgent. Where the processors are full each gets a quarter of one beside a receiver: what is
+/// urgent waits for its helpers now and then, so they cannot be the last of all.
+const URGENT_HELPER_NICE: u8 = 5;
 /// Niceness of the background, which has SCHED_IDLE as well: `/proc/stat` then counts its time as `nice`.
 const BACKGROUND_NICE: u8 = 19;
 
@@ -86,6 +91,7 @@ impl Role {
             Role::Receiver => place(0, DiskPriority::best_effort(4)),
             Role::Writer => place(0, DiskPriority::best_effort(0)),
             Role::Keeper | Role::Urgent => place(0, DiskPriority::best_effort(2)),
+            Role::UrgentHelper => place(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
             Role::Parse => place(chosen.parse_nice, DiskPriority::best_effort(4)),
             Role::Query => place(chosen.query_nice, DiskPriority::best_effort(5)),
             Role::Background => {
@@ -179,6 +185,7 @@ mod tests {
             (Role::Writer, 0, libc::SCHED_OTHER, 2 << 13),
             (Role::Keeper, 0, libc::SCHED_OTHER, 2 << 13 | 2),
             (Role::Urgent, 0, libc::SCHED_OTHER, 2 << 13 | 2),
+            (Role::UrgentHelper, 5, libc::SCHED_OTHER, 2 << 13 | 3),
             (Role::Parse, 15, libc::SCHED_OTHER, 2 << 13 | 4),
             (Role::Query, 18, libc::SCHED_OTHER, 2 << 13 | 5),
             (Role::Background, 19, libc::SCHED_IDLE, 3 << 13),

@@ -481,8 +481,8 @@ fn turn(
 /// Works until the store is closed, while sealing is as urgent as this thread is for.
 fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urgent: bool) {
     placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
-    // Only one thread takes what ingest needs: where the machine is full, its helpers get little, and it does most by itself.
-    helpers::set_role(if for_urgent { Role::Parse } else { Role::Background });
+    // Only one thread takes what ingest needs: where the machine is full, each helper gets a quarter of a processor.
+    helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {
         let urgent = is_urgent(shared);
