@@ -83,6 +83,12 @@ enum Work {
     Publish(Box<Rewrite>),
 }
 
+impl Work {
+    fn of(rewrite: Rewrite) -> Work {
+        Work::Rewrite(Box::new(rewrite))
+    }
+}
+
 /// A sealed segment that is searched for lines to be deleted, before it is rewritten if there are any.
 struct Search {
     segment: Arc<SealedSegment>,
@@ -132,11 +138,10 @@ impl Background {
         match self.work.take() {
             Some(Work::Search(search)) => self.search(search, host),
             Some(Work::Rewrite(rewrite)) => {
-                self.work = match self.rewrite(rewrite, host) {
-                    Some((rewrite, Stepped::Whole)) => Some(Work::Publish(rewrite)),
-                    Some((rewrite, _)) => Some(Work::Rewrite(rewrite)),
-                    None => None,
-                }
+                self.work = self.rewrite(*rewrite, host).map(|(rewrite, stepped)| match stepped {
+                    Stepped::Whole => Work::Publish(Box::new(rewrite)),
+                    Stepped::Worked | Stepped::Waits => Work::of(rewrite),
+                });
             }
             Some(Work::Publish(rewrite)) => self.publish(*rewrite),
             None => {}
@@ -149,7 +154,7 @@ impl Background {
     fn trail(&mut self, host: &dyn Host) -> bool {
         self.trailing.drop_overtaken(&self.books);
         if let Some(rewrite) = self.trailing.take_to_publish(&self.shared) {
-            self.publish(*rewrite);
+            self.publish(rewrite);
             return true;
         }
         if self.trailing.has_room()
@@ -207,7 +212,7 @@ impl Background {
                 (Purpose::Reencode, vec![AnySegment::Sealed(segment)], Effort::Best, reserve)
             }
         };
-        self.begin_rewrite(host, purpose, sources, effort, spare).map(Work::Rewrite)
+        self.begin_rewrite(host, purpose, sources, effort, spare).map(Work::of)
     }
 
     fn begin_rewrite(
@@ -217,11 +222,11 @@ impl Background {
         sources: Vec<AnySegment>,
         effort: Effort,
         spare: u64,
-    ) -> Option<Box<Rewrite>> {
+    ) -> Option<Rewrite> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         let (shared, books) = (&self.shared, &self.books);
         match Rewrite::begin(shared, books, host, purpose, sources, effort, spare) {
-            Ok(rewrite) => Some(Box::new(rewrite)),
+            Ok(rewrite) => Some(rewrite),
             Err(error) => {
                 self.failed(&ids, error);
                 None
@@ -296,7 +301,7 @@ impl Background {
             let effort = search.segment.effort;
             let sources = vec![AnySegment::Sealed(search.segment)];
             let begun = self.begin_rewrite(host, Purpose::Prune, sources, effort, spare);
-            self.work = begun.map(Work::Rewrite);
+            self.work = begun.map(Work::of);
         } else {
             self.note_searched(&search.segment, &search.pruning);
         }
@@ -311,11 +316,7 @@ impl Background {
     }
 
     /// Writes the next frames or blocks; returns the rewrite and what it did, unless it has ended.
-    fn rewrite(
-        &mut self,
-        mut rewrite: Box<Rewrite>,
-        host: &dyn Host,
-    ) -> Option<(Box<Rewrite>, Stepped)> {
+    fn rewrite(&mut self, mut rewrite: Rewrite, host: &dyn Host) -> Option<(Rewrite, Stepped)> {
         let (before, began_ns) = (rewrite.disk_bytes(), self.shared.clock.monotonic_ns());
         // A panic leaves only the rewrite itself in doubt, which is dropped then.
         let stepped = catch_unwind(AssertUnwindSafe(|| rewrite.step(host)));

@@ -27,20 +27,20 @@ const REWRITES_MAX: usize = 8;
 /// Rewrites of segments that were being written when they began, by age. All but the last are whole.
 #[derive(Default)]
 pub(crate) struct Trailing {
-    rewrites: Vec<Box<Rewrite>>,
+    rewrites: Vec<Rewrite>,
 }
 
 impl Trailing {
     /// Whether one more segment may be trailed.
     pub(crate) fn has_room(&self) -> bool {
-        self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(|rewrite| rewrite.is_whole())
+        self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(Rewrite::is_whole)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rewrites.is_empty()
     }
 
-    pub(crate) fn put(&mut self, rewrite: Box<Rewrite>) {
+    pub(crate) fn put(&mut self, rewrite: Rewrite) {
         let ids = |rewrite: &Rewrite| rewrite.source_ids();
         let place = self.rewrites.partition_point(|other| ids(other) < ids(&rewrite));
         self.rewrites.insert(place, rewrite);
@@ -59,7 +59,7 @@ impl Trailing {
     }
 
     /// A rewrite that can write more now.
-    pub(crate) fn take_due(&mut self, shared: &Shared) -> Option<Box<Rewrite>> {
+    pub(crate) fn take_due(&mut self, shared: &Shared) -> Option<Rewrite> {
         let bytes = shared.config.segment_bytes() / STEP_PARTS;
         self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
     }
@@ -70,7 +70,7 @@ impl Trailing {
     }
 
     /// A whole file whose lines are all counted.
-    pub(crate) fn take_to_publish(&mut self, shared: &Shared) -> Option<Box<Rewrite>> {
+    pub(crate) fn take_to_publish(&mut self, shared: &Shared) -> Option<Rewrite> {
         Some(self.rewrites.remove(self.place_to_publish(shared)?))
     }
 
