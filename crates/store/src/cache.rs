@@ -6,7 +6,7 @@
 //! all that hot frames leave, keeps what questions read back from disk. Once that is full, only one in
 //! [`NEWCOMER_CHANCE`] comes in, for another chosen by chance: a scan over more than fits finds a part of it again the
 //! next time (going by last use it would find nothing), and what is asked for again and again gets in. What is larger
-//! than its part of the budget is not kept.
+//! than its part of the budget is not kept. What the footers of sealed files take, kept elsewhere, comes out of the rest, too.
 //!
 //! Of sealed blocks the chunks are kept that were read, and not the records made of them: a question reads some
 //! columns, and to search those again costs little once they are decompressed; records are four times as large.
@@ -67,6 +67,8 @@ struct Slots {
     visited_bytes: usize,
     /// The keys of `visited`, to choose one by chance.
     visited_keys: Vec<Key>,
+    /// Bytes of the budget that are used elsewhere.
+    lent_bytes: usize,
 }
 
 pub(crate) struct Cache {
@@ -83,7 +85,14 @@ impl Cache {
 
     pub(crate) fn bytes(&self) -> usize {
         let slots = lock(&self.slots);
-        slots.recent_bytes + slots.visited_bytes
+        slots.recent_bytes + slots.visited_bytes + slots.lent_bytes
+    }
+
+    /// Lends so many bytes of the budget, in place of those lent before; at most what `recent` leaves.
+    pub(crate) fn lend(&self, bytes: usize) {
+        let mut slots = lock(&self.slots);
+        slots.lent_bytes = bytes.min(self.bytes_max - self.recent_bytes_max);
+        slots.make_room(self.bytes_max);
     }
 
     /// Whether this frame and all behind it are kept, as far as what arrived goes.
@@ -209,7 +218,7 @@ impl Cache {
 impl Slots {
     /// Keeps what a question read: if there is room, or for others by chance.
     fn visit(&mut self, key: Key, slot: Slot, bytes_max: usize) {
-        let room = bytes_max - self.recent_bytes;
+        let room = bytes_max - self.recent_bytes - self.lent_bytes;
         let fits = self.visited_bytes + slot.bytes <= room;
         if fits || (slot.bytes <= room && fastrand::usize(..NEWCOMER_CHANCE) == 0) {
             self.make_room(bytes_max - slot.bytes);
@@ -221,7 +230,8 @@ impl Slots {
 
     /// Drops visited ones by chance until all together are within `bytes_max`.
     fn make_room(&mut self, bytes_max: usize) {
-        while self.visited_bytes > 0 && self.recent_bytes + self.visited_bytes > bytes_max {
+        let others = self.recent_bytes + self.lent_bytes;
+        while self.visited_bytes > 0 && others + self.visited_bytes > bytes_max {
             let any = fastrand::usize(..self.visited_keys.len());
             let key = self.visited_keys.swap_remove(any);
             let gone = self.visited.remove(&key).expect("what is listed is there");

@@ -65,7 +65,7 @@ pub struct StoreConfig {
     pub segment_frames_max: usize,
     /// Frames that wait for the disk, in bytes. [`Store::append`](crate::Store::append) blocks beyond it.
     pub queue_bytes_max: usize,
-    /// Frames and parsed batches kept in memory, in bytes. What arrived last stays; the rest is
+    /// Frames, parsed batches, chunks of sealed blocks and footers kept in memory, in bytes. What arrived last stays; the rest is
     /// read from disk, and parsed, when asked for.
     pub cache_bytes_max: usize,
     /// At most one group of frames is made durable in this time, milliseconds, unless much waits, or a sender who waits for the

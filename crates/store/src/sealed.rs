@@ -16,6 +16,7 @@ use platform::Disk;
 use segment::SegmentError;
 use segment::sealed::{BlockEntry, Effort, Footer, SealedFile};
 
+use crate::cache::Cache;
 use crate::catalog::{RowState, SegmentRow};
 use crate::segments::{FateCell, sealed_name};
 use crate::shared::lock;
@@ -26,6 +27,8 @@ const FILES_OPEN_MAX: usize = 256;
 /// lines may have a million. Beyond either, one chosen by chance is closed, and read again when it is needed: a question over
 /// all of a store that is larger finds a part of them again, where going by last use it would find none.
 const FOOTER_BYTES_MAX: usize = 128 << 20;
+/// Nor more than this part of the cache, which [lends](crate::cache::Cache::lend) it.
+const FOOTER_CACHE_PARTS: usize = 4;
 
 /// One sealed segment of the store.
 pub(crate) struct SealedSegment {
@@ -136,8 +139,8 @@ pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
 }
 
 /// Open sealed files.
-#[derive(Default)]
 pub(crate) struct SealedFiles {
+    footer_bytes_max: usize,
     open: Mutex<OpenFiles>,
 }
 
@@ -150,11 +153,17 @@ struct OpenFiles {
 }
 
 impl SealedFiles {
-    /// The file of a segment with its footer, from memory or opened now.
+    pub(crate) fn new(cache_bytes_max: usize) -> Self {
+        let footer_bytes_max = FOOTER_BYTES_MAX.min(cache_bytes_max / FOOTER_CACHE_PARTS);
+        SealedFiles { footer_bytes_max, open: Mutex::default() }
+    }
+
+    /// The file of a segment with its footer, from memory or opened now; what footers take is told to the `cache`.
     pub(crate) fn get(
         &self,
         segment: &SealedSegment,
         disk: &dyn Disk,
+        cache: &Cache,
     ) -> Result<Arc<SealedFile>, SegmentError> {
         if let Some(file) = segment.kept_open.get() {
             return Ok(file.clone());
@@ -168,18 +177,19 @@ impl SealedFiles {
             // It was replaced just now.
             Err(error) => return segment.kept_open.get().cloned().ok_or(error),
         };
-        self.put(segment.id, file.clone());
+        self.put(segment.id, file.clone(), cache);
         Ok(file)
     }
 
-    fn put(&self, id: u64, file: Arc<SealedFile>) {
+    fn put(&self, id: u64, file: Arc<SealedFile>, cache: &Cache) {
         let mut open = lock(&self.open);
         if open.files.contains_key(&id) {
             return;
         }
         let bytes = file.footer().memory_bytes();
         while !open.files.is_empty()
-            && (open.files.len() >= FILES_OPEN_MAX || open.footer_bytes + bytes > FOOTER_BYTES_MAX)
+            && (open.files.len() >= FILES_OPEN_MAX
+                || open.footer_bytes + bytes > self.footer_bytes_max)
         {
             let any = fastrand::usize(..open.ids.len());
             open.close(any);
@@ -187,13 +197,15 @@ impl SealedFiles {
         open.footer_bytes += bytes;
         open.ids.push(id);
         open.files.insert(id, file);
+        cache.lend(open.footer_bytes);
     }
 
     /// Closes a segment's file, unless a replaced segment keeps it open.
-    pub(crate) fn forget(&self, id: u64) {
+    pub(crate) fn forget(&self, id: u64, cache: &Cache) {
         let mut open = lock(&self.open);
         if let Some(place) = open.ids.iter().position(|other| *other == id) {
             open.close(place);
+            cache.lend(open.footer_bytes);
         }
     }
 }
@@ -237,20 +249,34 @@ mod tests {
             SealedSegment::from_row(&row_of(&writer.finish().unwrap()), dir.path())
         };
         let segments: Vec<SealedSegment> = (1..=FILES_OPEN_MAX as u64 + 40).map(sealed).collect();
-        let files = SealedFiles::default();
-        let mut footer_bytes = 0;
+        let cache = Cache::new(512 << 20);
+        let files = SealedFiles::new(512 << 20);
+        let (mut footer_bytes, mut kept) = (0, Vec::new());
         for (place, segment) in segments.iter().enumerate() {
-            footer_bytes = files.get(segment, &RealDisk).unwrap().footer().memory_bytes();
+            footer_bytes = files.get(segment, &RealDisk, &cache).unwrap().footer().memory_bytes();
+            kept.push(files.get(segment, &RealDisk, &cache).unwrap());
             assert_eq!(lock(&files.open).files.len(), (place + 1).min(FILES_OPEN_MAX));
             assert!(lock(&files.open).files.contains_key(&segment.id), "the newest is kept");
         }
         assert_eq!(lock(&files.open).footer_bytes, FILES_OPEN_MAX * footer_bytes);
+        assert_eq!(cache.bytes(), FILES_OPEN_MAX * footer_bytes);
         // What is kept is found without the disk.
         segments.iter().for_each(|segment| std::fs::remove_file(&segment.path).unwrap());
-        let found = segments.iter().filter(|segment| files.get(segment, &RealDisk).is_ok());
+        let found = segments.iter().filter(|segment| files.get(segment, &RealDisk, &cache).is_ok());
         assert_eq!(found.count(), FILES_OPEN_MAX);
-        segments.iter().for_each(|segment| files.forget(segment.id));
+        segments.iter().for_each(|segment| files.forget(segment.id, &cache));
         let open = lock(&files.open);
         assert_eq!((open.files.len(), open.ids.len(), open.footer_bytes), (0, 0, 0));
+        assert_eq!(cache.bytes(), 0);
+        drop(open);
+        // A small cache lends a quarter of itself, and one file is open in any case.
+        for (cache_bytes, open) in [(0, 1), (40 * footer_bytes, 10)] {
+            let (cache, files) = (Cache::new(cache_bytes), SealedFiles::new(cache_bytes));
+            for id in 1..=20 {
+                files.put(id, kept[0].clone(), &cache);
+            }
+            assert_eq!(lock(&files.open).files.len(), open);
+            assert!(cache.bytes() <= cache_bytes / 4);
+        }
     }
 }

@@ -112,6 +112,7 @@ impl Shared {
         beginning: Beginning,
     ) -> Self {
         let cache = Cache::new(config.cache_bytes_max);
+        let sealed_files = SealedFiles::new(config.cache_bytes_max);
         Shared {
             config,
             disk,
@@ -135,7 +136,7 @@ impl Shared {
             reserved_bytes: AtomicU64::new(0),
             held: Mutex::new(beginning.held),
             open_files: Mutex::default(),
-            sealed_files: SealedFiles::default(),
+            sealed_files,
         }
     }
 
@@ -189,7 +190,7 @@ impl Shared {
         &self,
         segment: &SealedSegment,
     ) -> Result<Arc<SealedFile>, SegmentError> {
-        self.sealed_files.get(segment, &*self.disk)
+        self.sealed_files.get(segment, &*self.disk, &self.cache)
     }
 
     /// Drops what is kept in memory of a segment that left the list. The file of a replaced one stays open for its
@@ -203,7 +204,7 @@ impl Shared {
                     hot.forget_file();
                 }
             }
-            AnySegment::Sealed(sealed) => self.sealed_files.forget(sealed.id),
+            AnySegment::Sealed(sealed) => self.sealed_files.forget(sealed.id, &self.cache),
         }
         self.cache.remove_segment(segment.id());
     }
