@@ -1,6 +1,6 @@
 //! Sealing of the segment that is written, while its parsed frames are still in memory.
 //!
-//! To read what was written a gibibyte ago and to parse it again takes a fifth of the processor time that sealing takes.
+//! To read what was written a gibibyte ago and to parse it again took a seventh of the processor time of sealing.
 //! So the background seals the active segment as far as it is parsed, some MiB behind the writer. It comes first, whatever
 //! else is to be done: what is not sealed now will have left the cache. Segments that were not trailed from their first frame
 //! on, because the background did something else or came not so far, are sealed when they are closed, from the disk.
