@@ -18,6 +18,9 @@ use crate::placement::{self, Role};
 /// How long a thread that could not start helpers works alone before it tries again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
+/// When a thread that has nothing to do begins to [rest].
+pub const REST: Duration = Duration::from_secs(1);
+
 thread_local! {
     static REFUSED: Cell<Option<Instant>> = const { Cell::new(None) };
     static HELPERS: Cell<Option<ThreadPool>> = const { Cell::new(None) };

@@ -12,15 +12,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::helpers;
+use crate::helpers::{self, REST};
 use crate::placement::{self, Role};
 
 /// Threads that wait for work; a further one ends when it has none.
 pub const IDLE_MAX: usize = 16;
 /// How long each waits.
 pub const IDLE: Duration = Duration::from_secs(60);
-/// When it begins to [rest](helpers::rest).
-const REST: Duration = Duration::from_secs(1);
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -39,12 +37,13 @@ impl Threads {
 
     /// Does work on a thread that waits, or on a new one. One that panics ends. The error is that no thread can be started.
     pub fn run(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let work: Work = Box::new(work);
-        if let Some((_, thread)) = self.take() {
-            // It waits until it was given work, or has taken itself out.
-            let sent = thread.send(work);
-            sent.unwrap_or_else(|_| unreachable!("a thread that is listed waits"));
-            return Ok(());
+        let mut work: Work = Box::new(work);
+        while let Some((_, thread)) = self.take() {
+            match thread.send(work) {
+                Ok(()) => return Ok(()),
+                // It panicked while it rested.
+                Err(unsent) => work = unsent.0,
+            }
         }
         let named = thread::Builder::new().name(self.name.to_owned());
         named.spawn(move || self.work(work, IDLE)).map(drop)
