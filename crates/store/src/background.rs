@@ -8,7 +8,7 @@
 //!
 //! Between steps the work waits while frames wait for the disk, and as [`Throttle`] says, unless it must not wait. A
 //! panic in a step is a failure of that rewrite, which is tried again later; the thread goes on. Nothing is remembered that is
-//! not in files and catalog, so a restart goes on where it was, except for the rewrite under way, which is begun again.
+//! not in files and catalog, so a restart goes on where it was, except for the rewrites under way, which are begun again.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,8 +46,6 @@ const TICK: Duration = Duration::from_millis(500);
 const QUEUE_PARTS: usize = 4;
 /// When it is looked again whether it still is: the writer takes what waits together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
-/// When a thread that has nothing to do begins to [rest](helpers::rest).
-const REST: Duration = Duration::from_secs(1);
 /// How often it is looked whether more of a segment that is trailed can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
@@ -159,7 +157,6 @@ impl Background {
         }
         if self.trailing.has_room()
             && let Some(active) = plan::to_be_trailed(&self.shared, &self.resting)
-            && !self.trailing.segments().contains(&active.id)
         {
             let sources = vec![AnySegment::Hot(active)];
             let spare = self.shared.config.disk_free_bytes_min / SEAL_RESERVE_PARTS;
@@ -497,7 +494,7 @@ fn run(shared: &Shared, background: &Mutex<Background>, host: &dyn Host, for_urg
         if step == Step::Worked {
             worked_at = Some(Instant::now());
         } else {
-            if worked_at.is_some_and(|at| at.elapsed() >= REST) {
+            if worked_at.is_some_and(|at| at.elapsed() >= helpers::REST) {
                 worked_at = None;
                 drop(state);
                 helpers::rest();

@@ -97,9 +97,8 @@ impl Cache {
 
     /// Whether this frame and all behind it are kept, as far as what arrived goes.
     pub(crate) fn holds_from(&self, position: Position) -> bool {
-        let slots = lock(&self.slots);
-        slots.recent.first_key_value().is_some_and(|(lowest, _)| *lowest <= position)
-            && slots.recent.contains_key(&position)
+        // The lowest go first.
+        lock(&self.slots).recent.contains_key(&position)
     }
 
     pub(crate) fn put_frame(&self, position: Position, frame: Arc<Frame>) {

@@ -248,8 +248,10 @@ impl Rewrite {
             self.read_bytes += read_bytes;
             self.push(batch)?;
         }
-        let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
-        self.keep_room(room_bytes(&sources));
+        if self.purpose == Purpose::Trail {
+            // Its source grows.
+            self.keep_room(room_bytes(&[self.sources[source].segment()]));
+        }
         Ok(Stepped::Worked)
     }
 
@@ -505,18 +507,20 @@ impl Rewrite {
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let (source, from) = self.next;
         let Some(Source::Hot(hot)) = self.sources.get(source) else { return true };
+        if self.is_read() {
+            return true;
+        }
         let settled = *lock(&self.shared.settled);
         let index = read(&hot.index);
-        let closed = index.state != RowState::Hot;
+        let mut bytes_left = if index.state == RowState::Hot { bytes } else { 1 };
         let frames = index.frames.iter().enumerate().skip(from);
-        let mut bytes_left = if closed { 1 } else { bytes };
         for (place, entry) in frames {
             if bytes_left == 0 || !is_parsed(hot.id, place, entry, settled) {
                 break;
             }
             bytes_left = bytes_left.saturating_sub(entry.payload_bytes.into());
         }
-        bytes_left == 0 || (closed && from == index.frames.len())
+        bytes_left == 0
     }
 
     /// The segments that are rewritten.

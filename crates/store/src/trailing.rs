@@ -31,7 +31,7 @@ pub(crate) struct Trailing {
 }
 
 impl Trailing {
-    /// Whether one more segment may be trailed.
+    /// Whether one more segment may be trailed; then those here are closed.
     pub(crate) fn has_room(&self) -> bool {
         self.rewrites.len() < REWRITES_MAX && self.rewrites.iter().all(Rewrite::is_whole)
     }
@@ -40,10 +40,9 @@ impl Trailing {
         self.rewrites.is_empty()
     }
 
+    /// Takes a new rewrite, or the last one back.
     pub(crate) fn put(&mut self, rewrite: Rewrite) {
-        let ids = |rewrite: &Rewrite| rewrite.source_ids();
-        let place = self.rewrites.partition_point(|other| ids(other) < ids(&rewrite));
-        self.rewrites.insert(place, rewrite);
+        self.rewrites.push(rewrite);
     }
 
     /// The segments that are trailed, or wait to be replaced.
