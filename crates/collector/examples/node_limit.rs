@@ -22,6 +22,10 @@ mod support;
 
 use support::report;
 
+// As in the server: that of the C library gives the memory of each frame back to the system, and has it cleared for the next.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How often it is looked whether everything has come.
 const LOOK: Duration = Duration::from_millis(20);
 /// When nothing more is acknowledged for so long, everything was: frames are closed after 50 ms.

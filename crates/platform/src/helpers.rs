@@ -182,6 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn who_could_start_no_helpers_works_alone_for_a_minute() {
+        let by_helpers = || {
+            let (mut done, met) = ([0, 0], Barrier::new(2));
+            let is_alone = REFUSED.get().is_some_and(|since| since.elapsed() < REFUSED_PAUSE);
+            shared_out("test", &mut done, &[(); 2], |done, ()| {
+                *done += 1;
+                if !is_alone {
+                    met.wait();
+                }
+            });
+            done[1]
+        };
+        assert_eq!(by_helpers(), 1);
+        REFUSED.set(Some(Instant::now()));
+        assert_eq!(by_helpers(), 0);
+        REFUSED.set(Instant::now().checked_sub(REFUSED_PAUSE));
+        assert_eq!(by_helpers(), 1);
+    }
+
+    #[test]
     fn a_panic_goes_on_and_helpers_are_there_afterwards() {
         let met = Barrier::new(2);
         let panics = || {

@@ -207,3 +207,24 @@ fn a_segment_that_the_disk_does_not_delete_is_there_as_before() {
     store.run_retention(1_901);
     assert_eq!(sequences(&store), [2]);
 }
+
+#[test]
+fn an_empty_segment_that_must_stay_keeps_no_old_lines() {
+    let mut config = config("/data");
+    config.age_ns = Some(800);
+    let (disk, store) = setup(&config);
+    add(&store, 1_000);
+    disk.fail(Fault { operation: Operation::Remove, skip: 0, times: 1, errno: 5 });
+    store.run_retention(1_900);
+    assert_eq!(sequences(&store), [1], "the disk does not delete it");
+    assert_eq!(store.stats().segments, 2, "one without lines says which numbers were given");
+    // Nothing can be written after the next start: no other segment can take the place of the empty one.
+    drop(store);
+    let (shared, clock): (Arc<dyn Disk>, Arc<dyn Clock>) =
+        (Arc::new(disk.clone()), Arc::new(ManualClock::new(0)));
+    let store = open(&config, &shared, &clock);
+    disk.set_capacity(disk.used_bytes());
+    store.run_retention(1_901);
+    assert_eq!((sequences(&store), store.stats().lines_expired), (vec![], 1_000));
+    assert_eq!((store.stats().segments, store.next_sequence().1), (1, 2));
+}

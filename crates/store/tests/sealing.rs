@@ -4,12 +4,14 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, SimDisk};
-use record::LineId;
-use store::{DeletionState, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
+use record::{Batch, Frame, LineId};
+use store::{
+    DeletionState, Host, LineFilter, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
+};
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -65,6 +67,56 @@ impl Bench {
 
     fn files(&self) -> Vec<String> {
         self.disk.list(Path::new("/data/segments")).unwrap()
+    }
+}
+
+/// A host that counts the bytes of the lines it parses.
+struct Counting {
+    host: TestHost,
+    bytes: AtomicU64,
+}
+
+impl Host for Counting {
+    fn parse(&self, frame: Arc<Frame>) -> Batch {
+        let batch = self.host.parse(frame);
+        self.bytes
+            .fetch_add(batch.rows().map(|row| row.raw_bytes() as u64).sum(), Ordering::Relaxed);
+        batch
+    }
+
+    fn filter(&self, text: &str, now_ns: i64) -> Result<LineFilter, String> {
+        self.host.filter(text, now_ns)
+    }
+}
+
+#[test]
+fn a_step_reads_no_more_however_many_threads_there_are() {
+    const FRAME_BYTES: u64 = 5 << 20;
+    for threads in [1, 2, 16] {
+        let bench = Bench::new(|config| {
+            config.sealing_threads = threads;
+            config.segment_bytes_max = 128 << 20;
+            config.cache_bytes_max = 0;
+        });
+        for _ in 0..16 {
+            let (id, now_ns) = (bench.store.next_sequence(), bench.clock.now_ns());
+            let frame = frame_at(id, FRAME_BYTES as u32 / 4_096, 4_096, now_ns);
+            assert!(append(&bench.store, vec![frame])[0].is_ok());
+        }
+        bench.store.roll();
+        parse_all(&bench.store, &bench.host);
+        let counting = Counting { host: TestHost::new(), bytes: 0.into() };
+        let (mut most, mut sum) = (0, 0);
+        while bench.store.background_step(&counting) == Step::Worked {
+            let bytes = counting.bytes.swap(0, Ordering::Relaxed);
+            (most, sum) = (most.max(bytes), sum + bytes);
+        }
+        assert_eq!(bench.states(), [SegmentState::Sealed]);
+        assert!(sum > 15 * FRAME_BYTES, "all is read: {sum}");
+        // As much as it may, and the frame that goes beyond.
+        let units = if threads == 1 { 1 } else { (4 * threads as u64).min(7) };
+        assert!(most > (units - 1) * FRAME_BYTES, "{threads} threads read {most}");
+        assert!(most <= units * FRAME_BYTES, "{threads} threads read {most}");
     }
 }
 
