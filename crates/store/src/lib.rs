@@ -3,7 +3,8 @@
 //! ```text
 //! append → queue → writer thread → hot segment → visible → parse stage, queries
 //!          bounded  one fdatasync        │         cached
-//!                   a group              └── keeper: catalog, indexes, retention
+//!                   a group              ├── background: sealed segments, merged, pruned, encoded again
+//!                                        └── keeper: catalog, indexes, retention
 //! ```
 //!
 //! Invariants:
@@ -13,8 +14,8 @@
 //! - Only who holds the writer's lock appends; only who holds that of the books closes, replaces and removes files. Locks
 //!   are taken in the order writer, books, list of segments, one segment, cache; the queue's alone.
 //!
-//! Left out: compression and columns (sealed segments), replication, and knowledge of what is in a line: event
-//! times come from the parse stage by [`Store::set_times`].
+//! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is in a line: records
+//! come from a [`Host`], event times from the parse stage by [`Store::set_times`].
 
 mod at_rest;
 mod background;
