@@ -19,7 +19,7 @@ impl Writer {
     /// sequence numbers were given, that are too old at `now_ns`, nanoseconds since 1970 UTC.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
         let Some(age_ns) = self.shared.config.age_ns else { return };
-        self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
+        self.roll_expiring(now_ns);
         let (node, oldest_ns) = (self.shared.node, now_ns.saturating_sub(age_ns));
         let (goes, stays): (Vec<_>, Vec<_>) =
             self.shared.list().by_age().into_iter().partition(|s| is_aged(s, oldest_ns));
@@ -30,6 +30,13 @@ impl Writer {
             && let Err(error) = self.create_witness()
         {
             tracing::warn!("the last segment stays: {error}");
+        }
+    }
+
+    /// Closes the active segment when its first line is so old at `now_ns` that younger ones would keep it too long.
+    pub(crate) fn roll_expiring(&mut self, now_ns: i64) {
+        if let Some(age_ns) = self.shared.config.age_ns {
+            self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
         }
     }
 

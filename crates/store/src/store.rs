@@ -105,8 +105,10 @@ impl Store {
         });
         let shared = Arc::new(Shared::new(config, disk, clock, beginning));
         let books = Arc::new(Mutex::new(Books::new(shared.clone(), catalog)));
-        let writer =
+        let mut writer =
             Writer { shared: shared.clone(), books: books.clone(), active, in_reserve: false };
+        // Before a line is taken: one of today would keep those of before a long stop for another age.
+        writer.roll_expiring(shared.clock.now_ns());
         let writer = Arc::new(Mutex::new(writer));
         let background = Background::new(shared.clone(), writer.clone(), books.clone());
         let background = Arc::new(Mutex::new(background));

@@ -66,6 +66,34 @@ fn the_active_segment_is_closed_at_an_eighth_of_the_age_and_leaves_no_number_fre
 }
 
 #[test]
+fn lines_of_before_a_long_stop_get_no_younger_ones_into_their_segment() {
+    let mut config = config("/data");
+    config.age_ns = Some(800);
+    for (start_ns, is_orderly, segments) in
+        [(1_100, true, 1), (1_101, true, 2), (1_100, false, 1), (1_101, false, 2)]
+    {
+        let (disk, store) = setup(&config);
+        add(&store, 1_000);
+        match is_orderly {
+            true => store.close().unwrap(),
+            false => {
+                disk.crash();
+                let _ = store.close();
+                disk.restart();
+            }
+        }
+        drop(store);
+        let shared: Arc<dyn Disk> = Arc::new(disk);
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(start_ns));
+        let store = open(&config, &shared, &clock);
+        add(&store, start_ns);
+        assert_eq!(store.stats().segments, segments, "at {start_ns}");
+        store.run_retention(1_801);
+        assert_eq!(sequences(&store).first(), Some(&(segments as u64)), "at {start_ns}");
+    }
+}
+
+#[test]
 fn bytes_on_disk_never_exceed_the_limit() {
     let mut config = config("/data");
     let bytes_max = 9 << 20;
