@@ -91,6 +91,27 @@ fn what_was_rolled_back_is_gone_and_the_rest_goes_on() {
     check(&disk, path, &frames, &entries);
 }
 
+#[test]
+fn frames_that_a_failed_sync_left_readable_are_durable_once_it_is_resumed() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        let path = Path::new("/d/7.hot");
+        let mut writer = HotWriter::create(&disk, path, &HEADER).unwrap();
+        let frames = [frame(1, 3000), frame(2, 9000)];
+        let mut entries = append(&mut writer, &frames[..1]);
+        disk.fail(Fault { operation: Operation::Sync, skip: 0, times: 1, errno: 5 });
+        let offset = writer.append(frames[1].bytes()).unwrap();
+        assert!(writer.commit().is_err());
+        drop(writer);
+        entries.push(FrameEntry::new(offset, frames[1].header()));
+        check(&disk, path, &frames, &entries);
+        drop(HotWriter::resume(&disk, path, 7, entries[1].end()).unwrap());
+        disk.crash();
+        disk.restart();
+        check(&disk, path, &frames, &entries);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     /// Whatever stands behind the good frames, they are found and nothing else is.
