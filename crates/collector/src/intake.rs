@@ -171,7 +171,10 @@ impl Intake {
     pub fn stop(&self) {
         self.shared.lock().stopped = true;
         self.shared.on_its_way.changed.notify_all();
-        self.shared.survives(|| self.shared.flush(&mut self.shared.lock()));
+        if !self.shared.survives(|| self.shared.flush(&mut self.shared.lock())) {
+            // Who takes the lock next tells those whose lines are lost. The thread may have ended already, and they wait.
+            drop(self.shared.lock());
+        }
     }
 }
 
