@@ -22,10 +22,6 @@ const STAGING_BYTES_MAX: usize = 4 << 20;
 /// And at first: a store of a few lines does not take more. Twice the block that is kept between appends at least.
 const STAGING_BYTES_MIN: usize = 4 * BLOCK_BYTES;
 
-/// Bytes before the end of a file that are written again when it is resumed: more than one commit brings, so that no
-/// commit before them can have failed.
-const RESUMED_BYTES: u64 = 128 << 20;
-
 /// Appends to one segment file.
 pub struct HotWriter {
     path: PathBuf,
@@ -76,21 +72,24 @@ impl HotWriter {
 
     /// Goes on with a file whose frames end at `data_end`: cuts off what is behind and makes the rest durable,
     /// because a process that was killed may have left frames in the page cache only, or one whose sync failed.
+    /// `commit_bytes_max`: what one [`commit`](Self::commit) brought at most. So much before the end is written again.
     pub fn resume(
         disk: &dyn Disk,
         path: &Path,
         segment: u64,
         data_end: u64,
+        commit_bytes_max: u64,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Write).map_err(SegmentError::io(path, "open"))?;
         // If the sync that was to make the header durable failed, or that of the last frames, they may be read and still not be
-        // on the disk, and no later sync would write them unless they are written again.
+        // on the disk, and no later sync would write them unless they are written again. Commits before the last one succeeded:
+        // after a failure nothing more is written to a file.
         let again = |at: u64, bytes: usize| {
             let read = read_exact(&*file, path, at, bytes)?;
             file.write_at(&read, at).map_err(SegmentError::io(path, "write"))
         };
         again(0, HEADER_BYTES)?;
-        let mut at = data_end.saturating_sub(RESUMED_BYTES).max(HEADER_BYTES as u64);
+        let mut at = data_end.saturating_sub(commit_bytes_max).max(HEADER_BYTES as u64);
         while at < data_end {
             let bytes = (data_end - at).min(STAGING_BYTES_MAX as u64);
             again(at, bytes as usize)?;

@@ -57,7 +57,7 @@ fn frames_of_any_size_are_found_by_scan_by_index_and_after_resuming() {
     }
     drop(writer);
     let data_end = entries[5].end();
-    let mut writer = HotWriter::resume(&RealDisk, &path, 7, data_end).unwrap();
+    let mut writer = HotWriter::resume(&RealDisk, &path, 7, data_end, 1 << 20).unwrap();
     let more = [frame(7, 100)];
     entries.extend(append(&mut writer, &more));
     let frames: Vec<Frame> = frames.into_iter().chain(more).collect();
@@ -105,7 +105,8 @@ fn frames_that_a_failed_sync_left_readable_are_durable_once_it_is_resumed() {
         drop(writer);
         entries.push(FrameEntry::new(offset, frames[1].header()));
         check(&disk, path, &frames, &entries);
-        drop(HotWriter::resume(&disk, path, 7, entries[1].end()).unwrap());
+        let commit_bytes = frames[1].bytes().len() as u64;
+        drop(HotWriter::resume(&disk, path, 7, entries[1].end(), commit_bytes).unwrap());
         disk.crash();
         disk.restart();
         check(&disk, path, &frames, &entries);
@@ -140,7 +141,7 @@ proptest! {
         let Origin::Scan(scan) = contents.origin else { panic!("there is no index") };
         prop_assert!(!scan.tail_has_frames);
         let shared: Arc<dyn Disk> = Arc::new(disk);
-        HotWriter::resume(&*shared, path, 7, contents.data_end).unwrap();
+        HotWriter::resume(&*shared, path, 7, contents.data_end, 1 << 20).unwrap();
         check(&*shared, path, &frames, &entries);
     }
 }

@@ -2,11 +2,19 @@
 
 use std::path::PathBuf;
 
+use platform::BLOCK_BYTES;
+use record::frame::FRAME_BYTES_MAX;
+
 use crate::error::StoreError;
 
 /// Frames written and synced together at most. More waits for the next group: a sync of 32 MiB takes some 20 ms
 /// on an ordinary disk, which bounds how long an acknowledgement takes.
 pub(crate) const GROUP_BYTES_MAX: usize = 32 << 20;
+/// What one sync makes durable at most: a group, or one larger frame, with its header and padding.
+pub(crate) const COMMIT_BYTES_MAX: u64 = {
+    assert!(FRAME_BYTES_MAX > GROUP_BYTES_MAX);
+    (FRAME_BYTES_MAX + BLOCK_BYTES) as u64
+};
 /// When so much waits, a group is written at once, without regard to the commit interval.
 pub(crate) const GROUP_BYTES_FULL: usize = 8 << 20;
 /// A hot segment is extended by so much at a time: large enough that extents stay long and syncs rarely change

@@ -21,7 +21,7 @@ use record::frame::FRAME_FORWARDED;
 use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHeader, read_segment};
 
 use crate::catalog::{Catalog, RowState, SegmentRow};
-use crate::config::StoreConfig;
+use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
 use crate::directory::{Directory, Files, thousands};
 use crate::error::StoreError;
 use crate::nodes::recover_held;
@@ -250,7 +250,7 @@ impl Recovered {
                 if tail_bytes > 0 {
                     report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
                 }
-                let writer = HotWriter::resume(disk, &path, id, data_end)?;
+                let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
                 if is_last && data_end < config.segment_bytes() {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)

@@ -145,7 +145,9 @@ impl Spool {
         }
         let mut bytes = contents.file_bytes;
         if matches!(contents.origin, Origin::Scan(_)) {
-            let file = HotWriter::resume(&*self.disk, &path, id, contents.data_end)?;
+            // Files are small: all of one is written again.
+            let (end, commit_bytes_max) = (contents.data_end, contents.data_end);
+            let file = HotWriter::resume(&*self.disk, &path, id, end, commit_bytes_max)?;
             bytes = close(file, &contents.frames);
         }
         let size = Size::of(bytes, &contents.frames);
