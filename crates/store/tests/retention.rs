@@ -15,9 +15,14 @@ use store::{Store, StoreConfig, Unit};
 
 fn setup(config: &StoreConfig) -> (SimDisk, Arc<Store>) {
     let disk = SimDisk::new(1);
-    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
-    (disk, open(config, &shared, &clock))
+    let store = start(config, Arc::new(disk.clone()), 0);
+    (disk, store)
+}
+
+/// Opens what is on the disk at `now_ns`.
+fn start(config: &StoreConfig, disk: Arc<dyn Disk>, now_ns: i64) -> Arc<Store> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(now_ns));
+    open(config, &disk, &clock)
 }
 
 fn add(store: &Store, received_ns: i64) {
@@ -60,9 +65,7 @@ fn the_active_segment_is_closed_at_an_eighth_of_the_age_and_leaves_no_number_fre
     assert!(handle.read_frame_once().unwrap().is_none(), "deleted meanwhile");
     assert!(handle.cached().is_none());
     drop(store);
-    let shared: Arc<dyn Disk> = Arc::new(disk);
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
-    assert_eq!(open(&config, &shared, &clock).next_sequence().1, 4);
+    assert_eq!(start(&config, Arc::new(disk), 0).next_sequence().1, 4);
 }
 
 #[test]
@@ -83,9 +86,7 @@ fn lines_of_before_a_long_stop_get_no_younger_ones_into_their_segment() {
             }
         }
         drop(store);
-        let shared: Arc<dyn Disk> = Arc::new(disk);
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(start_ns));
-        let store = open(&config, &shared, &clock);
+        let store = start(&config, Arc::new(disk), start_ns);
         add(&store, start_ns);
         assert_eq!(store.stats().segments, segments, "at {start_ns}");
         store.run_retention(1_801);
@@ -174,9 +175,7 @@ fn who_reads_while_a_segment_is_deleted_finds_nothing_and_no_fault() {
         let mut config = config("/data");
         (config.age_ns, config.cache_bytes_max) = (Some(800), 0);
         let disk = SimDisk::new(1).with_os_dir(dir.path().to_owned());
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
-        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let store = open(&config, &shared, &clock);
+        let store = start(&config, Arc::new(disk.clone()), 0);
         add(&store, 1_000);
         store.roll();
         if sealed {
@@ -188,8 +187,7 @@ fn who_reads_while_a_segment_is_deleted_finds_nothing_and_no_fault() {
         drop(store);
         // Nothing is open from here on.
         let slow = Arc::new(Slow { disk, reader: OnceLock::new() });
-        let shared: Arc<dyn Disk> = slow.clone();
-        let store = open(&config, &shared, &clock);
+        let store = start(&config, slow.clone(), 0);
         let whole = (i64::MIN, i64::MAX);
         let oldest = match sealed {
             true => None,
@@ -248,9 +246,7 @@ fn an_empty_segment_that_must_stay_keeps_no_old_lines() {
     assert_eq!(store.stats().segments, 2, "one without lines says which numbers were given");
     // Nothing can be written after the next start: no other segment can take the place of the empty one.
     drop(store);
-    let (shared, clock): (Arc<dyn Disk>, Arc<dyn Clock>) =
-        (Arc::new(disk.clone()), Arc::new(ManualClock::new(0)));
-    let store = open(&config, &shared, &clock);
+    let store = start(&config, Arc::new(disk.clone()), 0);
     disk.set_capacity(disk.used_bytes());
     store.run_retention(1_901);
     assert_eq!((sequences(&store), store.stats().lines_expired), (vec![], 1_000));
