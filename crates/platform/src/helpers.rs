@@ -183,22 +183,20 @@ mod tests {
 
     #[test]
     fn who_could_start_no_helpers_works_alone_for_a_minute() {
-        let by_helpers = || {
-            let (mut done, met) = ([0, 0], Barrier::new(2));
-            let is_alone = REFUSED.get().is_some_and(|since| since.elapsed() < REFUSED_PAUSE);
+        // Each waits for as many threads as there should be.
+        let done_by = |threads: usize| {
+            let (mut done, met) = ([0, 0], Barrier::new(threads));
             shared_out("test", &mut done, &[(); 2], |done, ()| {
                 *done += 1;
-                if !is_alone {
-                    met.wait();
-                }
+                met.wait();
             });
-            done[1]
+            done
         };
-        assert_eq!(by_helpers(), 1);
+        assert_eq!(done_by(2), [1, 1]);
         REFUSED.set(Some(Instant::now()));
-        assert_eq!(by_helpers(), 0);
+        assert_eq!(done_by(1), [2, 0]);
         REFUSED.set(Instant::now().checked_sub(REFUSED_PAUSE));
-        assert_eq!(by_helpers(), 1);
+        assert_eq!(done_by(2), [1, 1]);
     }
 
     #[test]
