@@ -350,3 +350,51 @@ fn count_lines(lines: &[u8]) -> (u64, u64) {
     let unterminated = !lines.is_empty() && !lines.ends_with(b"\n");
     ((newlines + usize::from(unterminated)) as u64, (lines.len() - newlines) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use record::{Format, Frame, Transport};
+
+    use super::*;
+    use crate::deliver::OnDurable;
+
+    const NEVER_MS: u64 = u64::MAX;
+
+    /// Keeps the first frame on its way, and panics before the next.
+    #[derive(Default)]
+    struct OneThenPanic(Mutex<Option<OnDurable>>);
+
+    impl Deliver for OneThenPanic {
+        fn next_sequence(&self) -> (u32, u64) {
+            assert!(self.0.lock().unwrap().is_none(), "as asked for");
+            (1, 1)
+        }
+
+        fn deliver(&self, _: Frame, decided: OnDurable, _: Patience) -> Result<(), DeliverError> {
+            *self.0.lock().unwrap() = Some(decided);
+            Ok(())
+        }
+
+        fn refusal(&self) -> Option<DeliverError> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_fault_at_the_end_is_told_also_when_the_thread_of_the_intake_has_gone() {
+        let accounting = Arc::new(Accounting::default());
+        let deliver: Arc<dyn Deliver> = Arc::new(OneThenPanic::default());
+        let intake = Intake::start(SourceKind::Http, NEVER_MS, deliver, Arc::clone(&accounting));
+        let origin = Origin::new(Transport::Http, Format::Json, None);
+        let (_on_its_way, _) = intake.push(&origin, 1, b"a\n");
+        let (waiting, _) = intake.push(&origin, 1, b"b\n");
+        intake.shared.lock().stopped = true;
+        intake.shared.on_its_way.changed.notify_all();
+        while !intake.flusher.as_ref().unwrap().is_finished() {
+            std::thread::yield_now();
+        }
+        intake.stop();
+        assert!(matches!(waiting.wait(), Err(DeliverError::Failed(_))));
+        assert_eq!(accounting.source(SourceKind::Http).dropped_count(DropReason::WriteFailed), 1);
+    }
+}
