@@ -260,10 +260,14 @@ impl Writer {
         }
     }
 
-    /// Makes a segment that says which sequence numbers were given, before the last other one that does is deleted.
+    /// Makes a segment that says which sequence numbers were given, before the last other one that does is deleted. From what
+    /// is left free, if need be: what is deleted then is larger.
     pub(crate) fn create_witness(&mut self) -> Result<(), SegmentError> {
         self.roll();
-        self.create(0)
+        self.in_reserve = true;
+        let created = self.create(0);
+        self.in_reserve = false;
+        created
     }
 
     /// Makes the next segment, for a first frame of so many bytes.
