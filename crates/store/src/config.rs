@@ -44,8 +44,8 @@ pub(crate) const SEGMENT_AGES_MAX: i64 = 24;
 /// Room for sealing: writing stops while this part of the largest unsealed segment is free besides the reserve of the
 /// disk, and sealing, which gives space back, may use it.
 pub(crate) const SEAL_RESERVE_PARTS: u64 = 4;
-/// While the disk is full, rows of the summary may use the reserve down to this part of it, and sealing down to
-/// [`SEAL_RESERVE_PARTS`].
+/// While the disk is full, rows of the summary, and the segment that says which numbers were given, may use the reserve down to this
+/// part of it, and sealing down to [`SEAL_RESERVE_PARTS`].
 pub(crate) const RESERVE_INTERNAL_PARTS: u64 = 2;
 /// Sealing does not give way any more when less than a segment, or this part of the disk, could be written.
 pub(crate) const LOW_DISK_PARTS: u64 = 16;

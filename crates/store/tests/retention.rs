@@ -252,3 +252,15 @@ fn an_empty_segment_that_must_stay_keeps_no_old_lines() {
     assert_eq!((sequences(&store), store.stats().lines_expired), (vec![], 1_000));
     assert_eq!((store.stats().segments, store.next_sequence().1), (1, 2));
 }
+
+#[test]
+fn a_full_disk_has_room_to_say_which_numbers_were_given() {
+    let mut config = config("/data");
+    (config.age_ns, config.disk_free_bytes_min) = (Some(800), 64 << 10);
+    let (disk, store) = setup(&config);
+    add(&store, 1_000);
+    disk.set_capacity(disk.used_bytes() + (48 << 10));
+    store.run_retention(1_801);
+    assert_eq!((sequences(&store), store.stats().lines_expired), (vec![], 1_000));
+    assert_eq!((store.stats().segments, store.next_sequence().1), (1, 2));
+}
