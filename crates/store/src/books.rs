@@ -31,6 +31,8 @@ pub(crate) struct Books {
     pub(crate) catalog_stale: bool,
     /// Files of segments that left the list and could not be removed yet.
     removing: Vec<Removing>,
+    /// Rows of segments whose files were removed, which a power cut may still undo: they stay in the catalog until it cannot.
+    unsynced: Vec<SegmentRow>,
 }
 
 /// A file to be removed.
@@ -96,7 +98,7 @@ pub(crate) fn maintain(writer: &Mutex<Writer>, books: &Mutex<Books>, now_ns: i64
 
 impl Books {
     pub(crate) fn new(shared: Arc<Shared>, catalog: Catalog) -> Self {
-        Books { shared, catalog, catalog_stale: false, removing: Vec::new() }
+        Books { shared, catalog, catalog_stale: false, removing: Vec::new(), unsynced: Vec::new() }
     }
 
     /// Does what the writer left to do.
@@ -167,7 +169,8 @@ impl Books {
     fn refresh_catalog(&mut self) {
         let listed = self.shared.list().by_age();
         let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
-        let leaving = self.removing.iter().filter_map(|file| file.row.clone());
+        let leaving = self.removing.iter().filter_map(|file| file.row.as_ref());
+        let leaving = leaving.chain(&self.unsynced).cloned();
         rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
         match self.catalog.set_all(&rows) {
             Ok(()) => self.catalog_stale = false,
@@ -175,9 +178,9 @@ impl Books {
         }
     }
 
-    /// Whether files wait to be removed.
+    /// Whether files wait to be removed, or removals to be made durable.
     pub(crate) fn is_removing(&self) -> bool {
-        !self.removing.is_empty()
+        !self.removing.is_empty() || !self.unsynced.is_empty()
     }
 
     /// Takes files that are to be removed by the next [`remove_files`](Self::remove_files).
@@ -193,7 +196,7 @@ impl Books {
 
     /// Removes files of segments that left the list, then their rows. What the disk refuses is tried again later.
     pub(crate) fn remove_files(&mut self) {
-        if self.removing.is_empty() {
+        if !self.is_removing() {
             return;
         }
         let disk = self.shared.disk.clone();
@@ -207,28 +210,25 @@ impl Books {
                 _ => true,
             });
         self.removing = refused;
-        if !self.sync_segments_dir() {
-            // They may be there again after a power cut, so their rows stay until then.
-            self.leave(removed);
+        self.note_leaving();
+        self.remove_rows(removed.into_iter().filter_map(|file| file.row));
+    }
+
+    /// Makes removals of files durable, then removes the rows of those segments. Where the disk refuses, the files may be there
+    /// again after a power cut: the rows stay, so that the next start knows them, and it is tried again later.
+    pub(crate) fn remove_rows(&mut self, rows: impl IntoIterator<Item = SegmentRow>) {
+        self.unsynced.extend(rows);
+        let dir = self.shared.config.segments_dir();
+        if let Err(error) = self.shared.disk.sync_dir(&dir) {
+            tracing::warn!("{}: cannot sync: {error}", dir.display());
             return;
         }
-        self.note_leaving();
-        for row in removed.into_iter().filter_map(|file| file.row) {
+        for row in std::mem::take(&mut self.unsynced) {
             if let Err(error) = self.catalog.remove(row.id) {
                 // The mark stays, and the next start finishes.
                 tracing::warn!("{error}");
             }
         }
-    }
-
-    /// Makes removals of files durable; false when the disk refused.
-    pub(crate) fn sync_segments_dir(&self) -> bool {
-        let dir = self.shared.config.segments_dir();
-        let synced = self.shared.disk.sync_dir(&dir);
-        if let Err(error) = &synced {
-            tracing::warn!("{}: cannot sync: {error}", dir.display());
-        }
-        synced.is_ok()
     }
 
     /// Brings the index in a rolled segment's file up to date.

@@ -122,14 +122,10 @@ impl Books {
                 return false;
             }
         }
-        self.sync_segments_dir();
         let shared = self.shared.clone();
         write(&shared.segments).remove(segment.id());
         shared.forget(segment, Fate::Deleted);
-        if let Err(error) = self.catalog.remove(segment.id()) {
-            // The mark stays, and the next start finishes.
-            tracing::warn!("{error}");
-        }
+        self.remove_rows([row]);
         if segment.lines() > 0 {
             add(&shared.counters.lines_expired, segment.lines());
             add(&shared.counters.bytes_expired, segment.file_bytes());

@@ -264,3 +264,33 @@ fn a_full_disk_has_room_to_say_which_numbers_were_given() {
     assert_eq!((sequences(&store), store.stats().lines_expired), (vec![], 1_000));
     assert_eq!((store.stats().segments, store.next_sequence().1), (1, 2));
 }
+
+#[test]
+fn a_segment_whose_removal_was_not_made_durable_does_not_come_back() {
+    let mut config = config("/data");
+    config.age_ns = Some(800);
+    let mut back = 0;
+    for seed in 0..32 {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SimDisk::new(seed).with_os_dir(dir.path().to_owned());
+        let store = start(&config, Arc::new(disk.clone()), 0);
+        add(&store, 1_000);
+        store.roll();
+        add(&store, 1_900);
+        let oldest = all(&store)[0].position().segment;
+        disk.fail(Fault { operation: Operation::SyncDir, skip: 0, times: u64::MAX, errno: 5 });
+        store.run_retention(1_901);
+        assert_eq!(sequences(&store), [2]);
+        // The power goes before it succeeds.
+        disk.crash();
+        drop(store);
+        disk.restart();
+        disk.clear_faults();
+        let path = config.data_dir.join(format!("segments/{oldest}.hot"));
+        back += u32::from(disk.contents(&path).is_some());
+        let store = start(&config, Arc::new(disk), 0);
+        assert_eq!(sequences(&store), [2], "seed {seed}");
+        assert_eq!(store.stats().segments, 1);
+    }
+    assert!(back > 0, "the disk undid a removal");
+}

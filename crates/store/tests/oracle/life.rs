@@ -581,11 +581,13 @@ impl Life {
         }
         self.coverage.catalogs_lost += u64::from(what == "lost");
         self.coverage.catalogs_old += u64::from(what == "old");
+        // A file whose removal could not be made durable may be there again, and only this catalog would have said that it goes.
+        let may_return = self.removal_failed && what != "as it was";
         self.open();
         // What is read after a failed sync may still be lost when the power goes.
         if !process_only {
             let shown = self.show().expect("the disk is fine");
-            self.truth.keep_what_was_found(&shown);
+            self.truth.keep_what_was_found(&shown, may_return);
         }
     }
 

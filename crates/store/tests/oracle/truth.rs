@@ -73,11 +73,11 @@ impl Truth {
         (went.len() as u64, with_segments as u64)
     }
 
-    /// After a restart: what was never acknowledged and is there, stays.
-    pub fn keep_what_was_found(&mut self, shown: &[Shown]) {
+    /// After a restart: what was never acknowledged and is there, stays. So does what `may_return`.
+    pub fn keep_what_was_found(&mut self, shown: &[Shown], may_return: bool) {
         for number in self.by_number(shown).into_keys() {
             let fate = &mut self.lines[number].fate;
-            assert_ne!(*fate, Fate::Gone, "line {number} came back");
+            assert!(may_return || *fate != Fate::Gone, "line {number} came back");
             *fate = Fate::Kept;
         }
     }
