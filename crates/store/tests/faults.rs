@@ -160,6 +160,32 @@ fn a_disk_that_only_fails_is_reported_with_file_and_cause() {
 }
 
 #[test]
+fn a_file_that_was_left_by_a_failed_sync_of_the_directory_is_durable_after_the_next_start() {
+    for seed in 0..8 {
+        for skip in 0..3 {
+            let mut setup = Setup::new();
+            (setup.disk, setup.config.unacknowledged_ms_max) = (SimDisk::new(seed), 0);
+            // One attempt, and that with a new segment: the clock stands still.
+            setup.config.retry_ms = 1000;
+            let (store, _) = setup.open();
+            for (operation, skip) in [(Operation::SyncDir, 0), (Operation::Remove, skip)] {
+                setup.disk.fail(Fault { operation, skip, times: u64::MAX, errno: 5 });
+            }
+            assert!(append(&store, vec![frame(&store)])[0].is_err());
+            let _ = store.close();
+            setup.disk.clear_faults();
+            let (store, _) = setup.open();
+            assert!(append(&store, vec![frame(&store)])[0].is_ok());
+            setup.disk.crash();
+            let _ = store.close();
+            setup.disk.restart();
+            let (store, _) = setup.open();
+            assert_eq!(sequences(&store).len(), 1, "seed {seed}, {skip}");
+        }
+    }
+}
+
+#[test]
 fn closing_with_frames_that_cannot_be_written_says_so() {
     let setup = Setup::new();
     let (store, _) = setup.open();

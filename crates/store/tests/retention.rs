@@ -285,7 +285,6 @@ fn a_segment_whose_removal_was_not_made_durable_does_not_come_back() {
         disk.crash();
         drop(store);
         disk.restart();
-        disk.clear_faults();
         let path = config.data_dir.join(format!("segments/{oldest}.hot"));
         back += u32::from(disk.contents(&path).is_some());
         let store = start(&config, Arc::new(disk), 0);
