@@ -145,9 +145,9 @@ impl Spool {
         }
         let mut bytes = contents.file_bytes;
         if matches!(contents.origin, Origin::Scan(_)) {
-            // Files are small: all of one is written again.
-            let (end, commit_bytes_max) = (contents.data_end, contents.data_end);
-            let file = HotWriter::resume(&*self.disk, &path, id, end, commit_bytes_max)?;
+            let end = contents.data_end;
+            // Files are small: as far back as all of one is written again.
+            let file = HotWriter::resume(&*self.disk, &path, id, end, end)?;
             bytes = close(file, &contents.frames);
         }
         let size = Size::of(bytes, &contents.frames);
