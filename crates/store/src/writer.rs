@@ -264,11 +264,11 @@ impl Writer {
     /// is left free, if need be: what is deleted then is larger.
     pub(crate) fn create_witness(&mut self) -> Result<(), SegmentError> {
         self.roll();
-        self.from_reserve(|writer| writer.create(0))
+        self.with_reserve(|writer| writer.create(0))
     }
 
     /// Does work that may use what is to stay free.
-    fn from_reserve<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    fn with_reserve<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         self.in_reserve = true;
         let done = work(self);
         self.in_reserve = false;
@@ -414,7 +414,7 @@ impl Writer {
         if frames.is_empty() {
             return;
         }
-        match self.from_reserve(|writer| writer.commit_some(&frames)) {
+        match self.with_reserve(|writer| writer.commit_some(&frames)) {
             Ok(frames) => self.acknowledge(frames),
             Err(error) => tracing::warn!("rows of the summary find no room: {error}"),
         }

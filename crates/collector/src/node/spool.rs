@@ -122,6 +122,8 @@ impl Spool {
             spool.id_next = spool.id_next.max(kind.id() + 1);
             spool.adopt(&name, kind, &mut warnings)?;
         }
+        // What is found, names given to files among it, may be seen and not be durable, when a sync failed before this start.
+        spool.sync_dir()?;
         Ok((spool, warnings))
     }
 
