@@ -31,8 +31,8 @@ pub(crate) struct Books {
     pub(crate) catalog_stale: bool,
     /// Files of segments that left the list and could not be removed yet.
     removing: Vec<Removing>,
-    /// Rows of segments whose files were removed, which a power cut may still undo: they stay in the catalog until it cannot.
-    unsynced: Vec<SegmentRow>,
+    /// Files that were removed, which a power cut may still undo: their rows stay in the catalog until it cannot.
+    unsynced: Vec<Removing>,
 }
 
 /// A file to be removed.
@@ -169,8 +169,8 @@ impl Books {
     fn refresh_catalog(&mut self) {
         let listed = self.shared.list().by_age();
         let mut rows: Vec<SegmentRow> = listed.iter().map(AnySegment::row).collect();
-        let leaving = self.removing.iter().filter_map(|file| file.row.as_ref());
-        let leaving = leaving.chain(&self.unsynced).cloned();
+        let leaving = self.removing.iter().chain(&self.unsynced);
+        let leaving = leaving.filter_map(|file| file.row.clone());
         rows.extend(leaving.map(|row| SegmentRow { state: RowState::Deleting, ..row }));
         match self.catalog.set_all(&rows) {
             Ok(()) => self.catalog_stale = false,
@@ -211,19 +211,19 @@ impl Books {
             });
         self.removing = refused;
         self.note_leaving();
-        self.remove_rows(removed.into_iter().filter_map(|file| file.row));
+        self.removed(removed);
     }
 
     /// Makes removals of files durable, then removes the rows of those segments. Where the disk refuses, the files may be there
     /// again after a power cut: the rows stay, so that the next start knows them, and it is tried again later.
-    pub(crate) fn remove_rows(&mut self, rows: impl IntoIterator<Item = SegmentRow>) {
-        self.unsynced.extend(rows);
+    pub(crate) fn removed(&mut self, files: impl IntoIterator<Item = Removing>) {
+        self.unsynced.extend(files);
         let dir = self.shared.config.segments_dir();
         if let Err(error) = self.shared.disk.sync_dir(&dir) {
             tracing::warn!("{}: cannot sync: {error}", dir.display());
             return;
         }
-        for row in std::mem::take(&mut self.unsynced) {
+        for row in self.unsynced.drain(..).filter_map(|file| file.row) {
             if let Err(error) = self.catalog.remove(row.id) {
                 // The mark stays, and the next start finishes.
                 tracing::warn!("{error}");

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::books::Books;
+use crate::books::{Books, Removing};
 use crate::catalog::RowState;
 use crate::config::RETENTION_PARTS;
 use crate::segments::{AnySegment, Fate};
@@ -125,7 +125,7 @@ impl Books {
         let shared = self.shared.clone();
         write(&shared.segments).remove(segment.id());
         shared.forget(segment, Fate::Deleted);
-        self.remove_rows([row]);
+        self.removed([Removing { path: segment.path().to_owned(), row: Some(row) }]);
         if segment.lines() > 0 {
             add(&shared.counters.lines_expired, segment.lines());
             add(&shared.counters.bytes_expired, segment.file_bytes());
