@@ -1,10 +1,14 @@
 //! How small lines become when they are sealed, and how fast, on one core or several.
 //!
-//!     cargo run --release -p loginson-segment --example seal_speed [--clustering arrival|application|stream] [--threads N] FILE…
+//!     cargo run --release -p loginson-segment --example seal_speed [--times N] [--clustering arrival|application|stream] [--threads N] FILE…
 //!
 //! For each file: bytes of raw lines, of the sealed file and their ratio; the speed of parsing, of sealing what is
 //! parsed (each block is read again and compared), and of reading all of it back; and blocks, with how many hold a
 //! word that few lines have. Times are those of the processor; with several threads, which seal beside each other, those of the clock.
+//!
+//! Beside it the limit: the same bytes as they stand, in blocks of 2 MiB, through zstd at the level that sealing uses, decompressed
+//! and compared. Who seals does that and parses, groups, takes apart and gathers words. With `--times` all of it is done so often in
+//! turn, and each speed is the median.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() {
     let mut options = SealOptions::new(Effort::Fast);
     let mut files = Vec::new();
-    let (mut columns, mut threads) = (false, 1);
+    let (mut columns, mut threads, mut times) = (false, 1, 1);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -36,6 +40,7 @@ fn main() {
             "--best" => options.effort = Effort::Best,
             "--columns" => columns = true,
             "--threads" => threads = number(args.next()),
+            "--times" => times = number(args.next()).max(1),
             "--block" => options.block_bytes = number(args.next()),
             "--filter-parts" => options.filter_parts = number(args.next()),
             "--chunk" => options.chunk_bytes = number(args.next()),
@@ -43,7 +48,7 @@ fn main() {
         }
     }
     println!(
-        "{:<20} {:>11} {:>10} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10}",
+        "{:<20} {:>11} {:>10} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}",
         "file",
         "raw",
         "sealed",
@@ -52,12 +57,13 @@ fn main() {
         "parse MB/s",
         "seal MB/s",
         "both MB/s",
-        "read MB/s"
+        "read MB/s",
+        "limit MB/s"
     );
     let dir = std::env::temp_dir().join(format!("seal-speed-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     for file in &files {
-        measure(file, &dir.join("1.sealed"), options, columns, threads);
+        measure(file, &dir.join("1.sealed"), options, columns, threads, times);
     }
     let _ = std::fs::remove_dir_all(&dir);
 }
@@ -66,12 +72,78 @@ fn number(arg: Option<String>) -> usize {
     arg.and_then(|arg| arg.parse().ok()).expect("a number of bytes")
 }
 
-fn measure(file: &str, out: &Path, options: SealOptions, columns: bool, threads: usize) {
-    let seconds = if threads == 1 { cpu_s } else { wall_s };
+/// Seconds that the parts of one run took.
+#[derive(Clone, Copy)]
+struct Seconds {
+    parsing: f64,
+    sealing: f64,
+    reading: f64,
+    limit: f64,
+}
+
+fn measure(
+    file: &str,
+    out: &Path,
+    options: SealOptions,
+    columns: bool,
+    threads: usize,
+    times: usize,
+) {
     let bytes = std::fs::read(file).expect("a file that can be read");
+    let runs: Vec<(Seconds, SealedFile)> =
+        (0..times).map(|_| run(&bytes, out, options, threads)).collect();
+    let (_, sealed) = runs.last().expect("one at least");
+    let footer = sealed.footer();
+    let speed = |seconds: fn(&Seconds) -> f64| {
+        let mut all: Vec<f64> = runs.iter().map(|(run, _)| seconds(run)).collect();
+        all.sort_by(f64::total_cmp);
+        bytes.len() as f64 / 1e6 / all[all.len() / 2]
+    };
+    println!(
+        "{:<20} {:>11} {:>10} {:>7.2} {:>7} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
+        Path::new(file).file_name().expect("a file").to_string_lossy(),
+        bytes.len(),
+        footer.bytes_disk,
+        bytes.len() as f64 / footer.bytes_disk as f64,
+        footer.blocks.len(),
+        speed(|run| run.parsing),
+        speed(|run| run.sealing),
+        speed(|run| run.parsing + run.sealing),
+        speed(|run| run.reading),
+        speed(|run| run.limit),
+    );
+    let filters: Vec<u64> =
+        footer.blocks.iter().filter_map(|b| Some(u64::from(b.filter?.bytes))).collect();
+    if !filters.is_empty() {
+        let bytes: u64 = filters.iter().sum();
+        println!(
+            "    {} of {} blocks have filters, {bytes} bytes",
+            filters.len(),
+            footer.blocks.len()
+        );
+    }
+    if columns {
+        let mut sums: std::collections::BTreeMap<(String, &str), (u64, u64)> = Default::default();
+        for block in 0..footer.blocks.len() {
+            for column in sealed.columns(block).expect("what was written") {
+                let sum = sums.entry((column.name, column.encoding.name())).or_default();
+                (sum.0, sum.1) = (sum.0 + column.bytes, sum.1 + column.bytes_disk);
+            }
+        }
+        let packs: u64 = footer.blocks.iter().map(|b| u64::from(b.chunks[0].bytes_disk)).sum();
+        let entries: u64 = footer.blocks.iter().map(|b| b.bytes_disk()).sum();
+        println!("    packs {packs}, footer {}", footer.bytes_disk - entries);
+        for ((name, encoding), (bytes, bytes_disk)) in sums {
+            println!("    {name:<28} {encoding:<11} {bytes:>10} {bytes_disk:>10}");
+        }
+    }
+}
+
+/// Seals the lines and reads them back; and what that is measured against.
+fn run(bytes: &[u8], out: &Path, options: SealOptions, threads: usize) -> (Seconds, SealedFile) {
+    let seconds = if threads == 1 { cpu_s } else { wall_s };
     let now = now_ns();
-    let frames = frames_of(&bytes, |_| now);
-    let raw = bytes.len() as f64;
+    let frames = frames_of(bytes, |_| now);
     let mut parser = support::parser();
     let (mut parsing, mut sealing) = (0.0, 0.0);
     let _ = std::fs::remove_file(out);
@@ -99,42 +171,24 @@ fn measure(file: &str, out: &Path, options: SealOptions, columns: bool, threads:
     }
     let reading = seconds() - start;
     assert_eq!(lines as u64, footer.lines());
-    let megabytes = |seconds: f64| raw / 1e6 / seconds;
-    println!(
-        "{:<20} {:>11} {:>10} {:>7.2} {:>7} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
-        Path::new(file).file_name().expect("a file").to_string_lossy(),
-        bytes.len(),
-        footer.bytes_disk,
-        raw / footer.bytes_disk as f64,
-        footer.blocks.len(),
-        megabytes(parsing),
-        megabytes(sealing),
-        megabytes(parsing + sealing),
-        megabytes(reading),
-    );
-    let filters: Vec<u64> =
-        footer.blocks.iter().filter_map(|b| Some(u64::from(b.filter?.bytes))).collect();
-    if !filters.is_empty() {
-        let bytes: u64 = filters.iter().sum();
-        println!(
-            "    {} of {} blocks have filters, {bytes} bytes",
-            filters.len(),
-            footer.blocks.len()
-        );
-    }
-    if columns {
-        let mut sums: std::collections::BTreeMap<(String, &str), (u64, u64)> = Default::default();
-        for block in 0..footer.blocks.len() {
-            for column in sealed.columns(block).expect("what was written") {
-                let sum = sums.entry((column.name, column.encoding.name())).or_default();
-                (sum.0, sum.1) = (sum.0 + column.bytes, sum.1 + column.bytes_disk);
-            }
-        }
-        let packs: u64 = footer.blocks.iter().map(|b| u64::from(b.chunks[0].bytes_disk)).sum();
-        let entries: u64 = footer.blocks.iter().map(|b| b.bytes_disk()).sum();
-        println!("    packs {packs}, footer {}", footer.bytes_disk - entries);
-        for ((name, encoding), (bytes, bytes_disk)) in sums {
-            println!("    {name:<28} {encoding:<11} {bytes:>10} {bytes_disk:>10}");
-        }
+    let start = cpu_s();
+    compress_and_compare(bytes, if options.effort == Effort::Best { 9 } else { 1 });
+    let limit = cpu_s() - start;
+    (Seconds { parsing, sealing, reading, limit }, sealed)
+}
+
+/// Blocks of the bytes as they stand through zstd and back.
+fn compress_and_compare(bytes: &[u8], level: i32) {
+    const BLOCK_BYTES: usize = 2 << 20;
+    let mut compressor = zstd::bulk::Compressor::new(level).expect("zstd has that level");
+    let mut decompressor = zstd::bulk::Decompressor::new().expect("there is memory for zstd");
+    let mut small = vec![0; zstd::zstd_safe::compress_bound(BLOCK_BYTES)];
+    let mut again = vec![0; BLOCK_BYTES];
+    for block in bytes.chunks(BLOCK_BYTES) {
+        let length = compressor.compress_to_buffer(block, &mut small[..]).expect("there is room");
+        let length = decompressor
+            .decompress_to_buffer(&small[..length], &mut again[..])
+            .expect("what was compressed");
+        assert!(again[..length] == *block);
     }
 }
