@@ -256,6 +256,8 @@ fn values_max(fields: usize) -> usize {
 #[derive(Default)]
 pub(crate) struct Counter {
     counted: [FieldsCounter; COUNTED.len()],
+    /// Values that are looked up, one behind the other.
+    joined: Vec<u8>,
 }
 
 /// The values of the fields of each of [`COUNTED`], by their number in the [`Counter`] that gave it.
@@ -263,7 +265,8 @@ pub(crate) type ValueNumbers = [u16; COUNTED.len()];
 
 #[derive(Default)]
 struct FieldsCounter {
-    numbers: HashMap<Vec<Vec<u8>>, u16, foldhash::fast::RandomState>,
+    /// By values, joined.
+    numbers: HashMap<Box<[u8]>, u16, foldhash::fast::RandomState>,
     /// By number; none once there were too many.
     values: Vec<ValueCounter>,
     overflowed: bool,
@@ -271,6 +274,7 @@ struct FieldsCounter {
 
 #[derive(Default)]
 struct ValueCounter {
+    values: Vec<Vec<u8>>,
     /// Lines of the second met last, that are not among `counts` yet.
     second: i64,
     lines: u32,
@@ -283,7 +287,7 @@ impl Counter {
     pub(crate) fn numbers(&mut self, values: [&[u8]; COUNTED_FIELDS.len()]) -> ValueNumbers {
         let mut numbers = [0; COUNTED.len()];
         for ((counter, fields), number) in self.counted.iter_mut().zip(COUNTED).zip(&mut numbers) {
-            *number = counter.number(fields.iter().map(|&field| values[field].to_vec()).collect());
+            *number = counter.number(&values, fields, &mut self.joined);
         }
         numbers
     }
@@ -329,18 +333,27 @@ impl ValueCounter {
 }
 
 impl FieldsCounter {
-    fn number(&mut self, value: Vec<Vec<u8>>) -> u16 {
-        if let Some(&number) = self.numbers.get(&value) {
+    /// The number of the values of these fields.
+    fn number(&mut self, values: &[&[u8]], fields: &[usize], joined: &mut Vec<u8>) -> u16 {
+        if self.overflowed {
+            return u16::MAX;
+        }
+        joined.clear();
+        for &field in fields {
+            put_piece(joined, values[field]);
+        }
+        if let Some(&number) = self.numbers.get(&joined[..]) {
             return number;
         }
-        let is_long = value.iter().any(|value| value.len() > VALUE_BYTES_MAX);
-        if self.overflowed || self.values.len() >= values_max(value.len()) || is_long {
+        let is_long = fields.iter().any(|&field| values[field].len() > VALUE_BYTES_MAX);
+        if self.values.len() >= values_max(fields.len()) || is_long {
             *self = FieldsCounter { overflowed: true, ..FieldsCounter::default() };
             return u16::MAX;
         }
         let number = self.values.len() as u16;
-        self.values.push(ValueCounter::default());
-        self.numbers.insert(value, number);
+        let values = fields.iter().map(|&field| values[field].to_vec()).collect();
+        self.values.push(ValueCounter { values, ..ValueCounter::default() });
+        self.numbers.insert(joined[..].into(), number);
         number
     }
 
@@ -365,8 +378,7 @@ impl FieldsCounter {
                 break;
             }
         }
-        let mut values = vec![Vec::new(); self.values.len()];
-        self.numbers.into_iter().for_each(|(value, number)| values[usize::from(number)] = value);
+        let values = self.values.into_iter().map(|counter| counter.values).collect();
         let counts = counts.into_iter().map(|(at, value, lines)| (at, Count { value, lines }));
         Some(Rollup::new(fields.collect(), values, stretch_s, counts))
     }
