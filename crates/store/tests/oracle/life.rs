@@ -1,4 +1,6 @@
-//! One history: what happens, in which order, and what is checked after each step.
+//! One history: what happens, and in which order. What must hold is in [`checks`].
+
+mod checks;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,17 +9,14 @@ use std::sync::{Arc, mpsc};
 
 use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
-use segment::sealed::SealedFile;
-use segment::tokens::{for_each_token, required_tokens};
 use segment::{HEADER_BYTES, index_bytes};
-use store::{
-    AppendError, DeletionState, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
-};
+use store::{AppendError, Host, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit};
 
 use super::catalog::CatalogFile;
 use super::common::{TestHost, all};
+use super::coverage::Coverage;
 use super::lines::{MARKS, line};
-use super::truth::{Fate, Limits, Line, Shown, Truth};
+use super::truth::{Fate, Limits, Line, Truth};
 
 const DIR: &str = "/data";
 const STEPS: usize = 14;
@@ -74,66 +73,6 @@ struct Backup {
 struct Asked {
     id: u64,
     numbers: Vec<usize>,
-}
-
-/// What histories came to, so that a run that reaches nothing is found.
-#[derive(Clone, Debug, Default)]
-pub struct Coverage {
-    lines: u64,
-    crashes: u64,
-    crashes_in_rewrites: u64,
-    failed_opens: u64,
-    sealed: u64,
-    trailed: u64,
-    merged: u64,
-    encoded_again: u64,
-    deleted_lines: u64,
-    expired_lines: u64,
-    deletions_done: u64,
-    snapshots_read: u64,
-    backups_read: u64,
-    catalogs_lost: u64,
-    catalogs_old: u64,
-    refused_frames: u64,
-    words_found: u64,
-}
-
-impl Coverage {
-    fn each(&mut self) -> [(&'static str, &mut u64); 17] {
-        [
-            ("lines", &mut self.lines),
-            ("crashes", &mut self.crashes),
-            ("crashes in rewrites", &mut self.crashes_in_rewrites),
-            ("failed opens", &mut self.failed_opens),
-            ("sealed segments", &mut self.sealed),
-            ("segments sealed while written", &mut self.trailed),
-            ("merges", &mut self.merged),
-            ("segments encoded again", &mut self.encoded_again),
-            ("lines deleted", &mut self.deleted_lines),
-            ("lines expired", &mut self.expired_lines),
-            ("deletions done", &mut self.deletions_done),
-            ("snapshots read later", &mut self.snapshots_read),
-            ("backups read", &mut self.backups_read),
-            ("catalogs lost", &mut self.catalogs_lost),
-            ("catalogs old", &mut self.catalogs_old),
-            ("frames refused", &mut self.refused_frames),
-            ("words found", &mut self.words_found),
-        ]
-    }
-
-    pub fn add(&mut self, other: &Coverage) {
-        let mut other = other.clone();
-        for ((_, sum), (_, more)) in self.each().into_iter().zip(other.each()) {
-            *sum += *more;
-        }
-    }
-
-    /// Everything that a history can come to was come to.
-    pub fn check(mut self) {
-        for (name, count) in self.each() {
-            assert!(*count > 10, "only {count} {name}: the histories are not what they were");
-        }
-    }
 }
 
 impl Drop for Life {
@@ -410,16 +349,6 @@ impl Life {
         }
     }
 
-    /// What is older than the limit on age by more than the span of a segment is gone.
-    fn check_age(&mut self) {
-        let Some(age_ns) = self.config.age_ns else { return };
-        let Ok(shown) = self.show() else { return };
-        let oldest_ns = self.clock.now_ns() - age_ns - age_ns / 8 - 3 * REST_NS;
-        for line in shown {
-            assert!(line.received_ns >= oldest_ns, "line {} should have expired", line.id);
-        }
-    }
-
     fn delete_lines(&mut self) {
         let mark = MARKS[self.rng.usize(..MARKS.len())];
         let asked = self.store().delete_lines(mark);
@@ -452,24 +381,6 @@ impl Life {
         self.snapshots.push(Snapshot { units, numbers });
     }
 
-    /// What an earlier snapshot shows now: what was there then, but for what was deleted since.
-    fn read_snapshot(&mut self) {
-        if self.snapshots.is_empty() {
-            return;
-        }
-        let snapshot = self.snapshots.remove(self.rng.usize(..self.snapshots.len()));
-        self.tell("read an earlier snapshot");
-        let Ok(shown) = self.read(&snapshot.units) else { return };
-        let found = self.numbers(&shown);
-        let (limits, now_ns) = (self.limits(), self.clock.now_ns());
-        for &number in snapshot.numbers.difference(&found) {
-            let line = &self.truth.lines[number];
-            let may_go = line.fate == Fate::Gone || limits.may_go(line, now_ns);
-            assert!(may_go, "an earlier snapshot lacks line {number}: {}", line.text());
-        }
-        self.coverage.snapshots_read += 1;
-    }
-
     /// Second names of sealed files and copies of hot ones, while nothing is written.
     fn back_up(&mut self) {
         let dir = PathBuf::from(format!("/backup{}", self.story.len()));
@@ -497,48 +408,6 @@ impl Life {
         if done.is_ok() {
             let numbers = self.numbers(&shown);
             self.backups.push(Backup { dir, numbers, warnings: self.warnings.clone() });
-        }
-    }
-
-    /// A line by its name.
-    fn look_up(&mut self) {
-        if self.truth.lines.is_empty() {
-            return;
-        }
-        let number = self.rng.usize(..self.truth.lines.len());
-        let line = &self.truth.lines[number];
-        let Ok(units) = self.store().find(line.id) else { return };
-        let Ok(shown) = self.read(&units) else { return };
-        let found = shown.iter().filter(|shown| shown.id == line.id).count();
-        let may_go = self.limits().may_go(line, self.clock.now_ns());
-        match line.fate {
-            Fate::Kept if !may_go => assert_eq!(found, 1, "find {}", line.text()),
-            Fate::Gone if !self.disk.is_crashed() => {
-                let same = shown.iter().filter(|s| s.id == line.id && s.raw == line.raw).count();
-                assert_eq!(same, 0, "find {}", line.text());
-            }
-            _ => {}
-        }
-    }
-
-    /// No word of a line is missing in the filter of its block.
-    fn ask_for_words(&mut self) {
-        let Ok(units) = self.store().snapshot((i64::MIN, i64::MAX)) else { return };
-        for unit in &units {
-            let Unit::Block(block) = unit else { continue };
-            let (Ok(Some(file)), Ok(Some(batch))) = (block.file(), block.read()) else { return };
-            let row = batch.row(self.rng.usize(..batch.len()));
-            let mut words = Vec::new();
-            for (_, value) in row.fields() {
-                for_each_token(value, |word| words.push(required_tokens(word, true, true)));
-            }
-            let Ok(held) = file.may_contain(block.position().frame as usize, &words) else {
-                return;
-            };
-            let Some(held) = held else { continue };
-            let text = String::from_utf8_lossy(row.raw());
-            assert!(held.iter().all(|held| *held), "a word of this line is not found: {text}");
-            self.coverage.words_found += held.len() as u64;
         }
     }
 
@@ -628,87 +497,6 @@ impl Life {
         }
     }
 
-    /// All lines, by the store.
-    fn show(&self) -> Result<Vec<Shown>, String> {
-        let units = self.store().snapshot((i64::MIN, i64::MAX)).map_err(|e| e.to_string())?;
-        self.read(&units)
-    }
-
-    fn read(&self, units: &[Unit]) -> Result<Vec<Shown>, String> {
-        let mut shown = Vec::new();
-        for unit in units {
-            let batch = match unit {
-                Unit::Frame(frame) => match frame.cached() {
-                    Some(batch) => Some(batch),
-                    None => {
-                        let frame = frame.read_frame().map_err(|error| error.to_string())?;
-                        frame.map(|frame| Arc::new(self.host.parse(frame)))
-                    }
-                },
-                Unit::Block(block) => block.read().map_err(|error| error.to_string())?,
-            };
-            let Some(batch) = batch else { continue };
-            assert_eq!(batch.len() as u64, unit.lines(), "lines of a unit");
-            if let Some(range) = unit.time_range() {
-                assert_eq!(range, batch.time_range_ns(), "times of a unit");
-            }
-            shown.extend(batch.rows().map(|row| Shown {
-                id: row.id(),
-                received_ns: row.received_ns(),
-                raw: row.raw().to_vec(),
-            }));
-        }
-        Ok(shown)
-    }
-
-    fn numbers(&self, shown: &[Shown]) -> BTreeSet<usize> {
-        shown.iter().filter_map(|line| super::lines::number_of(&line.raw)).collect()
-    }
-
-    /// Everything that must hold between two steps.
-    fn compare(&mut self) {
-        let shown = self.show().expect("the disk is fine");
-        let (limits, now_ns) = (self.limits(), self.clock.now_ns());
-        let (went, with_segments) = self.truth.compare(&shown, &limits, now_ns);
-        let stats = self.store().stats();
-        assert_eq!(stats.lines, shown.len() as u64, "lines by the statistics");
-        let counted = stats.lines_expired + stats.sealing.lines_deleted;
-        // Lines of frames that were refused, and found after a failed write, are counted when they go, too.
-        let unknown = self.truth.lines.iter().any(|line| line.fate == Fate::Unknown);
-        if !unknown && !std::mem::take(&mut self.reopened) {
-            assert!(went <= counted - self.counted, "{went} lines went, {counted} were counted");
-            let expired = stats.lines_expired - self.expired;
-            assert!(with_segments <= expired, "{with_segments} lines went, {expired} expired");
-        }
-        (self.counted, self.expired) = (counted, stats.lines_expired);
-        if let Some(bytes_max) = self.config.bytes_max {
-            let bytes = stats.bytes_disk;
-            assert!(bytes <= bytes_max || self.removal_failed, "{bytes} bytes of {bytes_max}");
-        }
-        self.check_deletions();
-    }
-
-    /// What was asked to be deleted is gone once the store says so.
-    fn check_deletions(&mut self) {
-        let states = self.store().deletions();
-        let is_done = |asked: &Asked| {
-            let found = states.iter().find(|(deletion, _)| deletion.id == asked.id);
-            let (deletion, _) = found.expect("a deletion is listed");
-            assert_ne!(deletion.state, DeletionState::Failed, "{:?}", deletion.note);
-            deletion.state == DeletionState::Done && deletion.note.is_none()
-        };
-        let (done, left): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.deletions).into_iter().partition(is_done);
-        self.deletions = left;
-        for asked in done {
-            self.coverage.deletions_done += 1;
-            for number in asked.numbers {
-                let line = &self.truth.lines[number];
-                assert!(line.fate != Fate::Kept, "deleted and there: {}", line.text());
-            }
-        }
-    }
-
     /// After the last step everything can be finished, and is the same then.
     fn end(&mut self) {
         self.tell("the end");
@@ -739,46 +527,6 @@ impl Life {
         for backup in std::mem::take(&mut self.backups) {
             self.check_backup(&backup);
         }
-    }
-
-    /// No file is left over, and each sealed one is whole.
-    fn check_files(&self) {
-        let segments = self.store().segments();
-        let mut listed: Vec<String> = segments
-            .iter()
-            .map(|s| s.path.file_name().unwrap().to_str().unwrap().to_owned())
-            .collect();
-        listed.sort();
-        let dir = Path::new(DIR).join("segments");
-        assert_eq!(self.disk.list(&dir).unwrap(), listed, "files and what is listed");
-        for segment in segments.iter().filter(|s| s.state == SegmentState::Sealed) {
-            let file = SealedFile::open(&self.disk, &segment.path).unwrap();
-            for block in 0..file.footer().blocks.len() {
-                file.verify_block(block).unwrap();
-            }
-        }
-    }
-
-    fn check_backup(&mut self, backup: &Backup) {
-        self.tell(format!("open {}", backup.dir.display()));
-        let disk: Arc<dyn Disk> = Arc::new(self.bare_disk.clone());
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        let config = StoreConfig {
-            data_dir: backup.dir.clone(),
-            age_ns: None,
-            bytes_max: None,
-            rules: Vec::new(),
-            ..self.config.clone()
-        };
-        let (store, report) = Store::open_stepped(config, disk, clock).expect("opens");
-        for warning in &report.warnings {
-            let of_source = warning.replace(backup.dir.to_str().expect("as made"), DIR);
-            assert!(backup.warnings.contains(&of_source), "{warning}");
-        }
-        let units = store.snapshot((i64::MIN, i64::MAX)).unwrap();
-        let shown = self.read(&units).unwrap();
-        assert_eq!(self.numbers(&shown), backup.numbers, "lines of a backup");
-        self.coverage.backups_read += 1;
     }
 }
 

@@ -14,6 +14,7 @@
 mod catalog;
 #[path = "../common/mod.rs"]
 mod common;
+mod coverage;
 mod life;
 mod lines;
 mod truth;
@@ -21,7 +22,8 @@ mod truth;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use life::{Coverage, Life};
+use coverage::Coverage;
+use life::Life;
 
 // Histories allocate much, from two threads.
 #[global_allocator]
