@@ -131,6 +131,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         threads.run(move || _ = wait.recv()).unwrap();
         assert_ne!(thread_of(threads), first, "it is at work");
+        until_idle(threads, 1);
         drop(go);
         until_idle(threads, 2);
         assert_eq!(thread_of(threads), first, "it worked last");
