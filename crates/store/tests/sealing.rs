@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
-use platform::{Clock, Disk, ManualClock, SimDisk};
+use platform::{Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Batch, Frame, LineId};
 use store::{
     DeletionState, Host, LineFilter, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
 };
+
+/// How long a segment is left alone that could not be rewritten.
+const REST_NS: i64 = 61_000_000_000;
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -319,6 +322,26 @@ fn a_segment_that_memory_does_not_hold_is_not_trailed() {
     work(&bench.store, &bench.host);
     let stats = bench.store.stats().sealing;
     assert_eq!((stats.sealed_segments, stats.trailed_segments), (1, 0));
+}
+
+#[test]
+fn no_rewrite_begins_before_the_file_of_an_abandoned_one_is_gone_for_good() {
+    let bench = Bench::new(|_| ());
+    bench.segment(1_000);
+    bench.disk.fail(Fault { operation: Operation::SyncDir, skip: 0, times: u64::MAX, errno: 5 });
+    work(&bench.store, &bench.host);
+    assert_eq!((bench.files(), bench.store.stats().sealing.failures), (vec!["1.hot".into()], 1));
+    // A power cut may bring it back as long as the directory cannot be synced.
+    bench.clock.advance_ns(REST_NS);
+    while bench.store.background_step(&bench.host) == Step::Worked {
+        assert_eq!(bench.files(), ["1.hot"]);
+    }
+    assert_eq!((bench.files(), bench.store.stats().sealing.failures), (vec!["1.hot".into()], 2));
+    bench.disk.clear_faults();
+    bench.clock.advance_ns(REST_NS);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Sealed]);
+    assert_eq!(lines(&bench.store, &bench.host).len(), 1_000);
 }
 
 #[test]
