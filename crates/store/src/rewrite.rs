@@ -180,7 +180,7 @@ impl Rewrite {
             let mut books = lock(books);
             books.remove_files();
             if books.is_removing() {
-                let text = "files that were replaced cannot be removed yet";
+                let text = "files that were replaced cannot be removed for good yet; the log says what the disk refuses";
                 return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
             }
             shared.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
