@@ -127,6 +127,7 @@ pub(crate) fn recover(
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
+    let sealed_through = sealed.iter().filter_map(|s| s.sequence).map(|(_, last)| last).max();
     let deletions = catalog.deletions()?;
     // Frames that were lost with the power may have had numbers that a deletion covers. Later ones must not get them: their
     // lines came after it was asked for.
@@ -151,7 +152,7 @@ pub(crate) fn recover(
     let last = found.last().map(|f| f.id);
     for segment in found {
         let is_last = last == Some(segment.id);
-        recovered.adopt(segment, is_last, config, disk, &mut report)?;
+        recovered.adopt(segment, is_last, sealed_through, config, disk, &mut report)?;
     }
     report.elapsed_ms = (clock.monotonic_ns() - start_ns) / 1_000_000;
     recovered.report = report;
@@ -210,6 +211,7 @@ impl Recovered {
         &mut self,
         found: Found,
         is_last: bool,
+        sealed_through: Option<u64>,
         config: &StoreConfig,
         disk: &dyn Disk,
         report: &mut RecoveryReport,
@@ -251,7 +253,9 @@ impl Recovered {
                     report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
-                if is_last && data_end < config.segment_bytes() {
+                // One that could not be closed is older than what was sealed since: new lines would stay, and go, with its old ones.
+                let is_newest = frames.last().is_none_or(|f| Some(f.sequence) > sealed_through);
+                if is_last && is_newest && data_end < config.segment_bytes() {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)
                 } else {

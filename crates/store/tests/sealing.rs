@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
-use platform::{Clock, Disk, Fault, ManualClock, Operation, SimDisk};
+use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Batch, Frame, LineId};
 use store::{
     DeletionState, Host, LineFilter, RetentionRule, SegmentState, Step, Store, StoreConfig, Unit,
@@ -322,6 +322,28 @@ fn a_segment_that_memory_does_not_hold_is_not_trailed() {
     work(&bench.store, &bench.host);
     let stats = bench.store.stats().sealing;
     assert_eq!((stats.sealed_segments, stats.trailed_segments), (1, 0));
+}
+
+#[test]
+fn new_lines_do_not_go_into_a_file_that_is_older_than_what_was_sealed() {
+    let mut bench = Bench::new(|_| ());
+    append_frame(&bench, true);
+    // As it is where it could not be closed: without an index.
+    let old = Path::new("/data/segments/1.hot");
+    let unclosed = bench.disk.contents(old).unwrap();
+    bench.store.roll();
+    append_frame(&bench, true);
+    bench.store.roll();
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.files(), ["3.sealed", "4.sealed"]);
+    bench.store.close().unwrap();
+    std::fs::remove_file(bench.dir.path().join("catalog.sqlite")).unwrap();
+    bench.disk.remove(Path::new("/data/segments/3.sealed")).unwrap();
+    bench.disk.open(old, Access::Create).unwrap().write_at(&unclosed, 0).unwrap();
+    bench.store = Bench::store(&bench.config, &bench.disk, &bench.clock);
+    append_frame(&bench, true);
+    assert_eq!(bench.files(), ["1.hot", "4.sealed", "5.hot"]);
+    assert_eq!(lines(&bench.store, &bench.host).len(), 3_000);
 }
 
 #[test]
