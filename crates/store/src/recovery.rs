@@ -90,7 +90,7 @@ impl fmt::Display for RecoveryReport {
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
-    /// The hot segment to go on with, the last one.
+    /// The hot segment to go on with: the last one, unless later lines were sealed.
     pub(crate) active: Option<HotWriter>,
     pub(crate) beginning: Beginning,
 }
@@ -127,7 +127,9 @@ pub(crate) fn recover(
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
-    let sealed_through = sealed.iter().filter_map(|s| s.sequence).map(|(_, last)| last).max();
+    // Lines of another node have its numbers.
+    let own = sealed.iter().filter(|s| s.node == node);
+    let sealed_through = own.filter_map(|s| s.sequence).map(|(_, last)| last).max();
     let deletions = catalog.deletions()?;
     // Frames that were lost with the power may have had numbers that a deletion covers. Later ones must not get them: their
     // lines came after it was asked for.
