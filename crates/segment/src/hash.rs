@@ -6,7 +6,7 @@
 //!
 //! Left out: a seed. Filters of one file must be comparable with those of another.
 
-const K0: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const K0: u64 = 0x9e37_79b9_7f4a_7c15;
 const K1: u64 = 0xd6e8_feb8_6659_fd93;
 const K2: u64 = 0xa076_1d64_78bd_642f;
 

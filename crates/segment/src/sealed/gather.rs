@@ -13,7 +13,7 @@ use super::block::RowRef;
 use super::column::ByHash;
 use super::layout::BatchShapes;
 use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
-use crate::hash::{fold, hash64};
+use crate::hash::{K0, fold, hash64};
 
 /// A line whose event time is so far from its arrival is one of another time: it came late, its clock is wrong, or it
 /// was imported.
@@ -234,9 +234,6 @@ fn is_internal(batch: &Batch, row: &Row<'_>) -> bool {
 
 /// A number for the values that lines are grouped by; below [`INTERNAL`].
 fn number_of(values: &[&[u8]]) -> u64 {
-    let joined = |number: u64, value: &&[u8]| fold(number ^ hash64(value), FACTOR);
-    (values.iter().fold(FACTOR, joined) >> 3) + 1
+    let joined = |number: u64, value: &&[u8]| fold(number ^ hash64(value), K0);
+    (values.iter().fold(K0, joined) >> 3) + 1
 }
-
-/// Any odd number with many ones.
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

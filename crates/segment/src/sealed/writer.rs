@@ -276,7 +276,7 @@ impl Maker {
 
 impl Effort {
     /// Level of zstd.
-    pub(crate) fn level(self) -> i32 {
+    pub fn level(self) -> i32 {
         match self {
             Effort::Fast => 1,
             // Higher levels give some hundredths more and take many times as long, see [`crate::template`].
