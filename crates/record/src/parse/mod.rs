@@ -27,6 +27,7 @@ mod row;
 mod rules;
 mod short;
 mod syslog;
+mod tag;
 mod time;
 mod time_plain;
 mod times;
@@ -340,15 +341,19 @@ impl Parser {
             }
         }
         rows.put(Own::Msg, message);
-        let mut rest = message;
-        if !opening.has_head
-            && let Some((written, length)) = time_plain::find(message, &mut self.plain_form)
-        {
+        let timed = match opening.has_head {
+            true => None,
+            false => time_plain::find(message, &mut self.plain_form),
+        };
+        if let Some((written, _)) = timed {
             self.set_time(written, line, rows);
-            rest = &message[length..];
         }
+        let level = || match timed {
+            Some((_, length)) => level::of_timed(message, &message[length..]),
+            None => level::find(message),
+        };
         if !opening.severe
-            && let Some(level) = level::find(rest)
+            && let Some(level) = level()
         {
             rows.put_static(Own::Level, level);
         }
@@ -478,7 +483,9 @@ impl Parser {
             scratch.clear();
             scratch.extend_from_slice(id);
             if let Some((name, _)) = param {
-                scratch.push(b'.');
+                if !id.is_empty() {
+                    scratch.push(b'.');
+                }
                 scratch.extend_from_slice(name);
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");

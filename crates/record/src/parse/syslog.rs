@@ -6,18 +6,23 @@
 //! Decisions where RFC 3164 and devices leave it open:
 //! - Behind the time stands the host, unless the word there is a tag (`app:`, `app[pid]:`). Without a time there
 //!   is no host, because any first word would look like one.
+//! - What is a tag and what is not, [`super::tag`] says.
+//! - An IPv6 address is the same host with and without brackets; they are left out.
 //! - `-` of RFC 5424 means that the field is not there.
+//! - A time of RFC 5424 that cannot be read is noted; the words behind it keep their meaning where structured data, or
+//!   `-`, stands where it should.
+//! - Structured data is taken as VictoriaLogs takes it, so also `[id key=value]` without quotes and `[key="value"]`
+//!   without a name. Where VictoriaLogs drops the message behind broken structured data, both are kept.
 //! - Cisco: `%FACILITY-SEVERITY-MNEMONIC` gives `app_name` (the facility: SYS, LINK, ASA), `msg_id` (the mnemonic)
 //!   and, without PRI, the level; it stays in the message, where operators search it. The number before the
 //!   time is the field `sequence`.
 //! - A `*` before Cisco's time says that the clock was never set.
 //!
-//! Left out: key-value bodies of firewalls, CEF and LEEF.
+//! Left out: bodies of messages, so CEF and LEEF too.
 
+use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
 
-/// A longer first word of a message is no tag. RFC 3164 allows 32, real programs use more.
-const TAG_BYTES_MAX: usize = 128;
 /// A longer word is no host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
 
@@ -90,7 +95,7 @@ pub(crate) fn head(line: &[u8], expect: Expect) -> Head<'_> {
     };
     // Some devices put a blank, or a byte order mark, behind the PRI.
     let rest = super::without_bom(rest);
-    let mut head = rfc5424(rest).unwrap_or_else(|| rfc3164(rest));
+    let mut head = rfc5424(rest).or_else(|| versioned(rest)).unwrap_or_else(|| rfc3164(rest));
     head.priority = Some(priority);
     if priority.1 > 191 {
         head.note = Some("priority above 191");
@@ -131,19 +136,27 @@ fn pri(line: &[u8]) -> Option<(Priority<'_>, &[u8])> {
 fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let (_, digits) = time::number(rest, 3)?;
     let rest = rest[digits..].strip_prefix(b" ")?;
+    let is_empty = rest.is_empty();
     let (timestamp, rest) = word(rest);
-    let written = match timestamp {
-        b"-" => None,
-        _ => Some(time::iso(timestamp).filter(|(_, length)| *length == timestamp.len())?.0),
-    };
     let (hostname, rest) = word(rest);
     let (app_name, rest) = word(rest);
     let (proc_id, rest) = word(rest);
     let (msg_id, rest) = word(rest);
+    let mut unreadable = None;
+    let written = match time::iso(timestamp) {
+        Some((written, length)) if length == timestamp.len() => Some(written),
+        _ if timestamp == b"-" || is_empty => None,
+        _ if !msg_id.is_empty() && matches!(rest, b"-" | [b'-', b' ', ..] | [b'[', ..]) => {
+            unreadable = Some("time not readable, arrival taken");
+            None
+        }
+        _ => return None,
+    };
     let mut head = Head {
         format: Some("rfc5424"),
         written,
-        hostname: not_nil(hostname),
+        note: unreadable,
+        hostname: not_nil(unbracketed(hostname)),
         app_name: not_nil(app_name),
         proc_id: not_nil(proc_id),
         msg_id: not_nil(msg_id),
@@ -152,6 +165,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let message = match rest {
         [b'-', b' ', message @ ..] => message,
         b"-" | b"" => b"",
+        // The mark of the CEE of old, which stood in place of structured data.
+        [b'@', b'c', b'e', b'e', b':', ..] => rest,
         [b'[', ..] => match structured_length(rest) {
             Some(length) => {
                 head.structured = &rest[..length];
@@ -171,6 +186,27 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     Some(head)
 }
 
+/// What follows a version but is not RFC 5424: the time of RFC 3164, or of Cisco's Meraki
+/// (`1 1769860800.123456789 MX84 flows src=…`).
+fn versioned(rest: &[u8]) -> Option<Head<'_>> {
+    let rest = rest.strip_prefix(b"1 ")?;
+    if timestamp(rest).is_some() {
+        return Some(rfc3164(rest));
+    }
+    let (number, rest) = word(rest);
+    let (local_s, nanos) = time::since_1970(number).filter(|_| number.contains(&b'.'))?;
+    let (hostname, rest) = word(rest);
+    let (app_name, message) = word(rest);
+    Some(Head {
+        format: Some("rfc3164"),
+        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true }),
+        hostname,
+        app_name,
+        message,
+        ..Head::default()
+    })
+}
+
 fn word(text: &[u8]) -> (&[u8], &[u8]) {
     match super::short::first_blank(text) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -188,7 +224,8 @@ fn structured_length(text: &[u8]) -> Option<usize> {
 }
 
 /// Walks over structured data (RFC 5424 section 6.3). `visit` gets each element's name, and for each parameter
-/// its name and value, the value still escaped; once without parameter for an element that has none. The
+/// its name and value, the value still escaped; once without parameter for an element that has none. Beyond the
+/// RFC: values without quotes, up to a blank or bracket, and elements without a name, which is empty then. The
 /// bytes walked over, or none when it is broken.
 pub(crate) fn structured<'a>(
     text: &'a [u8],
@@ -197,13 +234,17 @@ pub(crate) fn structured<'a>(
     let mut at = 0;
     while text.get(at) == Some(&b'[') {
         at += 1;
-        let id = sd_name(&text[at..])?;
-        at += id.len();
+        let mut id = sd_name(&text[at..])?;
+        match text.get(at + id.len()) {
+            Some(b'=') => id = b"",
+            _ => at += id.len(),
+        }
         let mut params = 0;
         loop {
             match text.get(at)? {
                 b']' => break,
                 b' ' => at += 1,
+                _ if id.is_empty() && params == 0 => {}
                 _ => return None,
             }
             if text.get(at) == Some(&b' ') || text.get(at) == Some(&b']') {
@@ -211,10 +252,17 @@ pub(crate) fn structured<'a>(
             }
             let name = sd_name(&text[at..])?;
             at += name.len();
-            if text.get(at..at + 2) != Some(b"=\"") {
+            if text.get(at) != Some(&b'=') {
                 return None;
             }
-            at += 2;
+            at += 1;
+            if text.get(at) != Some(&b'"') {
+                let length = text[at..].iter().position(|b| matches!(b, b' ' | b']' | b'"'))?;
+                visit(id, Some((name, &text[at..at + length])));
+                (params, at) = (params + 1, at + length);
+                continue;
+            }
+            at += 1;
             let begin = at;
             loop {
                 at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
@@ -270,32 +318,81 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     }
     let Some((written, length, clock_unset)) = timed else {
         head.message = rest;
-        tag(&mut head);
+        if rest.starts_with(b"date=") || rest.starts_with(b"device=") {
+            head.hostname = named_device(rest);
+        } else {
+            tag(&mut head);
+        }
         return head;
     };
     (head.written, head.clock_unset) = (Some(written), clock_unset);
-    rest = &rest[length..];
-    // ` CET: %SYS…` of Cisco: names of zones are ambiguous and only passed over.
-    let zone = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
-    if (3..=5).contains(&zone) && rest[1 + zone..].starts_with(b": %") {
-        rest = &rest[1 + zone..];
+    rest = behind_zone(&rest[length..]);
+    // `12:00:00: %SYS…` of Cisco, `12:00:00 : %ASA…`, `12:00:00.123 : SSHD[1]…` of IOS XR.
+    let colon = rest.starts_with(b":") || rest.starts_with(b" : ");
+    if colon {
+        rest = rest.strip_prefix(b" ").unwrap_or(rest);
+        rest = &rest[1..];
     }
-    // `12:00:00: %SYS…` of Cisco.
-    let colon = rest.first() == Some(&b':');
-    rest = rest[usize::from(colon)..].strip_prefix(b" ").unwrap_or(&rest[usize::from(colon)..]);
+    rest = rest.strip_prefix(b" ").unwrap_or(rest);
     head.message = rest;
+    let mut has_host = false;
     if !colon && !tag(&mut head) && head.hostname.is_empty() {
         let (first, behind) = word(rest.trim_ascii_start());
+        let first = unbracketed(first);
         if is_hostname(first) {
-            (head.hostname, head.message) = (not_nil(first), behind);
+            has_host = true;
+            head.hostname = not_nil(first);
             // `asa1 : %ASA-6-…`
             head.message = behind.strip_prefix(b": ").unwrap_or(behind);
         }
     }
-    if head.app_name.is_empty() {
-        tag(&mut head);
+    if head.app_name.is_empty() && !tag(&mut head) && has_host {
+        bare_tag(&mut head);
     }
     head
+}
+
+/// Names of zones in use, but for UTC and GMT. Most stand for several, so that they are passed over, and the zone
+/// counts as not written.
+const ZONE_NAMES: [&[u8]; 36] = [
+    b"CET", b"CEST", b"MET", b"MEST", b"WET", b"WEST", b"EET", b"EEST", b"BST", b"IST", b"MSK",
+    b"EST", b"EDT", b"CST", b"CDT", b"MST", b"MDT", b"PST", b"PDT", b"AKST", b"AKDT", b"HST",
+    b"AST", b"ADT", b"NST", b"NDT", b"JST", b"KST", b"HKT", b"SGT", b"AEST", b"AEDT", b"ACST",
+    b"AWST", b"NZST", b"NZDT",
+];
+
+/// What follows the name of a zone behind a time (` CET: %SYS…`, ` EST router1 …`); all of it when none does.
+fn behind_zone(rest: &[u8]) -> &[u8] {
+    let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
+    if !(3..=5).contains(&length) || rest[0] != b' ' {
+        return rest;
+    }
+    let (name, behind) = rest[1..].split_at(length);
+    let known = || ZONE_NAMES.contains(&name) && matches!(behind.first(), Some(b' ' | b':'));
+    if behind.starts_with(b": %") || known() { behind } else { rest }
+}
+
+/// The name that a firewall of Fortinet or Sophos gives itself in its pairs of keys and values.
+fn named_device(message: &[u8]) -> &[u8] {
+    for key in [&b" devname="[..], b" device_name="] {
+        let Some(at) = memchr::memmem::find(message, key) else { continue };
+        let value = &message[at + key.len()..];
+        let (value, end) = match value.strip_prefix(b"\"") {
+            Some(value) => (value, b'"'),
+            None => (value, b' '),
+        };
+        let value = &value[..memchr::memchr(end, value).unwrap_or(value.len())];
+        if is_hostname(value) {
+            return value;
+        }
+    }
+    b""
+}
+
+/// An IPv6 address without the brackets around it; any other word as it is.
+fn unbracketed(word: &[u8]) -> &[u8] {
+    let [b'[', inner @ .., b']'] = word else { return word };
+    if inner.contains(&b':') && is_hostname(inner) { inner } else { word }
 }
 
 fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
@@ -304,8 +401,8 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
         _ => (0, text),
     };
     let (written, length) = match text.first()? {
-        b'A'..=b'Z' => time::month_first(text)?,
-        b'0'..=b'9' => time::iso(text)?,
+        b'A'..=b'Z' | b'a'..=b'z' => time::month_first(text)?,
+        b'0'..=b'9' => time::iso(text).or_else(|| time::year_first(text))?,
         _ => return None,
     };
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.
@@ -313,33 +410,43 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     ends.then_some((written, length + marks, clock_unset))
 }
 
-/// `1234: `, `router1: `, `1w2d: ` before the time or mnemonic of a Cisco device; the text behind them. Where
-/// neither follows, nothing was Cisco's and `text` is given back.
+/// `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the time or mnemonic of a Cisco
+/// device; the text behind them. Where neither follows, nothing was Cisco's and `text` is given back.
 fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
-    const PARTS_MAX: usize = 3;
-    let mut rest = text;
+    const PARTS_MAX: usize = 4;
+    // Nexus.
+    let mut rest = text.strip_prefix(b": ").unwrap_or(text);
     let (mut hostname, mut sequence): (&[u8], &[u8]) = (b"", b"");
     for _ in 0..PARTS_MAX {
-        let (part, behind) = word(rest);
-        let Some(part) = part.strip_suffix(b":").filter(|p| !p.is_empty()) else { break };
-        if part.starts_with(b"%") {
-            break;
-        }
-        if part.iter().all(u8::is_ascii_digit) {
-            sequence = part;
-        } else if !is_uptime(part) {
-            if !is_hostname(part) {
-                break;
-            }
-            hostname = part;
-        }
-        rest = behind.trim_ascii_start();
         if rest.starts_with(b"%") || timestamp(rest).is_some() {
             (head.hostname, head.sequence) = (hostname, sequence);
             return rest;
         }
+        let (part, behind) = word(rest);
+        if let Some(node) = node_bytes(part) {
+            rest = &rest[node..];
+            continue;
+        }
+        let behind = behind.trim_ascii_start();
+        match part.strip_suffix(b":") {
+            Some(b"") => break,
+            Some([b'*', task @ ..]) if is_hostname(task) => {}
+            Some(part) if part.iter().all(u8::is_ascii_digit) => sequence = part,
+            Some(part) if is_uptime(part) => {}
+            Some(part) if is_hostname(part) => hostname = part,
+            None if is_hostname(part) && node_bytes(word(behind).0).is_some() => hostname = part,
+            _ => break,
+        }
+        rest = behind;
     }
     text
+}
+
+/// Bytes of `RP/0/RSP0/CPU0:`, which IOS XR glues to the time.
+fn node_bytes(word: &[u8]) -> Option<usize> {
+    let at = memchr::memchr(b':', word)?;
+    let node = &word[..at];
+    (node.contains(&b'/') && node.ends_with(b"CPU0")).then_some(at + 1)
 }
 
 /// `1w2d`, `3d04h`, `00:00:46`: time since start, Cisco's stamp without a clock.
@@ -352,63 +459,9 @@ fn is_uptime(text: &[u8]) -> bool {
 
 fn is_hostname(word: &[u8]) -> bool {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || b".-_:%@/~".contains(b) || *b >= 0x80;
-    !word.is_empty()
-        && word.len() <= HOSTNAME_BYTES_MAX
+    let named = |b: &u8| b.is_ascii_alphanumeric() || *b >= 0x80;
+    word.len() <= HOSTNAME_BYTES_MAX
         && word.iter().all(allowed)
+        && (word.iter().any(named) || word == b"-")
         && !word.starts_with(b"%")
-}
-
-/// Takes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; whether there was one.
-fn tag(head: &mut Head<'_>) -> bool {
-    let message = head.message.trim_ascii_start();
-    if message.starts_with(b"%") {
-        head.message = message;
-        return mnemonic(head);
-    }
-    let window = &message[..message.len().min(TAG_BYTES_MAX)];
-    if matches!(window.first(), None | Some(b'{' | b'"' | b'\'' | b'<' | b'(' | b'[' | b'=')) {
-        return false;
-    }
-    let Some(end) = window.iter().position(|b| matches!(b, b' ' | b':' | b'[' | b'\t')) else {
-        return false;
-    };
-    let (name, mut rest) = (&message[..end], &message[end..]);
-    let mut proc_id: &[u8] = b"";
-    if let Some(inner) = rest.strip_prefix(b"[") {
-        let inside = &inner[..inner.len().min(TAG_BYTES_MAX)];
-        let Some(close) = memchr::memchr(b']', inside) else { return false };
-        proc_id = &inner[..close];
-        if memchr::memchr2(b' ', b'[', proc_id).is_some() {
-            return false;
-        }
-        rest = &inner[close + 1..];
-        if rest.first() != Some(&b':') && rest.first() != Some(&b' ') {
-            return false;
-        }
-    }
-    let behind = rest.strip_prefix(b":").unwrap_or(rest);
-    let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
-    if name.is_empty() || !ends || (proc_id.is_empty() && behind.len() == rest.len()) {
-        return false;
-    }
-    (head.app_name, head.proc_id) = (name, proc_id);
-    head.message = behind.strip_prefix(b" ").unwrap_or(behind);
-    true
-}
-
-/// `%FACILITY-SEVERITY-MNEMONIC:`; the message keeps it.
-fn mnemonic(head: &mut Head<'_>) -> bool {
-    let message = head.message;
-    let window = &message[1..message.len().min(TAG_BYTES_MAX)];
-    let Some(end) = window.iter().position(|b| matches!(b, b':' | b' ')) else { return false };
-    let code = &message[1..1 + end];
-    if window[end] != b':' {
-        return false;
-    }
-    let found =
-        code.windows(3).rposition(|w| w[0] == b'-' && matches!(w[1], b'0'..=b'7') && w[2] == b'-');
-    let Some(at) = found.filter(|at| *at > 0) else { return false };
-    (head.app_name, head.msg_id) = (&code[..at], &code[at + 3..]);
-    head.severity = Some(code[at + 1] - b'0');
-    true
 }

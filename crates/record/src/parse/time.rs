@@ -164,6 +164,19 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, offset_s, has_year: year.is_some() }, at))
 }
 
+/// `2026 Jan 31 12:00:00`, with all that [`month_first`] takes: the year in front, as Cisco's Nexus writes it.
+pub(crate) fn year_first(text: &[u8]) -> Option<(Written, usize)> {
+    let year = four_digits(text, 0)?;
+    let (written, length) = month_first(text.get(4..)?.strip_prefix(b" ")?)?;
+    if written.has_year {
+        return None;
+    }
+    let (_, month, day) = civil_from_days(written.local_s.div_euclid(86_400));
+    let days = days_from_civil(i64::from(year), month, day)?;
+    let local_s = days * 86_400 + written.local_s.rem_euclid(86_400);
+    Some((Written { local_s, has_year: true, ..written }, length + 5))
+}
+
 /// Apache's `17/May/2015:10:05:03 +0000`, without the brackets.
 pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     let date = text.first_chunk::<26>().filter(|_| text.len() == 26)?;
@@ -305,21 +318,22 @@ fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {
     Some((if negative { -offset_s } else { offset_s }, length))
 }
 
-/// 1 to 12 of `Jan` to `Dec`.
+/// 1 to 12 of `Jan` to `Dec`, in any case: some devices write `NOV`.
 pub(crate) fn month_number(name: &[u8; 3]) -> Option<u32> {
-    Some(match name {
-        b"Jan" => 1,
-        b"Feb" => 2,
-        b"Mar" => 3,
-        b"Apr" => 4,
-        b"May" => 5,
-        b"Jun" => 6,
-        b"Jul" => 7,
-        b"Aug" => 8,
-        b"Sep" => 9,
-        b"Oct" => 10,
-        b"Nov" => 11,
-        b"Dec" => 12,
+    // The bit of the case alone: bytes that are no letters do not become any of these.
+    Some(match &name.map(|b| b | 0x20) {
+        b"jan" => 1,
+        b"feb" => 2,
+        b"mar" => 3,
+        b"apr" => 4,
+        b"may" => 5,
+        b"jun" => 6,
+        b"jul" => 7,
+        b"aug" => 8,
+        b"sep" => 9,
+        b"oct" => 10,
+        b"nov" => 11,
+        b"dec" => 12,
         _ => return None,
     })
 }

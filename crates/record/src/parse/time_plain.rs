@@ -7,9 +7,9 @@ use super::time::{self, Written};
 
 /// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the month, `b`
 /// its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits each, `f` a fraction of
-/// any length, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
-/// time with all its variants ([`time::iso`]). Anything else stands for itself.
-const FORMS: [&str; 13] = [
+/// any length, `F` one of three, six or nine digits, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
+/// time with all its variants ([`time::iso`]), `L` a letter for the level. Anything else stands for itself.
+const FORMS: [&str; 27] = [
     "I",
     "[I",
     "y/M/D h:m:s",  // Spark
@@ -20,22 +20,92 @@ const FORMS: [&str; 13] = [
     "[a b D h:m:s.f Y]", // the same since 2.4
     "[D/b/Y:h:m:s",
     "D/b/Y:h:m:s",
-    "* I",        // OpenStack: the file, then the time
-    "* U Y.M.D ", // BGL
-    "# * * * U ", // HPC
+    "* I",              // OpenStack: the file, then the time
+    "* U Y.M.D ",       // BGL
+    "# * * * U ",       // HPC
+    "LMD h:m:s.f ",     // klog and glog, without a year
+    "LYMD h:m:s.f ",    // glog since 0.5
+    "* [I",             // Ruby: `I, [`
+    "yMD h:m:s ",       // MySQL and MariaDB of old
+    "D-b-Y h:m:s",      // Tomcat, BIND
+    "D b Y h:m:s",      // day first, as people write it
+    "* D b Y h:m:s.f ", // Redis: process and role, then the time
+    "a b D h:m:s Y",    // ctime
+    "a, D b Y h:m:s",   // RFC 2822
+    "U.f\t",            // zap without a time encoder
+    "U.F ",             // Squid
+    "[U]",              // Nagios
+    "YMDTh:m:s",        // ISO 8601 without dashes
+    "YMDThms",          // and without colons
 ];
+
+/// For each byte the forms that a line beginning with it may have, a bit each: most lines are told from most forms by
+/// that.
+const STARTS: [u32; 256] = {
+    let mut starts = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        let mut place = 0;
+        while place < FORMS.len() {
+            let fits = match FORMS[place].as_bytes()[0] {
+                b'I' | b'Y' | b'y' | b'U' | b'#' => b.is_ascii_digit(),
+                b'D' => b.is_ascii_digit() || b == b' ',
+                b'L' | b'a' => b.is_ascii_uppercase(),
+                b'*' => b != b' ',
+                literal => literal == b,
+            };
+            if fits {
+                starts[byte] |= 1 << place;
+            }
+            place += 1;
+        }
+        byte += 1;
+    }
+    starts
+};
 
 /// Finds the time of a line; `memo` is the place of the form that fitted last. The time, and the bytes up to
 /// its end.
 pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
-    if let Some(found) = fit(FORMS[*memo], line) {
+    let mut places = STARTS[usize::from(*line.first()?)];
+    if places & 1 << *memo != 0
+        && let Some(found) = fit(FORMS[*memo], line)
+    {
         return Some(found);
     }
-    let (place, found) =
-        FORMS.iter().enumerate().find_map(|(place, form)| Some((place, fit(form, line)?)))?;
-    *memo = place;
-    Some(found)
+    while places != 0 {
+        let place = places.trailing_zeros() as usize;
+        if let Some(found) = fit(FORMS[place], line) {
+            *memo = place;
+            return Some(found);
+        }
+        places &= places - 1;
+    }
+    match line {
+        [b't', b'y', b'p', b'e', b'=', ..] | [b'n', b'o', b'd', b'e', b'=', ..] => audit(line),
+        // Colours: what follows them is looked at.
+        [0x1b, ..] => {
+            let colours = super::level::colours(line);
+            let (written, length) = find(line.get(colours..).filter(|_| colours > 0)?, memo)?;
+            Some((written, colours + length))
+        }
+        _ => None,
+    }
 }
+
+/// The time of a line of Linux's audit: `type=SYSCALL msg=audit(1769860800.123:456): …`, also with `node=… ` in front.
+fn audit(line: &[u8]) -> Option<(Written, usize)> {
+    const MARK: &[u8] = b" msg=audit(";
+    let window = &line[..line.len().min(2 * WORD_BYTES_MAX)];
+    let at = memchr::memmem::find(window, MARK)? + MARK.len();
+    let length = line[at..].iter().position(|b| *b == b':')?;
+    let (local_s, nanos) = time::since_1970(&line[at..at + length])?;
+    Some((Written { local_s, nanos, offset_s: Some(0), has_year: true }, at + length))
+}
+
+/// 2100: greater numbers of ten digits are no times.
+const SECONDS_END: i64 = 4_102_444_800;
 
 /// Words that may stand before a time are shorter than that.
 const WORD_BYTES_MAX: usize = 128;
@@ -44,15 +114,18 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     let (mut year, mut month, mut day) = (1970, 1, 1);
     let (mut hour, mut minute, mut second, mut nanos) = (0, 0, 0, 0);
     let mut since_1970 = None;
+    let mut has_year = false;
     let mut at = 0;
     for letter in form.bytes() {
         let rest = line.get(at..)?;
         at += match letter {
             b'Y' => {
+                has_year = true;
                 year = i64::from(time::two(rest, 0)? * 100 + time::two(rest, 2)?);
                 4
             }
             b'y' => {
+                has_year = true;
                 year = 2000 + i64::from(time::two(rest, 0)?);
                 2
             }
@@ -64,6 +137,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 month = time::month_number(rest.first_chunk()?)?;
                 3
             }
+            b'L' => matches!(rest.first()?, b'I' | b'W' | b'E' | b'F').then_some(1)?,
             b'D' => {
                 day = match rest.first()? {
                     b' ' => time::number(&rest[1..], 1)?.0,
@@ -79,11 +153,16 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 (nanos, digits) = time::fraction_digits(rest);
                 (digits > 0).then_some(digits)?
             }
+            b'F' => {
+                let digits;
+                (nanos, digits) = time::fraction_digits(rest);
+                matches!(digits, 3 | 6 | 9).then_some(digits)?
+            }
             b'U' => {
                 let (high, _) = time::number(rest, 5).filter(|(_, digits)| *digits == 5)?;
                 let (low, digits) = time::number(&rest[5..], 6)?;
                 since_1970 = (digits == 5).then_some(i64::from(high) * 100_000 + i64::from(low));
-                since_1970.filter(|s| *s >= 100_000_000)?;
+                since_1970.filter(|s| (100_000_000..SECONDS_END).contains(s))?;
                 10
             }
             b'a' => {
@@ -103,14 +182,18 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
             literal => (*rest.first()? == literal).then_some(1)?,
         };
     }
-    let written = |local_s, offset_s| Written { local_s, nanos, offset_s, has_year: true };
+    let written = |local_s, offset_s, has_year| Written { local_s, nanos, offset_s, has_year };
     if let Some(seconds) = since_1970 {
-        return Some((written(seconds, Some(0)), at));
+        return Some((written(seconds, Some(0), true), at));
+    }
+    if !has_year {
+        // A leap year: the parser finds out which.
+        year = 1972;
     }
     let days = crate::civil::days_from_civil(year, month, day)?;
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
     let offset_s = time::zone(line, &mut at);
-    Some((written(local_s, offset_s), at))
+    Some((written(local_s, offset_s, has_year), at))
 }
 
 fn two_of(value: &mut u32, rest: &[u8]) -> Option<usize> {
@@ -142,6 +225,26 @@ mod tests {
             ("- 1117838570 2005.06.03 R02-M1-N0-C:J12-U11 2005", 1_117_838_570, 0),
             ("KERNDTLB 1118536327 2005.06.11 R30-M0", 1_118_536_327, 0),
             ("134681 node-246 unix.hw state_change.unavailable 1077804742 1 C", 1_077_804_742, 0),
+            ("I20260131 12:00:00.250000  1234 file.cc:1] x", 1_769_860_800, 250_000_000),
+            ("I, [2026-01-31T12:00:00.250000 #1234]  INFO -- : x", 1_769_860_800, 250_000_000),
+            ("260131 12:00:00 [Note] x", 1_769_860_800, 0),
+            ("31-Jan-2026 12:00:00.250 INFO [main] x", 1_769_860_800, 0),
+            ("31 Jan 2026 12:00:00 x", 1_769_860_800, 0),
+            ("1234:M 31 Jan 2026 12:00:00.250 * x", 1_769_860_800, 250_000_000),
+            ("Sat Jan 31 12:00:00 2026 x", 1_769_860_800, 0),
+            ("Sat, 31 Jan 2026 12:00:00 +0000 x", 1_769_860_800, 0),
+            ("type=SYSCALL msg=audit(1769860800.250:24287): arch=c0", 1_769_860_800, 250_000_000),
+            ("node=h type=CWD msg=audit(1769860800.250:1): cwd", 1_769_860_800, 250_000_000),
+            ("1769860800.25\tinfo\tx", 1_769_860_800, 250_000_000),
+            ("1769860800.250    178 10.0.0.1 TCP_MISS/200", 1_769_860_800, 250_000_000),
+            ("[1769860800] SERVICE ALERT: h", 1_769_860_800, 0),
+            ("20260131T12:00:00 x", 1_769_860_800, 0),
+            ("20260131T120000Z x", 1_769_860_800, 0),
+            (
+                "\u{1b}[2m2026-01-31T12:00:00.250Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
+                1_769_860_800,
+                250_000_000,
+            ),
         ];
         for (line, seconds, nanos) in rows {
             for start in 0..FORMS.len() {
@@ -150,6 +253,14 @@ mod tests {
                 assert_eq!((written.local_s, written.nanos), (*seconds, *nanos), "{line}");
             }
         }
+    }
+
+    /// Without a year the day is of 1972.
+    #[test]
+    fn klog() {
+        let (written, length) = find(b"I0131 12:00:00.250000    1234 a.go:1] x", &mut 0).unwrap();
+        assert_eq!((written.local_s, written.nanos), (65_707_200, 250_000_000));
+        assert_eq!((written.has_year, length), (false, 22));
     }
 
     #[test]
@@ -164,6 +275,19 @@ mod tests {
             "1 node unix.hw x 10778047421 1",
             "17/13/09 20:10:40",
             "[Xyz Dec 04 04:47:44 2005]",
+            "1769860800 x",
+            "1769860800.25 x",
+            "[9769860800] x",
+            "[12345] x",
+            "K0131 12:00:00.123456 1 f:1] x",
+            "I0131 x",
+            "type=SYSCALL x",
+            "type=a msg=audit(x:1)",
+            "\u{1b}",
+            "\u{1b}[",
+            "\u{1b}[0m",
+            "31-Jan-26 12:00",
+            "Sat Jan 31 of 2026",
         ] {
             assert_eq!(find(line.as_bytes(), &mut 0), None, "{line}");
         }

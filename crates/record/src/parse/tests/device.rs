@@ -46,7 +46,7 @@ fn cisco() {
             // Nexus: the year first, no host.
             (
                 "<189>: 2026 Nov 21 12:00:00 UTC: %ETHPORT-5-IF_UP: x",
-                "_msg=: 2026 Nov 21 12:00:00 UTC: %ETHPORT-5-IF_UP: x",
+                "_msg=%ETHPORT-5-IF_UP: x|app_name=ETHPORT|msg_id=IF_UP",
             ),
             // ASA with year, with and without host.
             (
@@ -98,7 +98,7 @@ fn others() {
             // FortiGate: no header at all.
             (
                 "<134>date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"",
-                "_msg=date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"|format=rfc3164",
+                "_msg=date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"|format=rfc3164|hostname=FGT",
             ),
             // Junos, structured: RFC 5424 with a long element.
             (

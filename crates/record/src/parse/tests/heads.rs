@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and what may go wrong with a head.
-const LINES: [&str; 30] = [
+const LINES: [&str; 42] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -17,6 +17,18 @@ const LINES: [&str; 30] = [
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: ",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: \u{feff}a message",
     "<30>Nov 21 11:59:58 db2 sshd: a message",
+    "<30>Nov 21 11:59:58 db2 sshd a message",
+    "<30>Nov 21 11:59:58 db2 sshd ",
+    "<30>Nov 21 11:59:58 db2 sshd",
+    "<30>Nov 21 11:59:58 db2 sshd:a message",
+    "<30>Nov 21 11:59:58 db2 sshd[1]:a message",
+    "<30>Nov 21 11:59:58 db2 last message repeated 2 times",
+    "<30>Nov 21 11:59:58 db2 Connection closed by x",
+    "<30>NOV 21 11:59:58 db2 sshd: a message",
+    "<30>Nov 21 11:59:58 CET db2 sshd: a message",
+    "<30>Nov 21 11:59:58 [fe80::1] sshd: a message",
+    "<30>Nov 21 11:59:58 fe80::1 sshd: a message",
+    "<30>Nov 21 11:59:58 db2 CEF:0|a b|c|d|e|f|3|k=v",
     "<30>Nov 21 11:59:58 db2 : %ASA-6-302013: built",
     "<30>Nov 21 11:59:58 2026 sshd[1]: a message",
     "<30>Nov 21 11:59:58 UTC sshd[1]: a message",

@@ -8,6 +8,7 @@ mod json;
 mod message;
 mod rule;
 mod syslog;
+mod vendor;
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ fn rfc5424() {
             ),
             (
                 "<15>1 - - a - - [x y=1] m",
-                "_msg=[x y=1] m|_note=broken structured data, kept in the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7|x.y=1",
             ),
             (
                 "<15>1 - - a - - hello",
@@ -126,7 +126,7 @@ fn rfc3164() {
             ("<34>Nov 21 12:00:00 h -- MARK --", "_msg=-- MARK --|hostname=h"),
             (
                 "<34>Nov 21 12:00:00 h syslogd 1.4.1: restart.",
-                "_msg=syslogd 1.4.1: restart.|hostname=h",
+                "_msg=1.4.1: restart.|app_name=syslogd|hostname=h",
             ),
             (
                 "<34>Nov 21 12:00:00 h C:\\Windows\\x failed",

@@ -1,0 +1,126 @@
+//! The tag of an RFC 3164 message: which program wrote it, and under which number.
+//!
+//! Decisions:
+//! - `app: `, `app[12]: ` and `app[12] ` are tags; also with the message glued to the colon, `app[12]:hello` and
+//!   `app:hello`, where neither an address (`fe80::1`, `db1:5432`), a path (`C:\x`) nor a URL stands there.
+//! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Other than there, a word
+//!   that rather begins a sentence stays in the message: with a capital and small letters (`Connection closed`), a
+//!   level (`ERROR …`), syslogd's own `last message repeated`, and a message of one word; `_msg` without its first
+//!   word would be worse than a line without `app_name`.
+//! - The tag `CEF` stays in the message, which cannot be read without it.
+
+use super::level;
+use super::syslog::Head;
+
+/// A longer first word of a message is no tag. RFC 3164 allows 32, real programs use more.
+const TAG_BYTES_MAX: usize = 128;
+/// A longer word without a colon is no tag: what RFC 5424 allows for the name of a program.
+const BARE_TAG_BYTES_MAX: usize = 48;
+
+/// Takes `app: `, `app[pid]: ` or a Cisco mnemonic from the start of the message; whether there was one.
+pub(crate) fn tag(head: &mut Head<'_>) -> bool {
+    let message = head.message.trim_ascii_start();
+    if message.starts_with(b"%") {
+        head.message = message;
+        return mnemonic(head);
+    }
+    let window = &message[..message.len().min(TAG_BYTES_MAX)];
+    if matches!(window.first(), None | Some(b'{' | b'"' | b'\'' | b'<' | b'(' | b'[' | b'=')) {
+        return false;
+    }
+    let Some(end) = window.iter().position(|b| matches!(b, b' ' | b':' | b'[' | b'\t')) else {
+        return false;
+    };
+    let (name, mut rest) = (&message[..end], &message[end..]);
+    if name == b"CEF" && rest.starts_with(b":") {
+        head.message = message;
+        if head.written.is_some() {
+            head.app_name = name;
+        }
+        return true;
+    }
+    let (mut proc_id, mut bracketed): (&[u8], _) = (b"", false);
+    if let Some(inner) = rest.strip_prefix(b"[") {
+        let inside = &inner[..inner.len().min(TAG_BYTES_MAX)];
+        let Some(close) = memchr::memchr(b']', inside) else { return false };
+        (proc_id, bracketed) = (&inner[..close], true);
+        if memchr::memchr2(b' ', b'[', proc_id).is_some() {
+            return false;
+        }
+        rest = &inner[close + 1..];
+        if !matches!(rest.first(), None | Some(b':' | b' ')) {
+            return false;
+        }
+    }
+    let behind = rest.strip_prefix(b":").unwrap_or(rest);
+    let colon = behind.len() < rest.len();
+    if name.is_empty() || (!colon && proc_id.is_empty()) {
+        return false;
+    }
+    let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
+    if !ends && !(bracketed || glued(name, behind)) {
+        return false;
+    }
+    (head.app_name, head.proc_id) = (name, proc_id);
+    head.message = behind.strip_prefix(b" ").unwrap_or(behind);
+    true
+}
+
+/// Whether `name:behind` is a tag with its message, rather than an address, a path or a URL.
+fn glued(name: &[u8], behind: &[u8]) -> bool {
+    let first_word = &behind[..behind.iter().position(|b| *b == b' ').unwrap_or(behind.len())];
+    let digits = behind.iter().take_while(|b| b.is_ascii_digit()).count();
+    let is_port =
+        (1..=5).contains(&digits) && matches!(behind.get(digits), None | Some(b' ' | b'/'));
+    let is_address = first_word.contains(&b':')
+        && name.iter().chain(first_word).all(|b| b.is_ascii_hexdigit() || b".:%".contains(b));
+    name.len() >= 2
+        && name[0].is_ascii_alphabetic()
+        && name.iter().all(is_of_program)
+        && !matches!(behind[0], b':' | b'/' | b'\\')
+        && !is_port
+        && !is_address
+}
+
+/// Takes the first word of a message behind time and host, whose tag lacks its colon.
+pub(crate) fn bare_tag(head: &mut Head<'_>) {
+    let message = head.message.trim_ascii_start();
+    let window = &message[..message.len().min(BARE_TAG_BYTES_MAX + 1)];
+    let Some(end) = window.iter().position(|b| matches!(b, b' ' | b'\t')) else { return };
+    let name = &message[..end];
+    // The word alone decides, so that a head that is known (`heads`) need not look at the message.
+    let begins_sentence =
+        || name[1..].iter().all(u8::is_ascii_lowercase) && name[0].is_ascii_uppercase();
+    if name.len() >= 2
+        && name[0].is_ascii_alphabetic()
+        && name.iter().all(is_of_program)
+        && name.last() != Some(&b'.')
+        && !begins_sentence()
+        && !matches!(name, b"last" | b"message")
+        && level::from_word(name).is_none()
+    {
+        (head.app_name, head.message) = (name, &message[end + 1..]);
+    }
+}
+
+fn is_of_program(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-./()+@".contains(byte)
+}
+
+/// `%FACILITY-SEVERITY-MNEMONIC:`; the message keeps it.
+fn mnemonic(head: &mut Head<'_>) -> bool {
+    let message = head.message;
+    let window = &message[1..message.len().min(TAG_BYTES_MAX)];
+    let Some(end) = window.iter().position(|b| matches!(b, b':' | b' ')) else { return false };
+    let code = &message[1..1 + end];
+    // IOS XR puts a blank before the colon.
+    if window[end] != b':' && window.get(end + 1) != Some(&b':') {
+        return false;
+    }
+    let found =
+        code.windows(3).rposition(|w| w[0] == b'-' && matches!(w[1], b'0'..=b'7') && w[2] == b'-');
+    let Some(at) = found.filter(|at| *at > 0) else { return false };
+    (head.app_name, head.msg_id) = (&code[..at], &code[at + 3..]);
+    head.severity = Some(code[at + 1] - b'0');
+    true
+}
