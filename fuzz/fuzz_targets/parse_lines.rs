@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(batch.len(), frame.header().lines as usize);
     for (row, line) in batch.rows().zip(frame.lines()) {
         assert_eq!(row.raw(), line.bytes);
-        assert!(row.get_by_name("type").is_some_and(|name| !name.is_empty()));
+        assert!(row.get_by_name("_type").is_some_and(|name| !name.is_empty()));
         assert!(row.get_by_name("_msg").is_some());
         let mut names: Vec<_> = row.fields().map(|(name, _)| name).collect();
         names.sort_unstable();
@@ -53,7 +53,7 @@ fn origin(which: u8) -> Origin {
             time_fields: vec!["a.t".into(), "t".into()],
             msg_fields: vec!["m".into()],
             ignore_fields: vec!["x*".into()],
-            extra_fields: vec![("type".into(), "mine".into()), ("_id".into(), String::new())],
+            extra_fields: vec![("_type".into(), "mine".into()), ("_time".into(), String::new())],
             file: Some("f".into()),
             ..Hints::default()
         }),

@@ -48,15 +48,16 @@ export class Corpus {
   }
 
   add(ms: number, fields: Record<string, string>, raw: string): Stored {
-    const type = fields['type'] ?? 'syslog';
-    const stream = `{app_name="${fields['app_name'] ?? ''}",hostname="${fields['hostname'] ?? ''}",type="${type}"}`;
+    const type = fields['_type'] ?? 'syslog';
+    const stream = `{_type="${type}",app_name="${fields['app_name'] ?? ''}",hostname="${fields['hostname'] ?? ''}"}`;
     const line: Line = {
       _time: new Date(ms).toISOString().replace('Z', '123456Z'),
       _stream: stream,
       ...fields,
-      type,
-      _id: `1-${this.#sequence++}`,
-      _raw: raw,
+      _type: type,
+      ...(fields['level'] === undefined ? {} : { _level: fields['level'] }),
+      _line_id: `1-${this.#sequence++}`,
+      _line: raw,
       _received: new Date(ms + 3).toISOString(),
     };
     const stored = { ms, line };
@@ -88,7 +89,7 @@ export class Corpus {
     const message = `${client} - - [${new Date(ms).toUTCString()}] "GET ${path} HTTP/1.1" ${status} ${size} "-" "curl/8.5.0"`;
     this.add(
       ms,
-      { type: 'access', _msg: message, level, hostname: host, app_name: 'nginx', client_ip: client, method: 'GET', path, status, response_bytes: size },
+      { _type: 'access', _msg: message, level, hostname: host, app_name: 'nginx', client_ip: client, method: 'GET', path, status, response_bytes: size },
       `<${level === 'error' ? 131 : 134}>${new Date(ms).toISOString()} ${host} nginx: ${message}`,
     );
   }
@@ -100,7 +101,7 @@ export class Corpus {
     const message = `${failed ? 'Failed' : 'Accepted'} password for ${this.#pick(USERS)} from 192.0.2.${Math.floor(this.#random() * 250)} port 52${pid} ssh2`;
     this.add(
       ms,
-      { type: 'sshd', _msg: message, level: failed ? 'notice' : 'info', hostname: host, app_name: 'sshd', proc_id: pid, facility: '10', severity: failed ? '5' : '6' },
+      { _type: 'sshd', _msg: message, level: failed ? 'notice' : 'info', hostname: host, app_name: 'sshd', proc_id: pid, facility: '10', severity: failed ? '5' : '6' },
       `<86>${new Date(ms).toUTCString().slice(8, 11)} ${host} sshd[${pid}]: ${message}`,
     );
   }
@@ -109,13 +110,13 @@ export class Corpus {
     const bad = incident && this.#random() < 0.7;
     const message = bad ? 'FATAL: remaining connection slots are reserved for superuser connections' : `checkpoint complete: wrote ${Math.floor(this.#random() * 4000)} buffers`;
     const fields = { level: bad ? 'critical' : 'info', hostname: 'db1', app_name: 'postgres', user: 'shop', database: 'orders' };
-    this.add(ms, { type: 'json', _msg: message, ...fields }, JSON.stringify({ time: new Date(ms).toISOString(), msg: message, ...fields }));
+    this.add(ms, { _type: 'json', _msg: message, ...fields }, JSON.stringify({ time: new Date(ms).toISOString(), msg: message, ...fields }));
   }
 
   #kernel(ms: number): void {
     const host = this.#pick(HOSTS);
     const worse = this.#random() < 0.06;
     const message = worse ? `EXT4-fs warning (device sda1): ext4_dx_add_entry: Directory index full!` : `usb 1-1: new high-speed USB device number ${Math.floor(this.#random() * 90)}`;
-    this.add(ms, { type: 'kernel', _msg: message, level: worse ? 'warning' : 'debug', hostname: host, app_name: 'kernel', facility: '0' }, `<4>${host} kernel: ${message}`);
+    this.add(ms, { _type: 'kernel', _msg: message, level: worse ? 'warning' : 'debug', hostname: host, app_name: 'kernel', facility: '0' }, `<4>${host} kernel: ${message}`);
   }
 }

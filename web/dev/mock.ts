@@ -261,14 +261,14 @@ class Mock {
       const fields = JSON.parse(raw) as Record<string, string>;
       const time = fields['_time'];
       delete fields['_time'];
-      this.#corpus.add(time ? Date.parse(time) : Date.now(), { type: params.get('_type') ?? 'json', ...fields }, raw);
+      this.#corpus.add(time ? Date.parse(time) : Date.now(), { _type: params.get('_type') ?? 'json', ...fields }, raw);
       this.#posted++;
     }
     send(response, { lines: lines.length, bytes: body.length });
   }
 
   #context(response: ServerResponse, params: URLSearchParams): void {
-    const target = this.#corpus.lines.find(({ line }) => line['_id'] === params.get('id'));
+    const target = this.#corpus.lines.find(({ line }) => line['_line_id'] === params.get('id'));
     if (!target) throw new Refused(404, 'no such line: retention may have deleted it');
     const stream = this.#corpus.lines.filter(({ line }) => line['_stream'] === target.line['_stream']);
     const at = stream.indexOf(target);
@@ -279,11 +279,11 @@ class Mock {
   #types(params: URLSearchParams): unknown {
     const types = new Map<string, { type: string; lines: number; bytes: number; levels: Record<string, number> }>();
     for (const { line } of this.#matching(params, '*')) {
-      const name = line['type'] ?? '';
+      const name = line['_type'] ?? '';
       const type = types.get(name) ?? { type: name, lines: 0, bytes: 0, levels: {} };
       type.lines++;
-      type.bytes += (line['_raw'] ?? '').length;
-      type.levels[line['level'] ?? ''] = (type.levels[line['level'] ?? ''] ?? 0) + 1;
+      type.bytes += (line['_line'] ?? '').length;
+      type.levels[line['_level'] ?? ''] = (type.levels[line['_level'] ?? ''] ?? 0) + 1;
       types.set(name, type);
     }
     return { types: [...types.values()] };
@@ -301,10 +301,10 @@ class Mock {
     const [lines, bytes, sent] = [zeros(), zeros(), zeros()];
     const bump = (list: number[], at: number, by: number): void => void (list[at] = (list[at] ?? 0) + by);
     for (const { ms, line } of this.#matching(params, '*')) {
-      if (line['type'] !== type) continue;
+      if (line['_type'] !== type) continue;
       const at = Math.floor((ms - first) / stepMs);
       bump(lines, at, 1);
-      bump(bytes, at, (line['_raw'] ?? '').length);
+      bump(bytes, at, (line['_line'] ?? '').length);
       bump(sent, at, Number(line['response_bytes'] ?? 0));
       for (const [field, values] of Object.entries(series)) {
         const value = line[field] ?? '';

@@ -54,7 +54,7 @@ test.beforeAll(async ({ request }) => {
     .poll(
       async () => {
         // History comes oldest first: lines of the last seconds are live ones.
-        const params = { query: 'type:="access"', start: '10s', end: 'now', step: '10s' };
+        const params = { query: '_type:="access"', start: '10s', end: 'now', step: '10s' };
         const answer = await request.get('/select/logsql/hits', { params });
         return answer.ok() && ((await answer.json()) as { hits: unknown[] }).hits.length > 0;
       },
@@ -119,7 +119,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   expect(counted).toBeGreaterThan(5);
   await bar.click();
 
-  await expect(page.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  await expect(page.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
   await settled(page);
   const url = new URL(page.url());
   expect(Date.parse(url.searchParams.get('from')!)).toBe(fromMs);
@@ -142,7 +142,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   // The cause: every line of those seconds that is an error and not of the access log.
   await detail.getByTestId('around').click();
   await settled(page);
-  await page.getByTestId('query-input').fill('NOT type:="access" level:in("error","critical","alert","emerg")');
+  await page.getByTestId('query-input').fill('NOT _type:="access" _level:in("error","critical","alert","emerg")');
   await page.getByTestId('query-input').press('Enter');
   if (real) {
     await settled(page);
@@ -155,14 +155,14 @@ test('what stands out is named and one click away', async ({ page }) => {
   const spike = page.locator('[data-testid="spike"][data-type="access"][data-value="500"]').first();
   await expect(spike).toContainText('Show lines');
   await spike.click();
-  await expect(page.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  await expect(page.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 });
 
 test('a facet narrows, its minus leaves out, and the count agrees', async ({ page }) => {
   await page.goto('/?range=1h');
-  await page.getByTestId('query-input').fill('type:="access"');
+  await page.getByTestId('query-input').fill('_type:="access"');
   await page.getByTestId('run').click();
   await expect(page.getByTestId('facet').first()).toBeVisible();
   await settled(page);
@@ -174,13 +174,13 @@ test('a facet narrows, its minus leaves out, and the count agrees', async ({ pag
   const status = await value.getAttribute('data-value');
   const counted = Number((await value.locator('.count').innerText()).replaceAll(',', ''));
   await value.click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`type:="access" status:="${status}"`);
+  await expect(page.getByTestId('query-input')).toHaveValue(`_type:="access" status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
 
   await page.goBack();
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all);
   await page.locator(`[data-testid="facet"][data-field="status"] li`).nth(1).getByTestId('facet-value-exclude').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`type:="access" NOT status:="${status}"`);
+  await expect(page.getByTestId('query-input')).toHaveValue(`_type:="access" NOT status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all - counted);
 });
 
@@ -240,7 +240,7 @@ async function permanentLink(page: Page): Promise<string> {
 test('a shared link shows the same in another browser', async ({ page, browser, baseURL }) => {
   await page.goto('/?range=1h');
   await settled(page);
-  await page.getByTestId('query-input').fill('type:="access" status:="500"');
+  await page.getByTestId('query-input').fill('_type:="access" status:="500"');
   await page.getByTestId('query-input').press('Enter');
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
@@ -252,7 +252,7 @@ test('a shared link shows the same in another browser', async ({ page, browser, 
   const other = await context.newPage();
   await other.goto(link);
   await settled(other);
-  await expect(other.getByTestId('query-input')).toHaveValue('type:="access" status:="500"');
+  await expect(other.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
   expect(await count(other.getByTestId('hits'))).toBe(hits);
   expect(await other.getByTestId('line-row').allInnerTexts()).toEqual(rows);
   await context.close();
@@ -360,7 +360,7 @@ test.describe('cancelling', () => {
 
     test('every row found is exported in the format chosen', async ({ page }) => {
       await page.goto('/?range=1h');
-      await page.getByTestId('query-input').fill('type:="access" status:="500"');
+      await page.getByTestId('query-input').fill('_type:="access" status:="500"');
       await page.getByTestId('run').click();
       await settled(page);
       await page.getByTestId('export-format').selectOption('csv');

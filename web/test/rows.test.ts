@@ -14,7 +14,7 @@ describe('older pages', () => {
     const store = Array.from({ length: 437 }, (_, i) => {
       const at = Math.floor((i * times) / 437);
       const fraction = at % 3 === 0 ? '' : `.${String(999_999_999 - at).padStart(9, '0')}`;
-      return { _time: `2026-01-31T12:00:00${fraction}Z`, _id: String(i) };
+      return { _time: `2026-01-31T12:00:00${fraction}Z`, _line_id: String(i) };
     }).sort((a, b) => Number((timeToNs(b._time) as bigint) - (timeToNs(a._time) as bigint)));
     for (const limit of [1, 10, 100]) {
       let rows = page(store, null, 0, limit);
@@ -24,7 +24,7 @@ describe('older pages', () => {
         rows = [...rows, ...more];
         if (more.length < limit) break;
       }
-      expect(rows.map((row) => row['_id'])).toEqual(store.map((row) => row._id));
+      expect(rows.map((row) => row['_line_id'])).toEqual(store.map((row) => row._line_id));
     }
   });
 
@@ -35,21 +35,21 @@ describe('older pages', () => {
 });
 
 test('a refresh keeps the rows that are there, each once', () => {
-  const [a, b] = [{ _id: '1', x: 'old' }, { _id: '2' }];
-  const kept = reuseRows([a, b], [{ _id: '3' }, { _id: '1', x: 'new' }, { _id: '1' }, { y: '' }]);
+  const [a, b] = [{ _line_id: '1', x: 'old' }, { _line_id: '2' }];
+  const kept = reuseRows([a, b], [{ _line_id: '3' }, { _line_id: '1', x: 'new' }, { _line_id: '1' }, { y: '' }]);
   expect(kept[1]).toBe(a);
   expect(kept[2]).not.toBe(a);
   expect(new Set(kept).size).toBe(4);
 });
 
 test('a line without a message shows its fields', () => {
-  expect(messageOf({ _time: 't', type: 'json', level: 'info', a: '1', b: '2' })).toBe('a=1 b=2');
+  expect(messageOf({ _time: 't', _type: 'json', level: 'info', a: '1', b: '2' })).toBe('a=1 b=2');
   expect(messageOf({ _msg: 'hello', a: '1' })).toBe('hello');
 });
 
 test('fields in reading order, internals last and unfilterable', () => {
-  const names = fieldsOf({ _id: '1', zeta: '', _raw: '', hostname: '', _msg: '', alpha: '', _time: '' }).map(([name]) => name);
-  expect(names).toEqual(['_time', '_msg', 'hostname', 'alpha', 'zeta', '_id']);
+  const names = fieldsOf({ _line_id: '1', zeta: '', _line: '', hostname: '', _msg: '', alpha: '', _time: '' }).map(([name]) => name);
+  expect(names).toEqual(['_time', '_msg', 'hostname', 'alpha', 'zeta', '_line_id']);
   expect(names.filter(canFilter)).toEqual(['_msg', 'hostname', 'alpha', 'zeta']);
 });
 
@@ -60,5 +60,5 @@ test('long text is cut with a note', () => {
 
 test('rows without an id have a key all the same', () => {
   expect(rowKey({ _time: 't', _msg: 'm' })).toBe('t  m');
-  expect(rowKey({ _id: '1-2' })).toBe('1-2');
+  expect(rowKey({ _line_id: '1-2' })).toBe('1-2');
 });

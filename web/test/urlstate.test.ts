@@ -3,7 +3,7 @@ import { fromSearch, START, toSearch, type ViewState } from '../src/lib/urlstate
 
 const states: Partial<ViewState>[] = [
   {},
-  { query: 'type:="access" status:="500"' },
+  { query: '_type:="access" status:="500"' },
   { query: 'a&b=c #"ü\u2028\n+%' },
   { view: 'summary', type: 'access' },
   { view: 'summary', type: '' },

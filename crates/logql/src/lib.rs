@@ -33,5 +33,5 @@ pub use lex::QUERY_BYTES_MAX;
 pub use parse::{NESTING_MAX, STAGES_MAX, parse, parse_matchers};
 pub use stage::Labels;
 pub use stage::json::label_name;
-pub use stored::{Reader, detected_level};
+pub use stored::{Reader, detected_level, is_field};
 pub use units::{format_number, parse_duration_ns};

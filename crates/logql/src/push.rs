@@ -3,13 +3,13 @@
 //! The filter selects every line that the query does, and maybe more; tests that it does not hold whole are made again
 //! line by line. Where it holds all of them, and lines are only counted, no line needs to be looked at here.
 
-use query::{Filter, Test};
+use query::{Filter, RAW_LINE, Test};
 
 use crate::ast::{LogQuery, MatchOp, Matcher, Named, Stage};
 use crate::stage::DETECTED_LEVEL;
 use crate::stage::filter::LabelTest;
 use crate::stage::line::{LineFilter, Needle};
-use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL};
+use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL, is_field};
 
 /// A filter, and whether it is all that the query asks of lines.
 pub struct Pushed {
@@ -23,7 +23,7 @@ pub struct Pushed {
 pub fn push(query: &LogQuery) -> Pushed {
     let mut filters: Vec<Filter> = query.matchers.iter().map(matcher).collect();
     let is_text = query.matchers.iter().any(|m| {
-        m.name == "type" && m.op == MatchOp::Equal && TEXT_TYPES.contains(&m.value.as_str())
+        m.name == "_type" && m.op == MatchOp::Equal && TEXT_TYPES.contains(&m.value.as_str())
     });
     let mut is_whole = true;
     let (mut line_is_stored, mut labels_are_stored) = (true, true);
@@ -128,10 +128,10 @@ fn level_matcher(matcher: &Matcher) -> Filter {
     let mut any = Vec::new();
     let known = names(&|level| matcher.matches(level));
     if !known.is_empty() {
-        any.push(any_of("level", known));
+        any.push(any_of("_level", known));
     }
     if matcher.matches(UNKNOWN_LEVEL) {
-        any.push(not(any_of("level", names(&|_| true))));
+        any.push(not(any_of("_level", names(&|_| true))));
     }
     match any.is_empty() {
         true => not(Filter::All),
@@ -141,7 +141,7 @@ fn level_matcher(matcher: &Matcher) -> Filter {
 
 fn label_test(test: &LabelTest) -> Option<Filter> {
     match test {
-        LabelTest::Text(m) if !m.name.starts_with('_') => Some(matcher(m)),
+        LabelTest::Text(m) if is_field(&m.name) => Some(matcher(m)),
         LabelTest::All(tests) => {
             Some(Filter::and(tests.iter().map(label_test).collect::<Option<_>>()?))
         }
@@ -167,7 +167,7 @@ fn line_filter(filter: &LineFilter, is_text: bool) -> (Option<Filter>, bool) {
     if found == Filter::All {
         return (filter.negated.then(|| not(Filter::All)), true);
     }
-    let text_types = || Filter::field("type", Test::In(TEXT_TYPES.map(str::to_owned).to_vec()));
+    let text_types = || Filter::field("_type", Test::In(TEXT_TYPES.map(str::to_owned).to_vec()));
     match (is_text, filter.negated) {
         (true, false) => (Some(found), true),
         (true, true) => (Some(not(found)), true),
@@ -175,7 +175,7 @@ fn line_filter(filter: &LineFilter, is_text: bool) -> (Option<Filter>, bool) {
         (false, false) => {
             // What an object holds its line holds as well; where that begins is not known here.
             let in_raw = |needle: &Needle| match needle {
-                Needle::Text(text) => Filter::field("_raw", Test::Substring(text.clone())),
+                Needle::Text(text) => Filter::field(RAW_LINE, Test::Substring(text.clone())),
                 _ => Filter::All,
             };
             let raw = Filter::or(filter.needles.iter().map(in_raw).collect());

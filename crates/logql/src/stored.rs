@@ -39,6 +39,13 @@ pub fn detected_level(level: &[u8]) -> &'static str {
     known.map_or(UNKNOWN_LEVEL, |(_, detected)| detected)
 }
 
+/// Whether a name of LogQL is that of a field of lines. Loginson's own (`_type`, `_level`) are; what is computed of a line,
+/// and names that Loki gives a meaning, are not.
+pub fn is_field(name: &str) -> bool {
+    !name.starts_with("__")
+        && !matches!(name, "_time" | "_msg" | "_stream" | "_received" | "_line" | "_line_id")
+}
+
 /// Makes items of rows; keeps what rows have in common.
 #[derive(Default)]
 pub struct Reader {
@@ -99,7 +106,7 @@ impl Reader {
             Some((seen, known)) if Arc::ptr_eq(seen, batch) => *known,
             _ => {
                 let id = |name: &str| batch.field_id(name);
-                let known = Known { msg: id("_msg"), log_type: id("type"), level: id("level") };
+                let known = Known { msg: id("_msg"), log_type: id("_type"), level: id("_level") };
                 self.batch = Some((Arc::clone(batch), known));
                 known
             }

@@ -17,9 +17,10 @@ fn records() -> Vec<Record> {
         record(
             s * SECOND_NS,
             &[
-                ("type", "syslog"),
+                ("_type", "syslog"),
                 ("app_name", "web"),
                 ("hostname", "a"),
+                ("_level", level),
                 ("level", level),
                 ("_msg", msg),
                 ("proc_id", "7"),
@@ -30,7 +31,7 @@ fn records() -> Vec<Record> {
         record(
             s * SECOND_NS,
             &[
-                ("type", "json"),
+                ("_type", "json"),
                 ("app_name", "shop"),
                 ("hostname", "b"),
                 ("_msg", msg),
@@ -105,9 +106,9 @@ fn selectors_and_tests_select_lines() {
         (r#"{detected_level="warn"}"#, &[3]),
         (r#"{detected_level="unknown"}"#, &[4, 5, 6]),
         (r#"{} |= "GET""#, &[1, 2]),
-        (r#"{type="syslog"} |= "GET" != "500""#, &[1]),
+        (r#"{_type="syslog"} |= "GET" != "500""#, &[1]),
         (r#"{} |= "GET" or "POST""#, &[1, 2, 3]),
-        (r#"{type="syslog"} != "GET" or "POST""#, &[6]),
+        (r#"{_type="syslog"} != "GET" or "POST""#, &[6]),
         (r#"{} |= "\"ann\"""#, &[4]),
         (r#"{} != "\"ann\"""#, &[1, 2, 3, 5, 6]),
         (r#"{} |~ "(?i)get /[b-z]""#, &[2]),
@@ -119,12 +120,12 @@ fn selectors_and_tests_select_lines() {
         (r#"{} | level="error" or level="info""#, &[1, 2]),
         (r#"{} | proc_id > 6"#, &[1, 2, 3, 6]),
         (r#"{} | detected_level="error""#, &[2]),
-        (r#"{type="syslog"} | logfmt | took > 100ms"#, &[2, 3]),
-        (r#"{type="syslog"} | logfmt | took > 100ms | __error__="""#, &[2]),
-        (r#"{type="syslog"} | logfmt | size >= 10KB"#, &[2]),
-        (r#"{type="syslog"} | logfmt | ip = ip("192.168.0.0/16")"#, &[3]),
-        (r#"{type="json"} | json | n >= 5 and user_name="bob""#, &[5]),
-        (r#"{type="json"} | json | (n < 4 or user_name="bob") , msg="sold""#, &[4, 5]),
+        (r#"{_type="syslog"} | logfmt | took > 100ms"#, &[2, 3]),
+        (r#"{_type="syslog"} | logfmt | took > 100ms | __error__="""#, &[2]),
+        (r#"{_type="syslog"} | logfmt | size >= 10KB"#, &[2]),
+        (r#"{_type="syslog"} | logfmt | ip = ip("192.168.0.0/16")"#, &[3]),
+        (r#"{_type="json"} | json | n >= 5 and user_name="bob""#, &[5]),
+        (r#"{_type="json"} | json | (n < 4 or user_name="bob") , msg="sold""#, &[4, 5]),
         (r#"{} | json | __error__!="""#, &[1, 2, 3, 6]),
         (r#"{} | json | drop __error__, __error_details__ | __error__="" | n = 3"#, &[4]),
         ("{} |= \"GET\" # not this\n|= \"/b\"", &[2]),
@@ -239,11 +240,11 @@ fn numbers_over_lines_and_series() {
         ),
         (
             "count_over_time({app_name=\"shop\"}[10s])",
-            &["{app_name=shop,detected_level=unknown,hostname=b,type=json} - 1 2"],
+            &["{_type=json,app_name=shop,detected_level=unknown,hostname=b} - 1 2"],
         ),
         ("sum(bytes_over_time({app_name=\"web\"} |= \"POST\" [10s]))", &["{} - 33 33"]),
         (
-            "sum without (type, hostname, detected_level, app_name) (sum_over_time({app_name=\"shop\"} | json | unwrap n [10s]))",
+            "sum without (_type, hostname, detected_level, app_name) (sum_over_time({app_name=\"shop\"} | json | unwrap n [10s]))",
             &[
                 "{hostname_extracted=h2,msg=sold,user_name=bob} - - 5",
                 "{msg=sold,user_name=ann} - 3 3",
@@ -279,10 +280,10 @@ fn numbers_over_lines_and_series() {
             &["{app_name=shop} - 1 2", "{app_name=web} 2 - -"],
         ),
         ("count(count_over_time({}[10s]))", &["{} 2 4 5"]),
-        ("max by (type) (count_over_time({}[10s]))", &["{type=json} - 1 2", "{type=syslog} 1 1 1"]),
+        ("max by (_type) (count_over_time({}[10s]))", &["{_type=json} - 1 2", "{_type=syslog} 1 1 1"]),
         ("avg(sum by (app_name) (count_over_time({}[10s])))", &["{} 2 2 3"]),
         (
-            "sum by (proc_id) (avg_over_time({type=\"syslog\"} | unwrap proc_id [10s]))",
+            "sum by (proc_id) (avg_over_time({_type=\"syslog\"} | unwrap proc_id [10s]))",
             &["{} 14 21 28"],
         ),
         ("sum(count_over_time({}[10s])) * 2 + 1", &["{} 5 9 13"]),
@@ -302,15 +303,15 @@ fn numbers_over_lines_and_series() {
             &["{app_name=web} 1 0.666667 0.5"],
         ),
         (
-            "sum by (app_name) (count_over_time({}[10s])) and on (app_name) sum by (app_name) (count_over_time({type=\"json\"}[10s]))",
+            "sum by (app_name) (count_over_time({}[10s])) and on (app_name) sum by (app_name) (count_over_time({_type=\"json\"}[10s]))",
             &["{app_name=shop} - 1 2"],
         ),
         (
-            "sum by (app_name) (count_over_time({}[10s])) unless sum by (app_name) (count_over_time({type=\"json\"}[10s]))",
+            "sum by (app_name) (count_over_time({}[10s])) unless sum by (app_name) (count_over_time({_type=\"json\"}[10s]))",
             &["{app_name=web} 2 3 4"],
         ),
         (
-            "label_replace(sum by (app_name) (count_over_time({type=\"json\"}[10s])), \"short\", \"$1\", \"app_name\", \"(..).*\")",
+            "label_replace(sum by (app_name) (count_over_time({_type=\"json\"}[10s])), \"short\", \"$1\", \"app_name\", \"(..).*\")",
             &["{app_name=shop,short=sh} - 1 2"],
         ),
         ("sum(count_over_time(({} |= \"GET\")[10s]))", &["{} 2 2 2"]),
@@ -325,7 +326,7 @@ fn numbers_over_lines_and_series() {
 #[test]
 fn numbers_that_cannot_be() {
     for (text, expected) in [
-        ("sum(count_over_time({type=\"syslog\"} | json [10s]))", "pipeline error: 'JSONParserErr'"),
+        ("sum(count_over_time({_type=\"syslog\"} | json [10s]))", "pipeline error: 'JSONParserErr'"),
         ("sum(sum_over_time({} | logfmt | unwrap took [10s]))", "'SampleExtractionErr'"),
         (
             "count_over_time({}[10s]) + on (type) count_over_time({}[10s])",
@@ -431,7 +432,7 @@ proptest! {
             "max_over_time", "avg_over_time", "stdvar_over_time", "quantile_over_time", "absent_over_time"]),
     ) {
         let records: Vec<Record> = lines.iter().map(|(s, app, n)| {
-            record(s * SECOND_NS, &[("type", "syslog"), ("app_name", &app.to_string()), ("_msg", &format!("n={n}"))])
+            record(s * SECOND_NS, &[("_type", "syslog"), ("app_name", &app.to_string()), ("_msg", &format!("n={n}"))])
         }).collect();
         let unwraps = !matches!(op, "count_over_time" | "rate" | "absent_over_time");
         let parameter = if op == "quantile_over_time" { "0.5, " } else { "" };
@@ -494,7 +495,7 @@ proptest! {
             r#"| label_format level=app_name"#, r#"| decolorize"#, r#"|= "k""#, r#"|> "<_>b<_>""#,
         ]), 0..5),
         selector in prop::sample::select(vec![
-            "{}", r#"{type="syslog"}"#, r#"{type="json"}"#, r#"{level=~"error|"}"#, r#"{level!="error"}"#,
+            "{}", r#"{_type="syslog"}"#, r#"{_type="json"}"#, r#"{level=~"error|"}"#, r#"{level!="error"}"#,
             r#"{app_name=~"p|x", detected_level!="error"}"#, r#"{detected_level=~"warn|unknown"}"#, r#"{k="a"}"#,
         ]),
         picks in prop::collection::vec((0usize..3, 0usize..4, 0usize..3, 0usize..5), 1..20),
@@ -505,9 +506,9 @@ proptest! {
             let text = ["a", "ab", "xb", "\"k\"", ""][text];
             let raw = format!("{{\"k\":{:?},\"msg\":\"m\"}}", text);
             match kind {
-                0 => record(s, &[("type", "syslog"), ("level", level), ("app_name", app), ("_msg", text)]),
-                1 => record(s, &[("type", "json"), ("level", level), ("app_name", app), ("k", text), ("_msg", "m"), ("_raw", &raw)]),
-                _ => record(s, &[("type", "mine"), ("level", level), ("app_name", app), ("_msg", text)]),
+                0 => record(s, &[("_type", "syslog"), ("_level", level), ("level", level), ("app_name", app), ("_msg", text)]),
+                1 => record(s, &[("_type", "json"), ("_level", level), ("level", level), ("app_name", app), ("k", text), ("_msg", "m"), ("_raw", &raw)]),
+                _ => record(s, &[("_type", "mine"), ("_level", level), ("level", level), ("app_name", app), ("_msg", text)]),
             }
         }).collect();
         let source = source(&records);

@@ -5,6 +5,9 @@
 //! carry their own bytes. What is behind a name, only this module knows: others ask [`Block::column`] once a block,
 //! then [`Block::value`] for each row.
 //!
+//! Names of computed fields belong to a line that brings them: `_line:=x` looks at what the line brings, and at the line
+//! itself where it brings nothing of that name. Only what a client asks to be included is computed in any case.
+//!
 //! A field that is not there and an empty one are the same, as in VictoriaLogs; empty fields are not shown.
 
 mod change;
@@ -27,8 +30,14 @@ pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX}
 use layout::Layout;
 pub(crate) use made::MadeRow;
 
-/// Computed fields that are shown only when asked for.
-pub(crate) const HIDDEN: [&str; 3] = ["_received", "_raw", "_id"];
+/// Computed fields that are shown only when asked for: the arrival, the line as it was sent, and its id.
+pub(crate) const HIDDEN: [&str; 3] = ["_received", LINE, LINE_ID];
+/// The line as it was sent.
+pub(crate) const LINE: &str = "_line";
+/// The id of a line.
+pub(crate) const LINE_ID: &str = "_line_id";
+/// As [`LINE`], in filters that look at the line itself whatever it brings. No field has that name.
+pub const RAW_LINE: &str = "_line\0";
 
 /// Rows of a block that are sent on at once: bounds what waits between scan and client.
 pub(crate) const BLOCK_ROWS_MAX: usize = 1_024;
@@ -65,29 +74,56 @@ pub(crate) enum Column<'n> {
     Raw,
     Id,
     Stream,
+    /// A field, and what is computed for rows without it.
+    Brought(FieldId, Hidden),
     /// A column that a pipe computed for lines.
     Computed(u32),
     /// A field of made rows.
     Made(&'n str),
 }
 
-impl<'n> Column<'n> {
-    fn computed(name: &str) -> Option<Column<'n>> {
-        Some(match name {
-            "_time" => Column::Time,
-            "_received" => Column::Received,
-            "_raw" => Column::Raw,
-            "_id" => Column::Id,
-            "_stream" => Column::Stream,
-            _ => return None,
-        })
+/// A computed field that is shown only when asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    Received,
+    Raw,
+    Id,
+}
+
+impl Hidden {
+    fn of(name: &str) -> Option<Hidden> {
+        match name {
+            "_received" => Some(Hidden::Received),
+            LINE => Some(Hidden::Raw),
+            LINE_ID => Some(Hidden::Id),
+            _ => None,
+        }
     }
 
+    fn column<'n>(self) -> Column<'n> {
+        match self {
+            Hidden::Received => Column::Received,
+            Hidden::Raw => Column::Raw,
+            Hidden::Id => Column::Id,
+        }
+    }
+}
+
+impl<'n> Column<'n> {
     /// The field of a batch with that name, without any layout.
     pub fn of_batch(batch: &Batch, name: &str) -> Column<'n> {
-        Column::computed(name)
-            .or_else(|| batch.field_id(name).map(Column::Field))
-            .unwrap_or(Column::Absent)
+        match name {
+            "_time" => return Column::Time,
+            "_stream" => return Column::Stream,
+            RAW_LINE => return Column::Raw,
+            _ => {}
+        }
+        match (batch.field_id(name), Hidden::of(name)) {
+            (Some(id), Some(hidden)) => Column::Brought(id, hidden),
+            (Some(id), None) => Column::Field(id),
+            (None, Some(hidden)) => hidden.column(),
+            (None, None) => Column::Absent,
+        }
     }
 }
 
@@ -116,11 +152,15 @@ impl Lines {
         if let Column::Computed(number) = column {
             return self.values[number as usize].get(row);
         }
-        let row = self.batch.row(self.rows[row] as usize);
+        let (place, row) = (row, self.batch.row(self.rows[row] as usize));
         match column {
             Column::Field(id) => row.get(id).unwrap_or_default(),
             Column::Raw => row.raw(),
             Column::Absent | Column::Made(_) | Column::Computed(_) => &[],
+            Column::Brought(id, hidden) => match row.get(id) {
+                Some(own) if !own.is_empty() => own,
+                _ => self.value(hidden.column(), place, scratch),
+            },
             Column::Time | Column::Received => {
                 let ns = if column == Column::Time { row.time_ns() } else { row.received_ns() };
                 scratch.bytes.clear();
@@ -350,7 +390,11 @@ impl Lines {
             }
             for (id, value) in line.fields() {
                 let name = &self.batch.names()[id.0 as usize];
-                if Some(id) != msg && !value.is_empty() && Column::computed(name).is_none() {
+                let is_shown = Some(id) != msg
+                    && !value.is_empty()
+                    && !is_computed(name)
+                    && !is_included(name, include);
+                if is_shown {
                     each(name, value, false);
                 }
             }
@@ -374,12 +418,27 @@ impl Lines {
         places.sort_unstable();
         for &(at, _) in &places {
             let column = &layout.columns[at as usize];
-            if !column.hidden || include.iter().any(|i| **i == *column.name) {
+            let is_included = include.iter().any(|i| **i == *column.name);
+            let is_shown = match column.column {
+                Column::Brought(..) => !is_included,
+                _ => !column.hidden || is_included,
+            };
+            if is_shown {
                 show(column.column, &column.name, column.hidden, scratch);
             }
         }
         scratch.places = places;
     }
+}
+
+/// Whether a field is shown by another way than as one of the line's.
+fn is_computed(name: &str) -> bool {
+    matches!(name, "_time" | "_stream")
+}
+
+/// Whether what is computed takes the place of what the line brings.
+fn is_included(name: &str, include: &[String]) -> bool {
+    !include.is_empty() && Hidden::of(name).is_some() && include.iter().any(|i| i == name)
 }
 
 struct CommonNames {
@@ -393,7 +452,7 @@ fn common_names() -> &'static CommonNames {
     static NAMES: std::sync::LazyLock<CommonNames> = std::sync::LazyLock::new(|| CommonNames {
         time: "_time".into(),
         stream: "_stream".into(),
-        hidden: HIDDEN.map(|name| (name.into(), Column::computed(name).expect("is computed"))),
+        hidden: HIDDEN.map(|name| (name.into(), Hidden::of(name).expect("it is one").column())),
     });
     &NAMES
 }

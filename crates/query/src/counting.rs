@@ -200,7 +200,13 @@ pub(crate) fn stored_fields(
     let mut names: Vec<String> = Vec::new();
     for name in fields {
         let of_stream = match name.as_str() {
-            STREAM => columns.stream_fields()?,
+            STREAM => columns.stream_fields()?.map(|mut fields| {
+                // A line may bring a stream of its own.
+                if columns.names().contains(&STREAM) {
+                    fields.push(STREAM.to_owned());
+                }
+                fields
+            }),
             name if is_stored(name) => Some(vec![name.to_owned()]),
             _ => None,
         };

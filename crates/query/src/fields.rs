@@ -162,14 +162,14 @@ mod tests {
     #[test]
     fn hidden_fields_are_in_by_their_name_only() {
         let mut set = FieldSet::all();
-        assert!(set.contains("a") && set.contains("_time") && !set.contains("_raw"));
-        set.add("_raw");
-        assert!(set.contains("_raw"));
+        assert!(set.contains("a") && set.contains("_time") && !set.contains("_line"));
+        set.add("_line");
+        assert!(set.contains("_line"));
         set.remove_pattern(&NamePattern::ANY);
-        assert!(set.contains("_raw") && !set.contains("a"));
+        assert!(set.contains("_line") && !set.contains("a"));
         set.retain(&[NamePattern::exact("a")]);
-        assert!(set.contains("_raw"));
-        set.remove("_raw");
+        assert!(set.contains("_line"));
+        set.remove("_line");
         assert!(set.is_empty());
     }
 

@@ -47,7 +47,7 @@ mod testing;
 pub mod time;
 mod unquote;
 
-pub use block::{Change, NamePattern, Scratch};
+pub use block::{Change, NamePattern, RAW_LINE, Scratch};
 pub use cursor::{NESTING_MAX, quote};
 pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,

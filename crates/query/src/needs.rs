@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::sync::OnceLock;
 
+use crate::block::{LINE, LINE_ID, RAW_LINE};
 use crate::filter::{Filter, Test};
 use crate::source::{ScanUnit, SourceError};
 
@@ -117,7 +118,7 @@ impl Need {
 }
 
 pub(crate) fn is_stored(name: &str) -> bool {
-    !matches!(name, "_time" | "_received" | "_raw" | "_id" | "_stream")
+    !matches!(name, "_time" | "_received" | LINE | LINE_ID | RAW_LINE | "_stream")
 }
 
 #[cfg(test)]
@@ -187,7 +188,7 @@ mod tests {
         check("app_name:in(x,\"\")", true);
         check("app_name:\"\"", true);
         check("_stream:x", true);
-        check("_raw:x", true);
+        check("_line:x", true);
         check("~x", false);
         check("~a", true);
         check("~\"x|y\"", true);

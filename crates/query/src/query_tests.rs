@@ -150,28 +150,28 @@ fn queries_are_written_back() {
 fn queries_say_which_fields_they_need() {
     let check = |text: &str, needed: &[&str]| {
         let query = Query::parse(text, 0).unwrap();
-        let found = query.needed_fields(&["_id".to_owned()]);
-        let names = ["_msg", "_time", "_stream", "_raw", "_id", "level", "n", "app_name", "abc"];
+        let found = query.needed_fields(&["_line_id".to_owned()]);
+        let names = ["_msg", "_time", "_stream", "_line", "_line_id", "level", "n", "app_name", "abc"];
         let found: Vec<&str> = names.into_iter().filter(|n| found.contains(n)).collect();
         assert_eq!(found, needed, "{text}");
     };
-    let shown = ["_msg", "_time", "_stream", "_id", "level", "n", "app_name", "abc"];
+    let shown = ["_msg", "_time", "_stream", "_line_id", "level", "n", "app_name", "abc"];
     check("error", &shown);
-    check("* | fields level, a*", &["_id", "level", "app_name", "abc"]);
-    check("* | delete a*, n", &["_msg", "_time", "_stream", "_id", "level"]);
-    check("* | fields level | filter _raw:x", &["_raw", "_id", "level"]);
+    check("* | fields level, a*", &["_line_id", "level", "app_name", "abc"]);
+    check("* | delete a*, n", &["_msg", "_time", "_stream", "_line_id", "level"]);
+    check("* | fields level | filter _line:x", &["_line", "_line_id", "level"]);
     check("* | stats by (_time:5m) count() if (error) n", &["_msg", "_time"]);
     check("level:x | count()", &[]);
     check("* | top 5 by (level)", &["level"]);
-    check("* | rename n as level | fields level", &["_id", "n"]);
-    check("* | rename a* as b* | fields bbc", &["_id", "app_name", "abc"]);
-    check("* | copy n as level | fields level, n", &["_id", "n"]);
-    check("* | len(_msg) as n | fields n", &["_msg", "_id"]);
-    check("* | len(_msg) as n | fields level", &["_id", "level"]);
-    check("* | fields level | sort by (n) limit 3", &["_id", "level"]);
-    check("* | sort by (n) limit 3 | fields level", &["_id", "level", "n"]);
+    check("* | rename n as level | fields level", &["_line_id", "n"]);
+    check("* | rename a* as b* | fields bbc", &["_line_id", "app_name", "abc"]);
+    check("* | copy n as level | fields level, n", &["_line_id", "n"]);
+    check("* | len(_msg) as n | fields n", &["_msg", "_line_id"]);
+    check("* | len(_msg) as n | fields level", &["_line_id", "level"]);
+    check("* | fields level | sort by (n) limit 3", &["_line_id", "level"]);
+    check("* | sort by (n) limit 3 | fields level", &["_line_id", "level", "n"]);
     check("* | delete level | field_names", &["_msg", "_time", "_stream", "n", "app_name", "abc"]);
-    check("* | top 5 by (_raw)", &["_raw"]);
+    check("* | top 5 by (_line)", &["_line"]);
 }
 
 /// What stands in backticks in a column of the tables of a page, without signs and what is only sketched.

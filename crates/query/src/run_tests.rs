@@ -41,7 +41,7 @@ impl Source for Counted {
         Ok(self.units.iter().map(unit).collect())
     }
 
-    fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+    fn find(&self, _line_id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(None)
     }
 }
@@ -224,7 +224,7 @@ fn rows_show_their_fields_in_order() {
     let fields = [("level", "info"), ("type", "x"), ("_msg", "hello"), ("empty", ""), ("a", "1")];
     let source = Memory::of(&[record(5, &fields)]);
     let check = |text: &str, limit: Option<usize>, expected: &str| {
-        let include = vec!["_id".to_owned(), "_raw".to_owned()];
+        let include = vec!["_line_id".to_owned(), "_line".to_owned()];
         let context = Context { limit, include, ..Context::default() };
         let (mut shown, mut raw) = (Vec::new(), Vec::new());
         let mut show = |rows: Rows| {
@@ -239,20 +239,20 @@ fn rows_show_their_fields_in_order() {
         assert_eq!(raw, b"hello");
     };
     let all = "_time=1970-01-01T00:00:00.000000005Z _stream={type=\"x\"} _msg=hello level=info type=x a=1";
-    let all = format!("{all} _raw=hello _id=1-0");
+    let all = format!("{all} _line=hello _line_id=1-0");
     check("*", None, &all);
     check("*", Some(10), &all);
     check("* | sort by (a)", None, &all);
-    check("* | fields level, _msg", Some(10), "level=info _msg=hello _raw=hello _id=1-0");
-    check("* | fields level, _id", None, "level=info _id=1-0 _raw=hello");
-    check("* | sort by (a) | fields level, _id", None, "level=info _id=1-0 _raw=hello");
+    check("* | fields level, _msg", Some(10), "level=info _msg=hello _line=hello _line_id=1-0");
+    check("* | fields level, _line_id", None, "level=info _line_id=1-0 _line=hello");
+    check("* | sort by (a) | fields level, _line_id", None, "level=info _line_id=1-0 _line=hello");
 }
 
 #[test]
 fn tails_look_at_each_batch() {
     let batch = batch(1, &numbered(0, 10));
     let tail =
-        query("n:>6 | filter !n:8 | fields n | rename n as m").tail(&["_id".to_owned()]).unwrap();
+        query("n:>6 | filter !n:8 | fields n | rename n as m").tail(&["_line_id".to_owned()]).unwrap();
     assert_eq!(tail.selected(&batch, &mut Scratch::default()).len(), 3);
     let shown = |tail: &crate::TailQuery, batch| {
         let mut shown = Vec::new();
@@ -265,7 +265,7 @@ fn tails_look_at_each_batch() {
         })
         .map(|()| shown)
     };
-    assert_eq!(shown(&tail, &batch).unwrap(), ["m=7", "_id=1-7", "m=9", "_id=1-9"]);
+    assert_eq!(shown(&tail, &batch).unwrap(), ["m=7", "_line_id=1-7", "m=9", "_line_id=1-9"]);
     for (text, expected) in [
         ("n:>7 | math n * 2 as m | format \"<n>/<m>\" as t | fields t", vec!["t=8/16", "t=9/18"]),
         ("n:9 | extract \"line <x>\" | len(n) as l | fields l | sample 1", vec!["l=1"]),
@@ -298,7 +298,7 @@ impl Source for Broken {
         let bad = || Box::new(Broken(self.0.clone(), self.1)) as Box<dyn ScanUnit>;
         Ok(vec![good(), good(), good(), bad(), good(), bad(), good(), good()])
     }
-    fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+    fn find(&self, _line_id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         Ok(None)
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::answers::Answers;
 use crate::bitmap::Bitmap;
-use crate::block::{Block, Lines, Scratch};
+use crate::block::{Block, HIDDEN, LINE, Lines, Scratch};
 use crate::counting::{CountedBy, Tally, stored_fields};
 use crate::fields::FieldSet;
 use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
@@ -82,6 +82,8 @@ pub(crate) struct Scan<'q> {
     counted: Option<CountedBy>,
     /// The fields that the pipes look at; none: any of them.
     fields: Option<Vec<String>>,
+    /// Computed fields among them that a line may bring.
+    hidden: Vec<&'static str>,
     /// Only so many of the newest lines are wanted.
     newest: Option<usize>,
     /// Where what a unit gives is kept, and under which number.
@@ -109,13 +111,15 @@ impl<'q> Scan<'q> {
             let text = format!("{} | {pipe}", without_time(query.filter()));
             Some((answers, answers.question(&text)))
         };
+        let needed = query.needed_fields(include);
         Scan {
             range,
             selector: Selector::new(query.filter()),
             columns: ColumnSelector::new(query.filter()),
             takes_all: matches!(without_time(query.filter()), Filter::All),
             needs: Needs::new(query.filter()),
-            fields: stored_names(&query.needed_fields(include)),
+            hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
+            fields: stored_names(&needed),
             newest,
             answers: answers.and_then(question),
             counted,
@@ -377,7 +381,10 @@ impl<'q> Scan<'q> {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
             _ => bits.iter().map(|row| row as u32).collect(),
         };
+        let brought = |names: Vec<&str>| names.iter().any(|name| self.hidden.contains(name));
         let stored = match &self.fields {
+            // What a line brings under the name of a computed field stands in the line.
+            Some(_) if !self.hidden.is_empty() && brought(columns.names()) => None,
             Some(fields) => stored_fields(fields, columns)?,
             None => None,
         };
@@ -402,8 +409,8 @@ impl<'q> Scan<'q> {
 fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
     let mut names = set.names()?;
     // What else is computed is known of each row without its line.
-    names.retain(|name| !matches!(*name, "_time" | "_received" | "_id"));
-    (!names.contains(&"_raw")).then(|| names.into_iter().map(str::to_owned).collect())
+    names.retain(|name| *name != "_time" && (!HIDDEN.contains(name) || *name == LINE));
+    (!names.contains(&LINE)).then(|| names.into_iter().map(str::to_owned).collect())
 }
 
 /// What takes what units give; each thread has one.

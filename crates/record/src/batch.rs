@@ -12,11 +12,12 @@
 //!
 //! Invariants: row `i` of a parsed batch is line `i` of its frame; every field lies in the text or the arena; a
 //! name occurs at most once a row; the rows of a stem have the same values in its fields; each parsed row has a
-//! `type`. Left out: which fields there are (see the
+//! `_type`. Left out: which fields there are (see the
 //! parsers), and types of values: a value is bytes, as in the line.
 //!
-//! Names that begin with an underscore are made by Loginson: `_msg`, `_note` (why a line was not fully
-//! parsed) are stored as fields; `_time`, `_received`, `_raw`, `_id`, `_stream` are computed from the row.
+//! What Loginson says of a line has a name that begins with an underscore: `_type`, `_level`, `_remote_ip`, `_file`,
+//! `_msg`, `_note` (why a line was not fully parsed) are stored as fields; `_time`, `_received`, `_stream`, the line
+//! itself and its id are computed from the row. A line that brings such a name keeps its own value under it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +41,10 @@ pub const ROW_FIELDS_MAX: usize = 1_000;
 pub const BATCH_NAMES_MAX: usize = 20_000;
 
 /// Fields that name the stream of a line when nothing else was asked for.
-pub const STREAM_FIELDS: [&str; 3] = ["type", "hostname", "app_name"];
+pub const STREAM_FIELDS: [&str; 3] = ["_type", "hostname", "app_name"];
+
+/// The field with the name of a line's stream, for lines that bring one of their own.
+pub const STREAM: &str = "_stream";
 
 /// Bits of [`Field::at`]: in the arena; and there a value that many rows share, stored once a batch. The text
 /// and the arena are shorter than 1 GiB.
@@ -373,8 +377,12 @@ impl<'a> Row<'a> {
         common.iter().copied().chain(own.iter().map(String::as_str))
     }
 
-    /// The stream as text, `{app_name="sshd",hostname="web1",type="syslog"}`, names in order; appended to `out`.
+    /// The stream as text, `{_type="syslog",app_name="sshd",hostname="web1"}`, names in order; appended to `out`. A line
+    /// that brings a stream of its own is in that one.
     pub fn write_stream(&self, out: &mut String) {
+        if let Some(own) = self.get_by_name(STREAM).filter(|own| !own.is_empty()) {
+            return out.push_str(&String::from_utf8_lossy(own));
+        }
         let mut tags: Vec<(&str, &[u8])> =
             self.stream_fields().filter_map(|n| Some((n, self.get_by_name(n)?))).collect();
         tags.retain(|(_, value)| !value.is_empty());
@@ -454,7 +462,7 @@ mod tests {
         let batch = batch(b"k=v\nk=w\n", |b, line| {
             let (k, t, h) = (
                 b.field_id("k").unwrap(),
-                b.field_id("type").unwrap(),
+                b.field_id("_type").unwrap(),
                 b.field_id("hostname").unwrap(),
             );
             b.push_slice(k, 2, 1);
@@ -471,7 +479,7 @@ mod tests {
         assert_eq!(row.id().to_string(), "5-1");
         let mut stream = String::new();
         row.write_stream(&mut stream);
-        assert_eq!(stream, r#"{hostname="h\"w",type="plain"}"#);
+        assert_eq!(stream, r#"{_type="plain",hostname="h\"w"}"#);
     }
 
     #[test]

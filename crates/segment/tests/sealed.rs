@@ -337,7 +337,7 @@ fn rewriting_keeps_what_is_kept() {
     let batches = parse(&corpus());
     let first = path(&dir, "first");
     seal(&first, &batches, options(Clustering::Stream, 8 << 10, 64 << 10));
-    let keep = |row: &Row<'_>| row.get_by_name("type") != Some(b"syslog");
+    let keep = |row: &Row<'_>| row.get_by_name("_type") != Some(b"syslog");
     let second = path(&dir, "second");
     let options = SealOptions::new(Effort::Best);
     let mut writer = SealedWriter::create(&RealDisk, &second, &HEADER, &[7], options).unwrap();
@@ -602,7 +602,7 @@ fn searching_templates_agrees_with_looking_at_every_line() {
         for place in 0..file.footer().blocks.len() {
             let block = file.read_block(place).unwrap();
             let is_access = block.rows().all(|row| row.get_by_name("path").is_some());
-            for field in ["_msg", "level", "path", "type", "absent", "hostname"] {
+            for field in ["_msg", "level", "_level", "path", "_type", "absent", "hostname"] {
                 for text in texts {
                     let text = text.as_bytes();
                     let read = |number| file.chunk(place, number).map(Arc::new);

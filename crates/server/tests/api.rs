@@ -27,17 +27,17 @@ fn with_lines() -> Server {
 #[test]
 fn query() {
     let server = with_lines();
-    let rows = server.query("level:error", "limit=2&include=_id,_raw,_received");
+    let rows = server.query("level:error", "limit=2&include=_line_id,_line,_received");
     let messages: Vec<&str> = rows.iter().map(|r| r["_msg"].as_str().unwrap()).collect();
     assert_eq!(messages, ["request 9 done", "request 6 done"]);
     let row = &rows[0];
     assert_eq!(row["_time"], "2026-01-31T12:09:00Z");
-    assert_eq!(row["_stream"], r#"{hostname="web2",type="shop"}"#);
-    assert_eq!((&row["type"], &row["took"]), (&json!("shop"), &json!("90")));
-    assert!(row["_raw"].as_str().unwrap().starts_with(r#"{"_time":"2026-01-31T12:09:00Z""#));
-    assert!(row["_id"].as_str().unwrap().contains('-') && row["_received"].is_string());
+    assert_eq!(row["_stream"], r#"{_type="shop",hostname="web2"}"#);
+    assert_eq!((&row["_type"], &row["took"]), (&json!("shop"), &json!("90")));
+    assert!(row["_line"].as_str().unwrap().starts_with(r#"{"_time":"2026-01-31T12:09:00Z""#));
+    assert!(row["_line_id"].as_str().unwrap().contains('-') && row["_received"].is_string());
     // Without asking, computed fields are not sent.
-    assert!(server.query("*", "limit=1")[0].get("_raw").is_none());
+    assert!(server.query("*", "limit=1")[0].get("_line").is_none());
 
     assert_eq!(server.query("*", "limit=3&offset=8").len(), 2);
     assert_eq!(server.query("*", "start=2026-01-31T12:02Z&end=2026-01-31T12:05Z").len(), 3);
@@ -130,7 +130,7 @@ fn counts() {
     );
     assert_eq!(
         get("streams?query=*&limit=1")["values"],
-        json!([{"value": "{hostname=\"web1\",type=\"shop\"}", "hits": 5}])
+        json!([{"value": "{_type=\"shop\",hostname=\"web1\"}", "hits": 5}])
     );
 }
 
@@ -158,10 +158,10 @@ fn numbers_in_prometheus_form() {
 #[test]
 fn the_lines_around_a_line() {
     let server = with_lines();
-    let rows = server.query("_msg:\"request 4 done\"", "include=_id");
-    let id = rows[0]["_id"].as_str().unwrap();
+    let rows = server.query("_msg:\"request 4 done\"", "include=_line_id");
+    let id = rows[0]["_line_id"].as_str().unwrap();
     let answer = server.get(&format!("/api/v1/context?id={id}&before=1&after=5")).json();
-    assert_eq!(answer["stream"], r#"{hostname="web1",type="shop"}"#);
+    assert_eq!(answer["stream"], r#"{_type="shop",hostname="web1"}"#);
     let messages: Vec<&str> =
         answer["rows"].as_array().unwrap().iter().map(|r| r["_msg"].as_str().unwrap()).collect();
     assert_eq!(messages, ["request 2 done", "request 4 done", "request 6 done", "request 8 done"]);
@@ -364,7 +364,7 @@ fn the_summary_counts_each_line_once() {
     copy(server.data_dir(), directory.path());
     let mut again = Server::start_in(directory.path(), &[], "");
     check(&again);
-    assert!(again.count("type:summary") > 0);
+    assert!(again.count("_type:summary") > 0);
     again.kill();
     check(&Server::start_in(directory.path(), &[], ""));
 }

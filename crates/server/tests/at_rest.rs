@@ -106,13 +106,13 @@ fn check_export(directory: &Path, lines: &[u8]) {
     let export = |arguments: &[&str]| {
         succeed(&[&["export", "--data-dir", text(directory)], arguments].concat())
     };
-    let users = ["--query", "NOT type:summary"];
+    let users = ["--query", "NOT _type:summary"];
     let raw = export(&[&["--format", "raw"][..], &users].concat());
     assert!(sorted(&raw) == sorted(lines), "byte for byte");
     let found = export(&["--format", "raw", "--query", "app_name:sshd \"request 42 done\""]);
     assert_eq!(found.split(|&b| b == b'\n').count(), 5, "{}", String::from_utf8_lossy(&found));
     let range = ["--start", "2026-01-31T12:01:00Z", "--end", "2026-01-31T12:02:00Z"];
-    let rows = export(&[&["--format", "jsonl", "--include", "_id,_raw"][..], &range].concat());
+    let rows = export(&[&["--format", "jsonl", "--include", "_line_id,_line"][..], &range].concat());
     let rows: Vec<Value> = rows
         .split(|&b| b == b'\n')
         .filter(|row| !row.is_empty())
@@ -120,10 +120,10 @@ fn check_export(directory: &Path, lines: &[u8]) {
         .collect();
     assert_eq!(rows.len(), 500);
     assert!(
-        rows.iter().all(|row| row["_raw"].as_str().unwrap().starts_with("<11>1 2026-01-31T12:01"))
+        rows.iter().all(|row| row["_line"].as_str().unwrap().starts_with("<11>1 2026-01-31T12:01"))
     );
-    let counts = export(&["--format", "jsonl", "--query", "* | stats by (type) count() n"]);
-    assert!(String::from_utf8(counts).unwrap().contains(r#"{"type":"json","n":"2000"}"#));
+    let counts = export(&["--format", "jsonl", "--query", "* | stats by (_type) count() n"]);
+    assert!(String::from_utf8(counts).unwrap().contains(r#"{"_type":"json","n":"2000"}"#));
 
     let table = directory.join("table.parquet");
     let written = export(&["--format", "parquet", "-o", text(&table)]);
@@ -251,7 +251,7 @@ fn inspected() {
         assert_eq!(sum("lines"), count as u64);
         assert_eq!(json["time"][0], "2026-01-31T12:00:00Z");
         let values = json["values"].as_array().unwrap();
-        let types = values.iter().find(|values| values["field"] == "type").unwrap();
+        let types = values.iter().find(|values| values["field"] == "_type").unwrap();
         assert_eq!(types["most"][0], serde_json::json!(["json", 2000]));
         assert!(json["columns"].as_array().unwrap().len() > 3, "{json}");
         if kind == "sealed" {

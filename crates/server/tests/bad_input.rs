@@ -80,7 +80,7 @@ fn lines_without_end() {
             .wait_for("it is counted", |server| server.ingest(source)["dropped"]["oversized"] == 1);
     }
     server.wait_for("it is kept", |server| server.count("_note:cut") == 2);
-    let mut lengths: Vec<usize> = server.raw("type:long").iter().map(Vec::len).collect();
+    let mut lengths: Vec<usize> = server.raw("_type:long").iter().map(Vec::len).collect();
     lengths.sort();
     assert_eq!(lengths, [5, LINE_BYTES_MAX]);
     lives(&server);

@@ -121,7 +121,7 @@ fn import_from_standard_input() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("100000 lines, "), "{said}");
-    assert_eq!(server.count("type:piped"), 100_000);
+    assert_eq!(server.count("_type:piped"), 100_000);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn number(variable: &str) -> Option<u64> {
 
 fn check(server: &Server, acknowledged: &HashSet<String>) {
     let mut seen: HashMap<String, u32> = HashMap::new();
-    for line in server.raw("NOT type:summary") {
+    for line in server.raw("NOT _type:summary") {
         *seen.entry(String::from_utf8(line).unwrap()).or_default() += 1;
     }
     let twice: Vec<_> = seen.iter().filter(|(_, times)| **times > 1).take(3).collect();
@@ -154,7 +154,7 @@ fn check_summary(server: &Server) {
     assert!(!types.is_empty());
     for log_type in types {
         let name = log_type["type"].as_str().unwrap();
-        let lines = server.raw(&format!("type:={name}")).len();
+        let lines = server.raw(&format!("_type:={name}")).len();
         assert_eq!(log_type["lines"], lines, "lines of type {name}");
     }
 }

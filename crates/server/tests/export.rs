@@ -38,16 +38,16 @@ fn sorted(lines: &[u8]) -> Vec<&[u8]> {
 fn every_row_in_each_format() {
     let (server, lines) = filled();
     let get = |parameters: &str| server.get(&format!("/api/v1/export?{parameters}"));
-    let all = encoded("NOT type:summary");
+    let all = encoded("NOT _type:summary");
 
     let raw = get(&format!("format=raw&query={all}"));
     assert_eq!(raw.status, 200);
     assert!(sorted(&raw.body) == sorted(&lines), "lines come back byte for byte");
     assert_eq!(raw.header("content-disposition"), Some("attachment; filename=\"loginson.log\""));
 
-    let rows = get(&format!("format=jsonl&query={all}&include=_id")).rows();
+    let rows = get(&format!("format=jsonl&query={all}&include=_line_id")).rows();
     assert_eq!(rows.len(), sorted(&lines).len() - 1);
-    assert!(rows.iter().all(|row| row["_id"].is_string() && row["_time"].is_string()));
+    assert!(rows.iter().all(|row| row["_line_id"].is_string() && row["_time"].is_string()));
     assert_eq!(rows[0]["_time"], "2026-01-31T12:00:00Z", "the oldest first");
     let range = "start=2026-01-31T12:00:01Z&end=2026-01-31T12:00:02Z";
     assert_eq!(get(&format!("format=jsonl&{range}")).rows().len(), 3);
@@ -138,7 +138,7 @@ fn memory_stays_the_same_whatever_the_size() {
     let before = status_kib(server.pid(), "VmRSS:");
     std::fs::write(format!("/proc/{}/clear_refs", server.pid()), "5").unwrap();
     let mut stream = server.connect();
-    let path = format!("/api/v1/export?format=raw&query={}", encoded("type:syslog"));
+    let path = format!("/api/v1/export?format=raw&query={}", encoded("_type:syslog"));
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.http).unwrap();
     let mut reader = BufReader::new(stream);
     assert_eq!(read_head(&mut reader).unwrap().0, 200);

@@ -86,9 +86,9 @@ fn logrotate(dir: &Path, path: &Path, settings: &str) {
 
 /// Each line there was, once.
 fn check_lines(server: &Server, lines: usize) {
-    server.wait_for("all lines", |server| server.count("NOT type:summary") >= lines as u64);
+    server.wait_for("all lines", |server| server.count("NOT _type:summary") >= lines as u64);
     let mut times: HashMap<usize, usize> = HashMap::new();
-    for line in server.raw("NOT type:summary") {
+    for line in server.raw("NOT _type:summary") {
         let line = String::from_utf8(line).unwrap();
         let number = line.strip_prefix("line ").and_then(|rest| rest.split_once(' '));
         let (number, rest) = number.unwrap_or_else(|| panic!("not a whole line: {line:?}"));
@@ -204,8 +204,8 @@ fn files_are_cut_typed_and_shown_as_configured() {
         .unwrap();
     append(&dir.path().join("app/old-a.log")).write_all(b"no\n").unwrap();
     append(&dir.path().join("app/a.log.gz")).write_all(b"no\n").unwrap();
-    server.wait_for("both records", |server| server.count("NOT type:summary") == 2);
-    let rows = server.query("type:shop env:test oh", "");
+    server.wait_for("both records", |server| server.count("NOT _type:summary") == 2);
+    let rows = server.query("_type:shop env:test oh", "");
     assert_eq!(rows[0]["file"], path.to_str().unwrap());
     assert_eq!(rows[0]["_msg"], "2024-01-02 03:04:05 ERROR oh\n\tat here\nCaused by: that");
     assert_eq!(rows[0]["level"], "error");

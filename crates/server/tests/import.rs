@@ -86,8 +86,8 @@ fn a_million_lines() {
     eprintln!("{}", said.trim());
 
     server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
-    assert_eq!(server.count("_time:[1970,2100] NOT type:summary"), lines);
-    assert_eq!(counted(&server, "NOT type:summary", "file"), by_file);
+    assert_eq!(server.count("_time:[1970,2100] NOT _type:summary"), lines);
+    assert_eq!(counted(&server, "NOT _type:summary", "file"), by_file);
 
     let corpus = |name: &str| {
         let path = corpora().into_iter().find(|path| path.ends_with(name)).unwrap();
@@ -118,7 +118,7 @@ fn a_million_lines() {
         again.status()["recovery"]
     );
     assert!(again.start_time < Duration::from_secs(10));
-    assert_eq!(again.count("_time:[1970,2100] NOT type:summary"), lines);
+    assert_eq!(again.count("_time:[1970,2100] NOT _type:summary"), lines);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn an_import_goes_on_where_it_ended() {
     let file = file.to_str().unwrap();
     let server = Server::start();
     assert!(import(&server, &["--skip-lines", "1", "--type", "notes", file]).status.success());
-    let mut raw = server.raw("type:notes");
+    let mut raw = server.raw("_type:notes");
     raw.sort();
     assert_eq!(raw, [&b""[..], b"four without newline", b"two"]);
     assert_eq!(counted(&server, "*", "file"), HashMap::from([(file.to_owned(), 3)]));
@@ -159,8 +159,8 @@ fn an_import_goes_on_where_it_ended() {
     fs::write(&cut, bytes).unwrap();
     let output = import(&server, &["--type", "cut", cut.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let kept = server.count("type:cut");
+    let kept = server.count("_type:cut");
     assert!((1_000..50_000).contains(&kept), "{kept}");
     assert!(said.contains(&format!("--skip-lines {kept}")), "{said}");
-    assert_eq!(server.count("type:cut ~\"^line [0-9]+$\""), kept);
+    assert_eq!(server.count("_type:cut ~\"^line [0-9]+$\""), kept);
 }

@@ -25,16 +25,16 @@ fn syslog_by_tcp_and_udp() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.send_to(b"<14>1 2026-01-31T12:00:02Z lb1 haproxy - - - datagram", server.syslog_udp())
         .unwrap();
-    server.wait_for("three lines", |server| server.count("type:syslog") == 3);
+    server.wait_for("three lines", |server| server.count("_type:syslog") == 3);
 
-    let rows = server.query("hostname:db1", "include=_raw");
-    assert_eq!(rows[0]["_raw"], counted);
+    let rows = server.query("hostname:db1", "include=_line");
+    assert_eq!(rows[0]["_line"], counted);
     assert_eq!(rows[0]["_msg"], "two\nlines");
     assert_eq!(
         (&rows[0]["app_name"], &rows[0]["proc_id"], &rows[0]["level"], &rows[0]["_time"]),
         (&json!("postgres"), &json!("42"), &json!("error"), &json!("2026-01-31T12:00:00.5Z"))
     );
-    assert_eq!(server.query("datagram", "")[0]["remote_ip"], "127.0.0.1");
+    assert_eq!(server.query("datagram", "")[0]["_remote_ip"], "127.0.0.1");
     assert_eq!(server.raw("\"plain line\""), [b"<13>Jan 31 12:00:01 web1 sshd[7]: plain line"]);
     for source in ["syslog_tcp", "syslog_udp"] {
         let counters = server.ingest(source);
@@ -51,12 +51,12 @@ fn raw_lines_with_each_encoding() {
         let path = format!("/insert/lines?type={encoding}");
         let answer = server.request("POST", &path, &[("Content-Encoding", encoding)], &body);
         assert_eq!(answer.json(), json!({"lines": 4, "bytes": text.len() - 3}), "{encoding}");
-        let mut raw = server.raw(&format!("type:{encoding}"));
+        let mut raw = server.raw(&format!("_type:{encoding}"));
         raw.sort();
         assert_eq!(raw, [&b""[..], b"\"three\"", b"one \xff\xfe\0\x1b", b"two\r"], "{encoding}");
     }
     assert_eq!(
-        server.query("type:gzip one", "include=_raw")[0]["_raw"],
+        server.query("_type:gzip one", "include=_line")[0]["_line"],
         "one \u{fffd}\u{fffd}\0\u{1b}"
     );
 }
@@ -71,8 +71,8 @@ fn json_lines_with_parameters() {
     let rows = server.query("hello", "");
     assert_eq!(
         rows[0],
-        json!({"_time": "2026-01-31T12:00:00Z", "_stream": "{app=\"shop\"}", "_msg": "hello", "type": "json",
-               "app": "shop", "n.a": "1", "env": "prod", "site": "b", "remote_ip": "127.0.0.1"})
+        json!({"_time": "2026-01-31T12:00:00Z", "_stream": "{app=\"shop\"}", "_msg": "hello", "_type": "json",
+               "app": "shop", "n.a": "1", "env": "prod", "site": "b", "_remote_ip": "127.0.0.1"})
     );
     // The same by headers.
     let headers =

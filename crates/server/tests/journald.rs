@@ -44,8 +44,8 @@ fn append_numbers(journal: &Path, numbers: std::ops::Range<usize>) {
 
 /// Each message there was, once.
 fn check(server: &Server, messages: usize) {
-    server.wait_for("all entries", |server| server.count("type:journald") >= messages as u64);
-    let rows = server.query("type:journald", "");
+    server.wait_for("all entries", |server| server.count("_type:journald") >= messages as u64);
+    let rows = server.query("_type:journald", "");
     let mut found: Vec<usize> = rows
         .iter()
         .map(|row| row["_msg"].as_str().unwrap().strip_prefix("message ").unwrap().parse().unwrap())
@@ -103,7 +103,7 @@ fn messages_that_are_no_text_are_kept() {
     let config =
         format!("[journald]\nenabled = true\ndirectory = \"{}\"\n", journals.path().display());
     let server = Server::start_with(&[], &config);
-    server.wait_for("both", |server| server.count("type:journald") == 2);
+    server.wait_for("both", |server| server.count("_type:journald") == 2);
     let rows = server.query("one", "");
     assert_eq!(rows[0]["_msg"], "one\ntwo\u{fffd}");
 }
@@ -129,7 +129,7 @@ fn a_journalctl_that_ends_is_told_and_started_again() {
         program.display()
     );
     let server = Server::start_with(&[], &config);
-    server.wait_for("a second start", |server| server.count("type:journald") == 2);
+    server.wait_for("a second start", |server| server.count("_type:journald") == 2);
     assert!(server.log().contains("it ended: no such journal"), "{}", server.log());
     let second = &server.query("\"m 2\"", "")[0]["_msg"];
     let second = second.as_str().unwrap();

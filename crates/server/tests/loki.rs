@@ -65,7 +65,7 @@ fn lines() {
     assert_eq!(
         found["result"],
         json!([{
-            "stream": {"app_name": "proxy", "hostname": "web1", "type": "syslog", "detected_level": "info"},
+            "stream": {"app_name": "proxy", "hostname": "web1", "_type": "syslog", "detected_level": "info"},
             "values": [
                 [format!("{}500000000", NOON_S + 9), "GET /9 took=9ms"],
                 [format!("{}500000000", NOON_S + 8), "GET /8 took=8ms"],
@@ -104,7 +104,7 @@ fn lines() {
     let found = server.request("GET", &path, &header, b"").json();
     assert_eq!(found["data"]["encodingFlags"], json!(["categorize-labels"]));
     let one = &found["data"]["result"][0];
-    assert_eq!(one["stream"], json!({"app_name": "shop", "hostname": "web1", "type": "json"}));
+    assert_eq!(one["stream"], json!({"app_name": "shop", "hostname": "web1", "_type": "json"}));
     assert_eq!(one["values"][0][2]["parsed"], json!({"took": "90"}));
     let metadata = &one["values"][0][2]["structuredMetadata"];
     assert_eq!(
@@ -116,7 +116,7 @@ fn lines() {
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let body = format!(
         "query={}&start=2026-01-31T12:00:00Z&end={}.5&limit=100",
-        encoded(r#"{type=~".+"}"#),
+        encoded(r#"{_type=~".+"}"#),
         NOON_S + 2
     );
     let answer = server.request("POST", "/loki/api/v1/query_range", &form, body.as_bytes()).json();
@@ -175,7 +175,7 @@ fn numbers() {
 
     // Counts of whole minutes come from what segments keep; they are the same.
     let hour = [("start", "1769860800"), ("end", "1769864400"), ("step", "60s")];
-    let query = r#"sum by (app_name) (count_over_time({type=~"json|syslog"}[1m]))"#;
+    let query = r#"sum by (app_name) (count_over_time({_type=~"json|syslog"}[1m]))"#;
     let found = data(&server, "query_range", &[&hour[..], &[("query", query)]].concat());
     assert_eq!(
         found["result"],
@@ -192,7 +192,7 @@ fn labels_and_volumes() {
     let (start, end) = (nanoseconds(0), nanoseconds(60));
     let range = [("start", start.as_str()), ("end", end.as_str())];
     let with = |more: &[(&'static str, &'static str)]| [&range[..], more].concat();
-    assert_eq!(data(&server, "labels", &range), json!(["app_name", "hostname", "level", "type"]));
+    assert_eq!(data(&server, "labels", &range), json!(["_type", "app_name", "hostname", "level"]));
     assert_eq!(data(&server, "label/app_name/values", &range), json!(["proxy", "shop"]));
     let of_shop = with(&[("query", r#"{app_name="shop"}"#)]);
     assert_eq!(data(&server, "label/hostname/values", &of_shop), json!(["web0", "web1"]));
@@ -202,14 +202,14 @@ fn labels_and_volumes() {
     let found = data(
         &server,
         "series",
-        &with(&[("match[]", r#"{app_name="shop"}"#), ("match[]", r#"{type="syslog"}"#)]),
+        &with(&[("match[]", r#"{app_name="shop"}"#), ("match[]", r#"{_type="syslog"}"#)]),
     );
     assert_eq!(
         found,
         json!([
-            {"app_name": "proxy", "hostname": "web1", "type": "syslog"},
-            {"app_name": "shop", "hostname": "web0", "type": "json"},
-            {"app_name": "shop", "hostname": "web1", "type": "json"},
+            {"app_name": "proxy", "hostname": "web1", "_type": "syslog"},
+            {"app_name": "shop", "hostname": "web0", "_type": "json"},
+            {"app_name": "shop", "hostname": "web1", "_type": "json"},
         ])
     );
     let stats = ask(&server, "index/stats", &of_shop).json();

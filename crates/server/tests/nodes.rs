@@ -443,7 +443,7 @@ fn a_copied_spool_directory_and_a_store_named_twice_are_refused() {
 /// Numbers of the lines `line N` of the store's followed files, and how often each is there.
 fn lines_of_files(server: &Server) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
-    for line in server.raw("type:app") {
+    for line in server.raw("_type:app") {
         let text = String::from_utf8(line).unwrap();
         let number = text.strip_prefix("line ").expect("a whole line").parse().unwrap();
         *found.entry(number).or_default() += 1;
@@ -467,8 +467,8 @@ fn files_are_followed_where_they_are_and_kept_elsewhere() {
     let store = Store::start(&dir.path().join("data"));
     append_lines(&log, 0..100);
     let mut collector = Collector::start(&spool, &[&store.address], &arguments);
-    store.server.wait_for("the file", |server| server.count("type:app") == 100);
-    let row = &store.server.query("type:app \"line 7\"", "")[0];
+    store.server.wait_for("the file", |server| server.count("_type:app") == 100);
+    let row = &store.server.query("_type:app \"line 7\"", "")[0];
     assert_eq!(row["file"], log.to_str().unwrap());
     collector.wait_for("its place to be told", |nodes| {
         nodes["files"]["followed"] == 1 && nodes["files"]["lag_bytes"] == 0
@@ -480,7 +480,7 @@ fn files_are_followed_where_they_are_and_kept_elsewhere() {
     collector.terminate();
     append_lines(&log, 100..200);
     let mut collector = Collector::start(&spool, &[&store.address], &arguments);
-    store.server.wait_for("what was appended", |server| server.count("type:app") >= 200);
+    store.server.wait_for("what was appended", |server| server.count("_type:app") >= 200);
     let once: BTreeMap<u64, u64> = (0..200).map(|number| (number, 1)).collect();
     assert_eq!(lines_of_files(&store.server), once);
 
@@ -505,7 +505,7 @@ fn requests_bring_lines_to_a_collector() {
         post("/insert/jsonline?_type=shop", b"{\"_msg\":\"one\",\"n\":1}\n{\"_msg\":\"two\"}\n");
     assert_eq!((answer.status, &answer.json()["lines"]), (200, &2.into()), "{}", answer.text());
     // It was answered when the store had them durably; they are found a moment later.
-    store.server.wait_for("both lines", |server| server.count("type:shop") == 2);
+    store.server.wait_for("both lines", |server| server.count("_type:shop") == 2);
     let answer = post("/insert/elasticsearch/_bulk", b"{\"index\":{}}\n{\"message\":\"three\"}\n");
     assert_eq!(answer.status, 200, "{}", answer.text());
     store.server.wait_for("the third line", |server| server.count("three") == 1);
@@ -517,7 +517,7 @@ fn requests_bring_lines_to_a_collector() {
     assert_eq!(post("/insert/lines?type=late", b"five\nsix\n").json()["lines"], 2);
     assert_eq!(collector.nodes()["spool"]["lines"], 2);
     store.start_again("");
-    store.server.wait_for("the spool", |server| server.count("type:late") == 2);
+    store.server.wait_for("the spool", |server| server.count("_type:late") == 2);
     let nodes = collector.nodes();
     let http = nodes["ingest"].as_array().unwrap().iter().find(|s| s["source"] == "http").unwrap();
     assert_eq!((&http["lines_received"], &http["lines_kept"]), (&6.into(), &6.into()));
@@ -552,12 +552,12 @@ fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
     let store = Store::start(&dir.path().join("data"));
     for _ in 0..2 {
         let mut collector = Collector::start(&spool, &[&store.address], &arguments);
-        store.server.wait_for("the entries", |server| server.count("type:journald") == 2);
+        store.server.wait_for("the entries", |server| server.count("_type:journald") == 2);
         collector.wait_for("the journal to be read", |nodes| {
             nodes["journald"]["reading"] == true && nodes["journald"]["error"].is_null()
         });
         collector.terminate();
     }
     // The second began behind the cursor of the first.
-    assert_eq!(store.server.count("type:journald"), 2);
+    assert_eq!(store.server.count("_type:journald"), 2);
 }

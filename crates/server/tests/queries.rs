@@ -90,7 +90,7 @@ fn export(server: &Server, parameters: &str) -> Vec<u8> {
 fn asked_fetched_and_deleted() {
     let server = Server::start();
     filled(&server, 5);
-    let all = encoded("line type:=syslog | fields _time, _msg");
+    let all = encoded("line _type:=syslog | fields _time, _msg");
     let id = submit(&server, &format!("query={all}"));
     let rows = fetched(&server, &id, 777);
     assert!(rows == export(&server, &format!("format=jsonl&query={all}")), "the rows of an export");
@@ -125,28 +125,28 @@ fn every_format_and_body() {
     let server = Server::start();
     server.post("/insert/lines", b"two\nof them\nbad \xff, \"quoted\"\n");
     let form = |parameters: &str| fetched(&server, &submit(&server, parameters), 1);
-    let query = encoded("* NOT type:summary");
+    let query = encoded("* NOT _type:summary");
     assert_eq!(form(&format!("query={query}&format=raw")), b"two\nof them\nbad \xff, \"quoted\"\n");
-    let columns = encoded("* NOT type:summary | fields _msg, nothing");
+    let columns = encoded("* NOT _type:summary | fields _msg, nothing");
     assert_eq!(
         form(&format!("query={columns}&format=csv")),
         b"_msg,nothing\r\ntwo,\r\nof them,\r\n\"bad \xff, \"\"quoted\"\"\",\r\n"
     );
-    let counted = encoded("* NOT type:summary | stats count() n, count_uniq(_msg) m");
+    let counted = encoded("* NOT _type:summary | stats count() n, count_uniq(_msg) m");
     assert_eq!(form(&format!("query={counted}&format=csv")), b"n,m\r\n3,3\r\n");
     assert_eq!(form(&format!("query={counted}")), b"{\"n\":\"3\",\"m\":\"3\"}\n");
     // The newest, as without a background.
-    let newest = encoded("* NOT type:summary | fields _msg");
+    let newest = encoded("* NOT _type:summary | fields _msg");
     assert!(form(&format!("query={newest}&limit=1")).starts_with(b"{\"_msg\":\"bad "));
     let body =
-        json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_id"]});
+        json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_line_id"]});
     let head = [("Content-Type", "application/json")];
     let text = body.to_string();
     let answer = server.request("POST", "/api/v1/queries", &head, text.as_bytes());
     assert_eq!(answer.status, 202, "{}", answer.text());
     let rows = fetched(&server, answer.json()["id"].as_str().unwrap(), 10);
     let row: Value = serde_json::from_slice(&rows).unwrap();
-    assert!(row["_msg"] == "two" && row["_id"].is_string(), "{row}");
+    assert!(row["_msg"] == "two" && row["_line_id"].is_string(), "{row}");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn results_have_limits() {
         server.post("/insert/lines", b"abc\ndef\n");
         server
     };
-    let query = format!("query={}&format=raw", encoded("* NOT type:summary"));
+    let query = format!("query={}&format=raw", encoded("* NOT _type:summary"));
     // Two rows of 4 bytes, with 4 bytes each and 40 for the block.
     for (max, expected) in [(55, "failed"), (56, "done"), (57, "done")] {
         let server = bytes(&format!("result_bytes_max = '{max}'"));
@@ -328,21 +328,21 @@ fn a_crash_interrupts_and_resuming_goes_on() {
     let mut server = Server::start_in(directory.path(), &[], ONE_PLACE);
     filled(&server, 10);
     let holder = Holder::take(&server);
-    let all = encoded("line type:=syslog | fields _msg");
+    let all = encoded("line _type:=syslog | fields _msg");
     // The first begins to run and is paused on its way; the others wait.
     assert_eq!(act(&server, &holder.id, "pause").status, 200);
     let done = submit(&server, &format!("query={all}&limit=3"));
     wait_for_state(&server, &done, "done");
     let three = fetched(&server, &done, 10);
     let running = submit(&server, &format!("query={all}&format=raw"));
-    let counted = submit(&server, "query=line%20type:=syslog|count()");
+    let counted = submit(&server, "query=line%20_type:=syslog|count()");
     server.wait_for("both ended", |server| {
         [&running, &counted].iter().all(|id| state(server, id) == "done")
     });
     let whole = fetched(&server, &running, 1_000);
     assert_eq!(whole.iter().filter(|&&b| b == b'\n').count(), 20_000);
     assert_eq!(act(&server, &holder.id, "resume").status, 200);
-    let waiting = submit(&server, "query=line%20type:=syslog|count()");
+    let waiting = submit(&server, "query=line%20_type:=syslog|count()");
     assert_eq!(state(&server, &waiting), "waiting");
     server.kill();
 
@@ -420,7 +420,7 @@ fn exports_go_on_where_they_broke_off() {
     let server = Server::start();
     filled(&server, 4);
     // Rows of the summary have the word too, and come by the clock.
-    let query = encoded("line -type:=summary");
+    let query = encoded("line -_type:=summary");
     for format in ["raw", "jsonl", "csv"] {
         let base = format!("format={format}&query={query}");
         let whole = export(&server, &base);
@@ -535,14 +535,14 @@ fn by_the_command_line() {
         (output.status.success(), output.stdout, error)
     };
     let (success, id, error) =
-        run(&["query", "--background", "--limit", "0", "line type:=syslog | fields _msg"]);
+        run(&["query", "--background", "--limit", "0", "line _type:=syslog | fields _msg"]);
     assert!(success && error.contains("loginson queries results"), "{error}");
     let id = String::from_utf8(id).unwrap().trim().to_owned();
     wait_for_state(&server, &id, "done");
     let (success, listed, _) = run(&["queries"]);
     let listed = String::from_utf8(listed).unwrap();
     assert!(
-        success && listed.contains(&id) && listed.contains("line type:=syslog | fields _msg"),
+        success && listed.contains(&id) && listed.contains("line _type:=syslog | fields _msg"),
         "{listed}"
     );
     let (success, shown, _) = run(&["queries", "show", &id]);
@@ -565,7 +565,7 @@ fn by_the_command_line() {
         "--format",
         "raw",
         "--query",
-        "line type:=syslog",
+        "line _type:=syslog",
         "-o",
         file_name,
         "--cursor-file",
@@ -586,7 +586,7 @@ fn by_the_command_line() {
         "--format",
         "jsonl",
         "--query",
-        "line type:=syslog",
+        "line _type:=syslog",
         "-o",
         file_name,
         "--cursor-file",

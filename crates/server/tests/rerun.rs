@@ -45,7 +45,7 @@ fn rerun(server: &Server, start: &str, end: &str) -> Value {
 
 /// Waits until what was counted is in stored rows.
 fn settled(server: &Server, lines: u64) {
-    let query = "type:summary summary_of:shop rerun:\"\" | stats sum(lines) as n";
+    let query = "_type:summary summary_of:shop rerun:\"\" | stats sum(lines) as n";
     server.wait_for("rows of the summary", |server| {
         server.query(query, "")[0]["n"].as_str() == Some(lines.to_string().as_str())
     });

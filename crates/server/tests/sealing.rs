@@ -46,20 +46,20 @@ fn questions_do_not_see_the_difference() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = sealed(directory.path());
     for _ in 0..2 {
-        assert_eq!(server.count("NOT type:summary"), LINES);
+        assert_eq!(server.count("NOT _type:summary"), LINES);
         assert_eq!(server.count("failure"), LINES / 3);
         assert_eq!(server.count("user:=u7"), LINES / 300);
-        assert_eq!(server.count("level:error"), LINES / 3);
-        let raw = server.raw("type:=plain");
+        assert_eq!(server.count("_level:error"), LINES / 3);
+        let raw = server.raw("_type:=plain");
         assert_eq!(raw.len() as u64, LINES / 3);
         assert!(raw.contains(&format!("plain 0 2 {:090}", 2).into_bytes()));
         // The line of a name, and those around it.
-        let row = &server.query("failure \"failure 0\"", "limit=1&include=_id")[0];
-        let id = row["_id"].as_str().unwrap();
+        let row = &server.query("failure \"failure 0\"", "limit=1&include=_line_id")[0];
+        let id = row["_line_id"].as_str().unwrap();
         let context = server.get(&format!("/api/v1/context?id={id}&before=2&after=2")).json();
         let rows = context["rows"].as_array().unwrap();
         let target = rows.iter().find(|row| row["_is_target"] == "true").unwrap();
-        assert_eq!(target["_id"], id);
+        assert_eq!(target["_line_id"], id);
         // The summary counts each line once.
         let types = server.get("/api/v1/summary/types?start=1h").json();
         let lines = |log_type: &Value| log_type["lines"].as_u64().unwrap();
@@ -78,14 +78,14 @@ fn questions_do_not_see_the_difference() {
 fn counts_agree(server: &Server) {
     for (filter, pipe) in [
         ("*", "stats count() n"),
-        ("NOT type:summary", "stats by (_time:1m) count() n"),
-        ("level:error", "stats by (_time:1s) count() n"),
-        ("*", "stats by (level) count() n, count() if (level:in(info, error)) m"),
+        ("NOT _type:summary", "stats by (_time:1m) count() n"),
+        ("_level:error", "stats by (_time:1s) count() n"),
+        ("*", "stats by (_level) count() n, count() if (_level:in(info, error)) m"),
         ("hostname:host*", "stats by (_time:10m offset 1m, hostname) count() n"),
         ("*", "top 5 by (app_name)"),
         ("*", "stats by (user) count() n"),
     ] {
-        let fields = "_time, level, hostname, app_name, user, type";
+        let fields = "_time, _level, hostname, app_name, user, _type";
         // Rows of the summary may come between the two questions.
         server.wait_for(&format!("{filter} | {pipe} agrees"), |server| {
             let counted = server.query(&format!("{filter} | {pipe}"), "");
@@ -111,7 +111,7 @@ fn lines_are_deleted_by_filter() {
     let said = run(&["--yes", "user:=u7"]);
     assert_eq!(said, format!("deletion 1: done, {gone} lines deleted: user:=u7\n"));
     assert_eq!(server.count("user:=u7"), 0);
-    assert_eq!(server.count("NOT type:summary"), LINES - gone);
+    assert_eq!(server.count("NOT _type:summary"), LINES - gone);
     assert_eq!(run(&["--list"]), said);
 
     let begun = server.post("/api/v1/deletions?filter=failure", b"");

@@ -93,7 +93,7 @@ fn curl_streams_more_than_memory_holds() {
         assert_eq!(answer, json!({"lines": lines, "bytes": written as u64 - lines}), "{command}");
         sent += lines;
     }
-    assert_eq!(server.count("type:streamed"), sent);
+    assert_eq!(server.count("_type:streamed"), sent);
     let counters = server.ingest("http");
     assert!(counters["lines_kept"] == sent && agrees(&counters), "{counters}");
     assert_eq!(
@@ -128,8 +128,8 @@ assert all(item["create"]["status"] == 201 for item in answer["items"])
     let python = Command::new("python3").args(["-c", script, &server.http]).output().unwrap();
     assert!(python.status.success(), "{}", String::from_utf8_lossy(&python.stderr));
     for way in ["urllib", "chunks", "bulk"] {
-        assert_eq!(server.count(&format!("type:{way} n:19999")), 1, "{way}");
-        assert_eq!(server.count(&format!("type:{way}")), 20_000, "{way}");
+        assert_eq!(server.count(&format!("_type:{way} n:19999")), 1, "{way}");
+        assert_eq!(server.count(&format!("_type:{way}")), 20_000, "{way}");
     }
     assert!(agrees(&server.ingest("http")));
 }
@@ -145,7 +145,7 @@ fn lines_are_found_while_the_sender_pauses() {
             _ => text.to_vec(),
         };
         chunk(&mut stream, &body(b"first\nsecond\nhal")).unwrap();
-        let filter = format!("type:{encoding}");
+        let filter = format!("_type:{encoding}");
         server.wait_for("two lines", |server| server.count(&filter) == 2);
         chunk(&mut stream, &body(b"f a line\nlast")).unwrap();
         server.wait_for("the third", |server| server.count(&filter) == 3);
@@ -166,7 +166,7 @@ fn who_asks_before_sending_is_told() {
     chunk(&mut stream, b"taken\n").unwrap();
     assert_eq!(end(stream).status, 200);
     assert_eq!(ask("Content-Encoding: br\r\n").0, 400);
-    assert_eq!(server.count("type:!=summary"), 1);
+    assert_eq!(server.count("_type:!=summary"), 1);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn requests_over_the_limit_are_sent_away_and_counted() {
     assert_eq!(server.ingest("http")["connections_refused"], 1);
     assert_eq!(end(first).status, 200);
     assert_eq!(server.post("/insert/lines", b"two\n").status, 200);
-    assert_eq!(server.count("type:!=summary"), 2);
+    assert_eq!(server.count("_type:!=summary"), 2);
 }
 
 #[test]

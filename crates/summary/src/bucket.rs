@@ -107,10 +107,10 @@ impl Bucket {
         summary_of: &str,
         programs: &[&Program],
     ) -> SummaryRow {
-        let names = programs.iter().flat_map(|p| p.dimensions);
+        let names = programs.iter().flat_map(|p| p.dimensions).map(|d| d.name);
         let counted = self.dimensions.iter().zip(names).filter_map(|(counter, name)| {
             let values = counter.named();
-            (!values.is_empty()).then(|| ((*name).to_owned(), values))
+            (!values.is_empty()).then(|| (name.to_owned(), values))
         });
         let sums = programs.iter().flat_map(|p| p.sums).zip(&self.sums);
         SummaryRow {
@@ -164,7 +164,7 @@ impl Counter {
 
 /// Upper bound of the JSON of an empty bucket of a type.
 pub(crate) fn empty_json_bytes(log_type: &str, programs: &[&Program]) -> usize {
-    let names = programs.iter().flat_map(|p| p.dimensions);
+    let names = programs.iter().flat_map(|p| p.dimensions).map(|d| d.name);
     let dimensions = names.map(|n| n.len() + OTHER.len() + 2 * COUNT_JSON_BYTES).sum::<usize>();
     let sums = programs.iter().flat_map(|p| p.sums);
     let sums = sums.map(|s| s.name.len() + COUNT_JSON_BYTES).sum::<usize>();

@@ -36,7 +36,7 @@ pub(crate) struct Counting<'a> {
 impl<'a> Counting<'a> {
     pub(crate) fn new(batch: &'a Batch, width_ns: i64) -> Self {
         let mut is_counted = vec![false; batch.names().len()];
-        let type_id = batch.field_id("type");
+        let type_id = batch.field_id("_type");
         let ids = counted_fields().filter_map(|name| batch.field_id(name));
         ids.chain(type_id).for_each(|id| is_counted[usize::from(id.0)] = true);
         let stems = vec![None; batch.stems()];
@@ -93,7 +93,7 @@ impl Fields {
         let dimensions = programs.iter().flat_map(|p| p.dimensions);
         let sums = programs.iter().flat_map(|p| p.sums);
         Fields {
-            dimensions: dimensions.map(|name| (*name, batch.field_id(name))).collect(),
+            dimensions: dimensions.map(|d| (d.name, batch.field_id(d.field))).collect(),
             sums: sums.map(|sum| batch.field_id(sum.field)).collect(),
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         let (batch, width_ns) = (batch(), 10_000_000_000);
         let key = |row: &Row<'_>| {
             let value = |name| row.get_by_name(name).map(<[u8]>::to_vec);
-            let counted: Vec<_> = counted_fields().chain(["type"]).map(value).collect();
+            let counted: Vec<_> = counted_fields().chain(["_type"]).map(value).collect();
             (counted, bucket_start(row.time_ns(), width_ns))
         };
         let mut expected: BTreeMap<_, (u64, u64)> = BTreeMap::new();

@@ -14,7 +14,7 @@
 //!  "status":{"200":120,"500":3},"response_bytes":123456,"_msg":"summary of access: 123 lines"}
 //! ```
 //!
-//! Nested keys are flattened with a dot when the row is parsed (`level.error`, `hostname.web2.example.com`):
+//! `level` counts the field `_level`, the others the fields of their names. Nested keys are flattened with a dot when the row is parsed (`level.error`, `hostname.web2.example.com`):
 //! names of dimensions contain no dot, so the first dot divides and values may contain any.
 //!
 //! Invariants:
@@ -25,7 +25,7 @@
 //! - *Memory is bounded*, whatever the lines contain: values beyond a limit are counted under
 //!   [`OTHER`], never left out of `lines` and `bytes`.
 //!
-//! Rows of type `summary` are not summarised again. Left out: reading and writing of the store, the clock and
+//! Summary rows are not summarised again. Left out: reading and writing of the store, the clock and
 //! threads (the caller has them), and programs written by users.
 
 mod bucket;
@@ -41,7 +41,7 @@ pub use chart::{
     CHART_POINTS_MAX, CHART_SERIES_MAX, CHART_VALUES_MAX, Chart, ChartBuilder, ChartError,
     ChartRange, TYPES_LISTED_MAX, TypeList, TypeSummary, TypesBuilder,
 };
-pub use program::{Program, Sum, programs};
+pub use program::{Dimension, Program, Sum, programs};
 pub use rerun::{RERUNS_MAX, Recount, Rerun, Reruns, can_rerun};
 pub use row::{SummaryRow, stored_rows};
 pub use summariser::{

@@ -8,10 +8,19 @@ mod counts;
 pub struct Program {
     /// Name, for documents and messages.
     pub name: &'static str,
-    /// Fields whose values are counted, each under its own name. Without dots.
-    pub dimensions: &'static [&'static str],
+    /// Fields whose values are counted.
+    pub dimensions: &'static [Dimension],
     /// Fields whose numbers are added up.
     pub sums: &'static [Sum],
+}
+
+/// Lines by the value of a field.
+#[derive(Debug)]
+pub struct Dimension {
+    /// Name in the summary row. Without dots, and none of the row's fixed names.
+    pub name: &'static str,
+    /// Field of the line.
+    pub field: &'static str,
 }
 
 /// A sum over the numbers in a field.
@@ -36,7 +45,7 @@ pub fn programs(log_type: &str) -> &'static [&'static Program] {
 /// All fields that are counted in lines of some type; some several times.
 pub(crate) fn counted_fields() -> impl Iterator<Item = &'static str> {
     let all = BY_TYPE.iter().flat_map(|(_, programs)| *programs).chain(COMMON);
-    all.flat_map(|p| p.dimensions.iter().copied().chain(p.sums.iter().map(|sum| sum.field)))
+    all.flat_map(|p| p.dimensions.iter().map(|dimension| dimension.field).chain(p.sums.iter().map(|sum| sum.field)))
 }
 
 #[cfg(test)]
@@ -49,7 +58,7 @@ mod tests {
             let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
             for program in programs(log_type) {
                 let sums = program.sums.iter().map(|s| s.name);
-                for name in program.dimensions.iter().copied().chain(sums) {
+                for name in program.dimensions.iter().map(|d| d.name).chain(sums) {
                     assert!(!name.contains('.') && !name.starts_with('_'), "{name}");
                     assert!(!seen.contains(&name), "{name} twice");
                     seen.push(name);

@@ -146,7 +146,7 @@ impl Recount {
         let summary_of = self.rerun.summary_of.clone();
         // What has no name of its own is counted under the common one, which cannot be told apart later.
         let programs = programs(&summary_of);
-        let type_id = batch.field_id("type");
+        let type_id = batch.field_id("_type");
         let fields = Fields::resolve(programs, batch);
         for row in batch.rows() {
             let log_type = type_id.and_then(|id| row.get(id)).unwrap_or_default();

@@ -141,7 +141,7 @@ pub fn stored_rows(
         let origin = &batch.origins()[usize::from(row.origin_index())];
         origin.hints.summarised_through <= settled_through
     };
-    let type_id = batch.field_id("type");
+    let type_id = batch.field_id("_type");
     let of_type = type_id.map(|id| {
         let is_summary = move |row: &Row<'_>| row.get(id) == Some(SUMMARY_TYPE.as_bytes());
         batch.rows().filter(move |row| is_summary(row) && settled(row))

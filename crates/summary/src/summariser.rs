@@ -159,6 +159,11 @@ impl Summariser {
             before < Some(position),
             "frames are observed in order: {position} after {before:?}"
         );
+        // Frames are Loginson's own as a whole; what a line calls itself says nothing.
+        let is_own = |origin: &Origin| origin.transport == Transport::Internal;
+        if batch.origins().iter().any(is_own) {
+            return;
+        }
         let mut counting = Counting::new(batch, self.bucket_ns());
         for row in batch.rows() {
             if let Some(alike) = counting.take(&row) {
@@ -180,9 +185,6 @@ impl Summariser {
     /// Counts lines of one type and bucket with the same values.
     fn count(&mut self, alike: &Alike<'_>, counting: &mut Counting<'_>) {
         let log_type = counting.log_type(&alike.row);
-        if log_type == SUMMARY_TYPE.as_bytes() {
-            return;
-        }
         let mut key = (self.types.id(log_type), alike.start_ns);
         if !self.buckets.contains_key(&key) {
             key = self.open(key, counting.batch);

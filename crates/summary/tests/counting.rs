@@ -15,7 +15,7 @@ const S: i64 = 1_000_000_000;
 type Line = (i64, Vec<(&'static str, String)>);
 
 fn line(time_ns: i64, log_type: &str, fields: &[(&'static str, &str)]) -> Line {
-    let mut all = vec![("type", log_type.to_owned())];
+    let mut all = vec![("_type", log_type.to_owned())];
     all.extend(fields.iter().map(|(k, v)| (*k, (*v).to_owned())));
     (time_ns, all)
 }
@@ -60,10 +60,7 @@ fn naive(lines: &[Line]) -> Counts {
     let mut counts = Counts::new();
     for (time_ns, fields) in lines {
         let get = |name: &str| fields.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
-        let log_type = get("type").unwrap_or_default();
-        if log_type == "summary" {
-            continue;
-        }
+        let log_type = get("_type").unwrap_or_default();
         let bucket = time_ns.div_euclid(10 * S).saturating_mul(10 * S);
         let mut add = |key: &str, value: String, n: u64| {
             let log_type = if log_type.is_empty() { OTHER.to_owned() } else { log_type.clone() };
@@ -74,7 +71,8 @@ fn naive(lines: &[Line]) -> Counts {
         let access = log_type == "access";
         for name in ["level", "app_name", "hostname"].into_iter().chain(access.then_some("status"))
         {
-            if let Some(value) = get(name).filter(|v| !v.is_empty()) {
+            let field = if name == "level" { "_level" } else { name };
+            if let Some(value) = get(field).filter(|v| !v.is_empty()) {
                 add(name, value, 1);
             }
         }
@@ -194,7 +192,7 @@ fn some_line() -> impl Strategy<Value = Line> {
     let level = prop::sample::select(vec!["error", "info", "other"]);
     let number = prop::sample::select(vec!["200", "0", "-", "12x", "-5"]);
     (time, log_type, host, level, number).prop_map(|(time, log_type, host, level, number)| {
-        let fields = [("hostname", host), ("level", level), ("status", number), ("bytes", number)];
+        let fields = [("hostname", host), ("_level", level), ("status", number), ("bytes", number)];
         line(time, log_type, &fields)
     })
 }

@@ -101,7 +101,7 @@ export async function queryLines(params: LinesParams, take: (rows: Row[]) => voi
       ...(params.endNs === undefined ? {} : { end: String(params.endNs) }),
       limit: params.limit,
       offset: params.offset || null,
-      include: '_id,_raw,_received',
+      include: '_line_id,_line,_received',
     },
     options,
   );
@@ -181,7 +181,7 @@ export async function fieldValues(
 
 /** Lines as they arrive, until the signal ends it or the server goes away. `onopen` is called when the answer begins. */
 export async function tailLines(query: string, take: (rows: Row[]) => void, onopen: () => void, options: CallOptions): Promise<void> {
-  const response = await call('/select/logsql/tail', { query, include: '_id,_raw,_received' }, options);
+  const response = await call('/select/logsql/tail', { query, include: '_line_id,_line,_received' }, options);
   onopen();
   if (response.body) await readJsonLines(response.body, take);
 }

@@ -19,7 +19,7 @@ export function levelSeriesOfHits(hits: readonly HitsGroup[], buckets: Buckets):
       const at = bucketIndex(buckets, timeToMs(timestamp));
       if (at >= 0 && at < buckets.count) values[at] = (values[at] as number) + (group.values[i] ?? 0);
     });
-    return { raw: group.fields['level'] ?? '', values };
+    return { raw: group.fields['_level'] ?? '', values };
   });
   return byLevel(groups, buckets.count);
 }

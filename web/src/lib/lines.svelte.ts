@@ -49,7 +49,7 @@ export class LinesSearch {
   /** Rows are lines of the log, not a table made by pipes. */
   get isLines(): boolean {
     const first = this.rows[0];
-    return first === undefined ? splitQuery(this.query).pipes === '' : '_time' in first && ('_msg' in first || '_id' in first);
+    return first === undefined ? splitQuery(this.query).pipes === '' : '_time' in first && ('_msg' in first || '_line_id' in first);
   }
 
   async run(query: string, range: Range, wanted: Wanted): Promise<void> {
@@ -101,7 +101,7 @@ export class LinesSearch {
       }
     };
     const histogram = async (): Promise<void> => {
-      const groups = await this.running.track('hits', filter, (options) => queryHits(filter, span, stepMs, 'level', options));
+      const groups = await this.running.track('hits', filter, (options) => queryHits(filter, span, stepMs, '_level', options));
       if (!current()) return;
       this.span = span;
       this.buckets = buckets;
@@ -160,8 +160,8 @@ export class LinesSearch {
         ),
       );
       if (run !== this.#run) return;
-      const known = new Set(this.rows.map((row) => row['_id']));
-      const fresh = older.filter((row) => row['_id'] === undefined || !known.has(row['_id']));
+      const known = new Set(this.rows.map((row) => row['_line_id']));
+      const fresh = older.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
       this.rows = [...this.rows, ...fresh];
       this.reachedEnd = older.length < PAGE_ROWS || this.rows.length >= ROWS_MAX;
     } catch (error) {
@@ -192,9 +192,9 @@ export function toApiError(error: unknown): ApiError {
   return new ApiError(error instanceof Error ? error.message : String(error), 0);
 }
 
-const FACETS_FIRST = ['type', 'level', 'app_name', 'hostname', 'status'];
+const FACETS_FIRST = ['_type', '_level', 'app_name', 'hostname', 'status'];
 /** Internals and what is the same information again. */
-const FACETS_HIDDEN = new Set(['_stream', '_stream_id', '_time', '_id', '_raw', '_received']);
+const FACETS_HIDDEN = new Set(['_stream', '_stream_id', '_time', '_line_id', '_line', '_received']);
 
 function sortFacets(facets: readonly Facet[]): Facet[] {
   const place = (facet: Facet): number => {

@@ -5,7 +5,7 @@ import { timeToNs } from './time';
 
 /** Identifies a row for what the page remembers about it (expanded, active). */
 export function rowKey(row: Row): string {
-  return row['_id'] ?? `${row['_time'] ?? ''} ${row['_stream'] ?? ''} ${row['_msg'] ?? ''}`;
+  return row['_line_id'] ?? `${row['_time'] ?? ''} ${row['_stream'] ?? ''} ${row['_msg'] ?? ''}`;
 }
 
 export function hostOf(row: Row): string {
@@ -16,7 +16,7 @@ export function appOf(row: Row): string {
   return row['app_name'] ?? row['app'] ?? row['service'] ?? '';
 }
 
-const ELSEWHERE = new Set(['type', 'level', 'severity', 'hostname', 'app_name']);
+const ELSEWHERE = new Set(['level', 'severity', 'hostname', 'app_name']);
 
 /** The message; for lines without one (JSON) their fields as `name=value`. */
 export function messageOf(row: Row): string {
@@ -33,10 +33,10 @@ export function clip(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax)}… (${text.length - charsMax} more characters)`;
 }
 
-const FIRST = ['_time', '_msg', 'type', 'level', 'hostname', 'app_name', 'proc_id'];
-const LAST = ['_stream', '_received', '_id'];
+const FIRST = ['_time', '_msg', '_type', '_level', 'level', 'hostname', 'app_name', 'proc_id'];
+const LAST = ['_stream', '_received', '_line_id'];
 
-/** The fields in reading order. `_raw` has its own place. */
+/** The fields in reading order. `_line` has its own place. */
 export function fieldsOf(row: Row): [string, string][] {
   const place = (name: string): number => {
     const first = FIRST.indexOf(name);
@@ -45,22 +45,22 @@ export function fieldsOf(row: Row): [string, string][] {
     return last >= 0 ? 1000 + last : 100;
   };
   return Object.entries(row)
-    .filter(([name]) => name !== '_raw' && name !== '_stream_id' && name !== '_is_target')
+    .filter(([name]) => name !== '_line' && name !== '_stream_id' && name !== '_is_target')
     .sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
 }
 
 /** Virtual fields are shown but cannot be filtered by value. */
 export function canFilter(name: string): boolean {
-  return !['_time', '_stream', '_received', '_id', '_raw'].includes(name);
+  return !['_time', '_stream', '_received', '_line_id', '_line'].includes(name);
 }
 
 /** Keeps the objects of rows that are shown already, so that a refresh leaves focus and scrolling alone. */
 export function reuseRows(shown: readonly Row[], fresh: readonly Row[]): Row[] {
-  const known = new Map(shown.filter((row) => row['_id'] !== undefined).map((row) => [row['_id'], row]));
+  const known = new Map(shown.filter((row) => row['_line_id'] !== undefined).map((row) => [row['_line_id'], row]));
   return fresh.map((row) => {
-    const same = known.get(row['_id']);
-    if (!same || row['_id'] === undefined) return row;
-    known.delete(row['_id']);
+    const same = known.get(row['_line_id']);
+    if (!same || row['_line_id'] === undefined) return row;
+    known.delete(row['_line_id']);
     return same;
   });
 }

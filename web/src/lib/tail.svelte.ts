@@ -114,8 +114,8 @@ export class Tail {
     this.#flush = undefined;
     if (this.paused || this.#pending.length === 0) return;
     // A reconnect may send the last seconds again.
-    const known = new Set(this.rows.map((row) => row['_id']));
-    const fresh = this.#pending.filter((row) => row['_id'] === undefined || !known.has(row['_id']));
+    const known = new Set(this.rows.map((row) => row['_line_id']));
+    const fresh = this.#pending.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
     this.rows = [...fresh.reverse(), ...this.rows].slice(0, TAIL_ROWS_MAX);
     this.#pending = [];
     this.held = 0;

@@ -21,7 +21,7 @@ export interface ViewState {
   tail: boolean;
   /** The type the summary is narrowed to. */
   type: string | null;
-  /** The line (`_id`) whose surroundings are shown. */
+  /** The line (`_line_id`) whose surroundings are shown. */
   context: string | null;
   /** The background query whose rows are shown. */
   results: string | null;

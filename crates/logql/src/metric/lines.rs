@@ -17,7 +17,7 @@ use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwra
 use crate::error::EvalError;
 use crate::push::push;
 use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels};
-use crate::stored::{Reader, RowFields, detected_level};
+use crate::stored::{Reader, RowFields, detected_level, is_field};
 use crate::units::{parse_bytes, parse_duration_ns, parse_number};
 
 /// Memory of a bucket beside its state: its place in the map.
@@ -220,13 +220,13 @@ impl Evaluation<'_> {
             && step_ns >= COUNTED_STEP_NS_MIN
             && step_ns % SECOND_NS == 0
             && start_ns % SECOND_NS == 0;
-        let are_fields = names.iter().all(|name| !name.starts_with('_'));
+        let are_fields = names.iter().all(|name| is_field(name));
         if !pushed.is_whole || !are_fields || !(is_instant || in_steps) {
             return Ok(None);
         }
         let mut fields: Vec<String> = Vec::new();
         for name in names {
-            let field = if name == DETECTED_LEVEL { "level" } else { name };
+            let field = if name == DETECTED_LEVEL { "_level" } else { name };
             if !fields.iter().any(|known| known == field) {
                 fields.push(field.to_owned());
             }
@@ -273,7 +273,7 @@ impl Evaluation<'_> {
                 let mut labels = Labels::new();
                 for name in names {
                     let value = match name == DETECTED_LEVEL {
-                        true => detected_level(get("level").as_bytes()).to_owned(),
+                        true => detected_level(get("_level").as_bytes()).to_owned(),
                         false => get(name),
                     };
                     if !value.is_empty() && !labels.iter().any(|(label, _)| label == name) {

@@ -81,8 +81,11 @@ impl Change {
 
 fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {
     let mut old: Vec<Option<C>> = columns.drain(..).map(Some).collect();
-    let by_name: HashMap<Arc<str>, usize, foldhash::fast::RandomState> =
-        old.iter().enumerate().filter_map(|(i, c)| Some((c.as_ref()?.name().clone(), i))).collect();
+    // The first of a name counts: hidden ones come last. So places are noted from behind.
+    let by_name: HashMap<Arc<str>, usize, foldhash::fast::RandomState> = (old.iter().enumerate())
+        .rev()
+        .filter_map(|(i, c)| Some((c.as_ref()?.name().clone(), i)))
+        .collect();
     for pattern in patterns {
         if !pattern.prefix {
             let found = by_name.get(pattern.name.as_str()).and_then(|&i| old[i].take());

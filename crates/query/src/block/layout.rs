@@ -6,7 +6,7 @@ use std::sync::Arc;
 use record::{Batch, FieldId};
 
 use super::change::{Change, Named};
-use super::{Column, common_names};
+use super::{Column, Hidden, common_names, is_computed};
 use crate::filter::MSG;
 
 /// The columns of a block of lines after pipes changed them.
@@ -60,8 +60,12 @@ impl Layout {
             (0..batch.names().len()).map(|i| FieldId(i as u16)).filter(|id| Some(*id) != msg);
         for id in msg.into_iter().chain(fields) {
             let name = &batch.names()[id.0 as usize];
-            if Column::computed(name).is_none() {
-                columns.push(column(name, Column::Field(id), false));
+            let brought = match Hidden::of(name) {
+                Some(hidden) => Column::Brought(id, hidden),
+                None => Column::Field(id),
+            };
+            if !is_computed(name) {
+                columns.push(column(name, brought, false));
             }
         }
         columns.extend(names.hidden.iter().map(|(name, c)| column(name, *c, true)));
@@ -73,7 +77,9 @@ impl Layout {
         let mut others = Vec::new();
         for (at, column) in columns.iter().enumerate() {
             match column.column {
-                Column::Field(id) if by_field[id.0 as usize] == u32::MAX => {
+                Column::Field(id) | Column::Brought(id, _)
+                    if by_field[id.0 as usize] == u32::MAX =>
+                {
                     by_field[id.0 as usize] = at as u32;
                 }
                 _ => others.push(at as u32),

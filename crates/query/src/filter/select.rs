@@ -88,7 +88,7 @@ impl Node {
             Node::Not(node) => node.cost(),
             Node::AnyField { matcher, .. } => 10 * (1 + matcher.cost()),
             Node::Field { name, matcher } => {
-                let computed = matches!(name.as_str(), "_stream" | "_id" | "_received" | "_raw");
+                let computed = !is_stored(name);
                 matcher.cost() + if computed { 10 } else { 0 }
             }
         }

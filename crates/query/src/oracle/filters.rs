@@ -247,7 +247,7 @@ pub(super) fn selects(filter: &Filter, row: &Row) -> bool {
         }
         Filter::Field { name, test } => passes(test, value(row, name)),
         Filter::AnyField { beginning, test } => row.iter().any(|(name, value)| {
-            let computed = ["_time", "_stream", "_raw", "_received", "_id"];
+            let computed = ["_time", "_stream", "_line", "_received", "_line_id"];
             name.starts_with(beginning.as_str())
                 && !computed.contains(&name.as_str())
                 && passes(test, value)

@@ -43,7 +43,7 @@ impl Processor for Names {
                 self.add(&computed.into(), rows.len() as u64, next)?;
             }
             for (name, &count) in batch.names().iter().zip(&by_field) {
-                if count > 0 {
+                if count > 0 && &**name != "_stream" {
                     self.add(name, count, next)?;
                 }
             }

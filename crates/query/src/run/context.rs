@@ -83,7 +83,7 @@ pub struct Context {
     /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a pipe makes rows of its own,
     /// the oldest units are read first, and nothing else of it counts.
     pub order: Option<TimeOrder>,
-    /// Computed fields to add to rows that are lines: `_id`, `_raw`, `_received`.
+    /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
     pub include: Vec<String>,
     /// What the query may use up.
     pub limits: Limits,

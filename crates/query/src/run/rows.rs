@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, Scratch};
+use crate::block::{Block, LINE, Scratch};
 use crate::ordered::RowKey;
 
 /// Rows for the client: a small block of them.
@@ -48,11 +48,11 @@ impl Rows {
     }
 
     /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
-    /// [`super::Context::include`] does not name `_raw`.
+    /// [`super::Context::include`] does not name `_line`.
     pub fn raw(&self, index: usize) -> Option<&[u8]> {
         match &self.block {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
-            Block::Made(rows) => rows[index].stored("_raw"),
+            Block::Made(rows) => rows[index].stored(LINE),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::row::{self, EXTRA_FIELDS_MAX, Rows, Taken};
+use super::row::{self, EXTRA_FIELDS_MAX, Rows};
+use super::level;
 use super::rules::MessageFormat;
 use crate::batch::{FieldId, Kept, StemId};
 use crate::frame::{Format, Hints, Line, Origin};
@@ -39,17 +40,24 @@ impl Common {
         let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
         let mut extra = Vec::new();
         for (name, value) in hints.extra_fields.iter().take(EXTRA_FIELDS_MAX) {
-            // `type` and `_msg` may be set; what is computed may not.
-            let may_set = name == "_msg" || (name == "type" && !value.is_empty());
-            let computed = !may_set && row::is_own(name, Taken::default());
-            let id =
-                if computed { rows.key_id(&format!("extra.{name}")) } else { rows.key_id(name) };
+            if name == "_type" && value.is_empty() {
+                continue;
+            }
+            // The message may be set, the time may not.
+            let id = match name != "_msg" && row::is_taken(name) {
+                true => rows.key_id(&format!("extra.{name}")),
+                false => rows.key_id(name),
+            };
             if let Some(id) = id {
                 extra.push((id, rows.builder.keep(value.as_bytes())));
             }
         }
+        let extra_left_out = extra.len() < hints.extra_fields.len();
+        if let Some((id, level)) = level_of(&hints.extra_fields, rows) {
+            extra.push((id, level));
+        }
         Common {
-            extra_left_out: extra.len() < hints.extra_fields.len(),
+            extra_left_out,
             sender,
             remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
             file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
@@ -75,6 +83,21 @@ impl Common {
     /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
     pub fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
         let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
-        !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
+        !rows.is_apart() && !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
     }
+}
+
+/// The level that extra fields say, unless they set it themselves.
+fn level_of(extra: &[(String, String)], rows: &mut Rows<'_>) -> Option<(FieldId, Kept)> {
+    let value = |wanted: &str| {
+        let found = extra.iter().take(EXTRA_FIELDS_MAX).find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.as_bytes()).filter(|value| !value.is_empty())
+    };
+    if value("_level").is_some() {
+        return None;
+    }
+    let known = row::LEVEL_KEYS.into_iter().filter_map(value).find_map(level::from_word);
+    let level = known.map(str::as_bytes).or_else(|| value("level"))?;
+    let id = rows.key_id("_level")?;
+    Some((id, rows.builder.keep(level)))
 }

@@ -14,7 +14,7 @@
 //! quotes.
 
 use super::json_scan::{Broken, Scan, unescape};
-use super::row::{Own, Rows, Taken, is_own};
+use super::row::{Given, Own, Rows, is_given, is_taken};
 use super::time::Context;
 use super::times::Times;
 use crate::batch::{FieldId, Kept};
@@ -34,6 +34,8 @@ const MSG_FIELDS: [&str; 3] = ["_msg", "message", "msg"];
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Field(FieldId),
+    /// A field of a name that lines are given.
+    Given(FieldId),
     Time(u8),
     Message(u8),
     Ignored,
@@ -53,8 +55,8 @@ enum Value {
 pub(crate) struct Around<'a> {
     pub hints: &'a Hints,
     pub origin: u16,
-    /// Names that are taken.
-    pub taken: Taken,
+    /// Which names the line is given.
+    pub given: Given,
     /// The time is not known yet, so the object's is wanted, under these circumstances.
     pub wants_time: Option<Context>,
 }
@@ -140,7 +142,7 @@ impl Flattener {
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
             return Err("not JSON: invalid UTF-8");
         }
-        let surroundings = Some((around.origin, around.taken.head, around.wants_time.is_some()));
+        let surroundings = Some((around.origin, around.given.head, around.wants_time.is_some()));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -262,6 +264,10 @@ impl<'a> Flight<'a, '_, '_> {
         };
         match role {
             Role::Field(id) => self.put(id, value),
+            Role::Given(id) => {
+                self.rows.set_apart();
+                self.put(id, value);
+            }
             Role::Time(place) => hold(&mut self.memory.times, place, value),
             Role::Message(place) => hold(&mut self.memory.messages, place, value),
             Role::Ignored => {}
@@ -372,7 +378,10 @@ impl<'a> Flight<'a, '_, '_> {
     }
 
     fn put_named(&mut self, name: &str, value: Value) {
-        match field(name, self.around, self.rows) {
+        if is_given(name, self.around.given) {
+            self.rows.set_apart();
+        }
+        match field(name, self.rows) {
             Some(id) => self.put(id, value),
             None => self.rows.no_room(),
         }
@@ -413,7 +422,7 @@ fn read_time(text: &[u8]) -> Option<super::time::Written> {
 
 fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: u8) -> &'a str {
     let place = usize::from(place);
-    if hints.is_empty() { common[place] } else { &hints[place] }
+    if hints.is_empty() || place == CANDIDATES_MAX { common[place % CANDIDATES_MAX] } else { &hints[place] }
 }
 
 fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
@@ -428,6 +437,8 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         true => common.iter().position(|c| *c == name),
         false => hints.iter().take(CANDIDATES_MAX).position(|h| h == name),
     };
+    // What is called the message is it, unless a key that was named instead is there.
+    let is_msg = name == MSG_FIELDS[0] && !around.hints.msg_fields.is_empty();
     if around.wants_time.is_some()
         && let Some(place) = place_in(&around.hints.time_fields, &TIME_FIELDS)
     {
@@ -436,11 +447,18 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
     if let Some(place) = place_in(&around.hints.msg_fields, &MSG_FIELDS) {
         return Role::Message(place as u8);
     }
-    field(name, around, rows).map_or(Role::NoRoom, Role::Field)
+    if is_msg {
+        return Role::Message(CANDIDATES_MAX as u8);
+    }
+    match field(name, rows) {
+        None => Role::NoRoom,
+        Some(id) if is_given(name, around.given) => Role::Given(id),
+        Some(id) => Role::Field(id),
+    }
 }
 
-fn field(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Option<FieldId> {
-    if is_own(name, around.taken) {
+fn field(name: &str, rows: &mut Rows<'_>) -> Option<FieldId> {
+    if is_taken(name) {
         return rows.key_id(&format!("json.{name}"));
     }
     rows.key_id(name)

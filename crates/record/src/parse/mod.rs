@@ -2,16 +2,19 @@
 //!
 //! The way of a line: its head is looked for (`syslog`); a rule or the source names the type and the format of
 //! the message (`rules`); the message becomes fields (`json`, `access`, or text); the time is completed from the
-//! arrival (`time`); the level is brought to one set of words (`level`).
+//! arrival (`time`); the level is brought to one set of words, as `_level` (`level`).
 //!
 //! Decisions:
 //! - A line never fails. What could not be parsed is in `_msg`, and `_note` says what failed.
-//! - Each row has `type` and `_msg`. For JSON without a message `_msg` is the object's text.
+//! - Each row has `_type` and `_msg`. For JSON without a message `_msg` is the object's text.
+//! - What a line brings as a field keeps its name and value. What Loginson says of a line has names that begin with an
+//!   underscore; `level` is the line's own word, and only where it brings none that of its syslog severity. Where a JSON
+//!   message brings a name of the syslog head (`hostname`), the head's value is stored as `syslog.NAME`.
 //! - The time of a syslog head is preferred to a time in its message: it is the sender's for all lines alike.
 //! - A time without zone is only compared with the arrival where lines arrive as they are written, that is by
 //!   syslog; lines of files and requests have the configured zone.
-//! - A JSON key with a name that Loginson gives the line itself (`type`, `_id`, …) is stored as `json.NAME`,
-//!   structured data as `sd.NAME`, an extra field as `extra.NAME`.
+//! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as `json.NAME`; an extra field
+//!   `_time` as `extra._time`.
 //!
 //! Speed: no allocation per line; names are looked up once a batch; a syslog head that the batch has had before is
 //! not parsed again (`heads`); see `examples/parse_speed.rs`.
@@ -47,7 +50,7 @@ use crate::frame::{Format, Frame, Line, Origin, Transport};
 use common::{Common, Forced};
 use heads::{Heads, Learnt, Sight};
 use json::{Around, Flattener, TimeFound};
-use row::{Own, Rows, Taken};
+use row::{Given, Own, Rows};
 use rules::{Rules, Subject};
 use syslog::{Expect, Head};
 use times::Times;
@@ -286,6 +289,7 @@ impl Parser {
         rows: &mut Rows<'_>,
     ) {
         match (common.type_name, rule) {
+            _ if rows.is_apart() && rows.has(Own::Type) => {}
             (Some(name), _) => put_kept(Own::Type, Some(name), rows),
             (None, Some((place, _))) => {
                 let name = *rule_names[place]
@@ -294,8 +298,13 @@ impl Parser {
             }
             (None, None) => rows.put_static(Own::Type, detected),
         }
-        put_kept(Own::RemoteIp, common.remote_ip, rows);
-        put_kept(Own::File, common.file, rows);
+        for (own, value) in [(Own::RemoteIp, common.remote_ip), (Own::File, common.file)] {
+            if rows.is_apart() && value.is_some() && rows.has(own) {
+                rows.note("brings its own _remote_ip or _file, which is kept instead of ours");
+            } else {
+                put_kept(own, value, rows);
+            }
+        }
         for &(id, value) in &common.extra {
             rows.builder.push_kept(id, value);
         }
@@ -355,7 +364,7 @@ impl Parser {
         if !opening.severe
             && let Some(level) = level()
         {
-            rows.put_static(Own::Level, level);
+            rows.put_static(Own::Severe, level);
         }
         Kind::Plain
     }
@@ -371,7 +380,7 @@ impl Parser {
         let around = Around {
             hints: &line.origin.hints,
             origin: line.origin_index,
-            taken: taken(opening.has_head, line.origin),
+            given: given(opening.has_head, line.origin),
             wants_time: (!opening.has_time).then_some(context),
         };
         let found = self.flattener.flatten(object, around, &mut self.times, rows)?;
@@ -384,36 +393,34 @@ impl Parser {
             TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
             TimeFound::None => {}
         }
-        self.put_json_level(opening.has_head, rows);
+        if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
+            // The head's takes its place.
+            rows.set_apart();
+        }
+        self.put_json_level(opening.severe, rows);
         Ok(())
     }
 
-    /// Brings the level of an object to the common words; an unknown one is kept as it is.
-    fn put_json_level(&mut self, has_head: bool, rows: &mut Rows<'_>) {
-        if let Some(level) = rows.level() {
-            if let Some(known) = level::from_word(level)
-                && known.as_bytes() != level
-            {
-                rows.put_static(Own::Level, known);
-            }
+    /// Says the level of an object in the common words. An unknown word is kept as it is, unless the head knows better.
+    fn put_json_level(&mut self, severe: bool, rows: &mut Rows<'_>) {
+        // The line may say it in so many words.
+        if rows.is_apart() && rows.has(Own::Severe) {
             return;
         }
-        for (place, id) in rows.level_keys().into_iter().enumerate().skip(1) {
-            // The severity of a syslog head is a number, and the PRI says the level.
-            if place == 1 && has_head {
-                continue;
+        let mut unknown = None;
+        for id in rows.level_keys().into_iter().flatten() {
+            let value = rows.builder.get(id).filter(|value| !value.is_empty());
+            let Some(value) = value else { continue };
+            if let Some(known) = level::from_word(value) {
+                return rows.put_static(Own::Severe, known);
             }
-            let Some(value) = id.and_then(|id| rows.builder.get(id)) else { continue };
-            match level::from_word(value) {
-                Some(known) => rows.put_static(Own::Level, known),
-                None => {
-                    self.scratch.clear();
-                    self.scratch.extend_from_slice(value);
-                    let id = rows.id(Own::Level);
-                    rows.builder.push_made(id, &self.scratch);
-                }
-            }
-            return;
+            unknown.get_or_insert(id);
+        }
+        if let Some(id) = unknown.filter(|_| !severe) {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(rows.builder.get(id).unwrap_or_default());
+            let id = rows.id(Own::Severe);
+            rows.builder.push_made(id, &self.scratch);
         }
     }
 
@@ -437,7 +444,7 @@ impl Parser {
         rows.put_some(Own::Bytes, access.bytes);
         rows.put_some(Own::Referer, access.referer);
         rows.put_some(Own::UserAgent, access.user_agent);
-        rows.put_static(Own::Level, level::from_status(access.status));
+        rows.put_static(Own::Severe, level::from_status(access.status));
         if !opening.has_time
             && let Some(written) = access.written
         {
@@ -449,24 +456,28 @@ impl Parser {
         let Some(format) = head.format else { return };
         let mut severity = head.severity;
         if let Some((digits, value)) = head.priority {
-            rows.put(Own::Priority, digits);
+            put_part(Own::Priority, digits, rows);
             put_facility(value >> 3, rows);
             severity = Some((value & 7) as u8);
         }
         if let Some(severity) = severity {
-            rows.put_static(Own::Severity, SMALL_NUMBERS[usize::from(severity)]);
+            let (number, word) = (SMALL_NUMBERS[usize::from(severity)], level::LEVELS[usize::from(severity)]);
+            put_word(Own::Severity, number, rows);
             if rows.level().is_none() {
-                rows.put_static(Own::Level, level::LEVELS[usize::from(severity)]);
+                rows.put_static(Own::Level, word);
+            }
+            if !rows.has(Own::Severe) {
+                rows.put_static(Own::Severe, word);
             }
         }
-        rows.put_static(Own::Format, format);
-        rows.put_some(Own::Hostname, head.hostname);
-        rows.put_some(Own::AppName, head.app_name);
-        rows.put_some(Own::ProcId, head.proc_id);
-        rows.put_some(Own::MsgId, head.msg_id);
-        rows.put_some(Own::Sequence, head.sequence);
+        put_word(Own::Format, format, rows);
+        put_part(Own::Hostname, head.hostname, rows);
+        put_part(Own::AppName, head.app_name, rows);
+        put_part(Own::ProcId, head.proc_id, rows);
+        put_part(Own::MsgId, head.msg_id, rows);
+        put_part(Own::Sequence, head.sequence, rows);
         if !head.structured.is_empty() {
-            self.put_structured(head.structured, taken(true, line.origin), rows);
+            self.put_structured(head.structured, given(true, line.origin), rows);
         }
         if let Some(note) = head.note {
             rows.note(note);
@@ -477,7 +488,7 @@ impl Parser {
     }
 
     /// Parameters as `ID.NAME`; an element without any as a field `ID` without value.
-    fn put_structured(&mut self, structured: &[u8], taken: Taken, rows: &mut Rows<'_>) {
+    fn put_structured(&mut self, structured: &[u8], given: Given, rows: &mut Rows<'_>) {
         let scratch = &mut self.scratch;
         syslog::structured(structured, |id, param| {
             scratch.clear();
@@ -489,10 +500,16 @@ impl Parser {
                 scratch.extend_from_slice(name);
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");
-            let id = match row::is_own(name, taken) {
-                true => rows.key_id(&format!("sd.{name}")),
-                false => rows.key_id(name),
+            // An element without parameters has no value, which hides none.
+            let is_there = |rows: &Rows<'_>| {
+                rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
             };
+            if param.is_none()
+                && (row::is_taken(name) || row::is_given(name, given) || is_there(rows))
+            {
+                return;
+            }
+            let id = rows.key_id(name);
             let Some(id) = id else { return rows.no_room() };
             let value = param.map_or(&b""[..], |(_, value)| value);
             if !rows.has_room(id) {
@@ -557,19 +574,20 @@ impl Parser {
     }
 }
 
-/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having a level or not.
+/// Messages whose rows may have the fields of a head in common: of one kind, and alike in having `level` and `_level` or
+/// not.
 fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
-    let has_level = match kind {
+    let (has_level, is_severe) = match kind {
         // Where a text is searched for a level the head has none to give.
-        Kind::Plain => false,
-        Kind::Access => true,
-        Kind::Json => rows.level().is_some(),
+        Kind::Plain => (false, false),
+        Kind::Access => (false, true),
+        Kind::Json => (rows.level().is_some(), rows.has(Own::Severe)),
     };
-    2 * kind as usize + usize::from(has_level)
+    4 * kind as usize + 2 * usize::from(has_level) + usize::from(is_severe)
 }
 
-fn taken(has_head: bool, origin: &Origin) -> Taken {
-    Taken { head: has_head, sender: origin.sender.is_some(), file: origin.hints.file.is_some() }
+fn given(has_head: bool, origin: &Origin) -> Given {
+    Given { head: has_head, sender: origin.sender.is_some(), file: origin.hints.file.is_some() }
 }
 
 /// The head of a line; for lines that are known to have none the whole line is the message.
@@ -588,15 +606,43 @@ fn put_kept(own: Own, value: Option<Kept>, rows: &mut Rows<'_>) {
     }
 }
 
+/// Puts a part of the head, unless it is empty.
+#[inline]
+fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
+    if rows.is_apart() {
+        if !part.is_empty()
+            && let Some(id) = rows.put_beside(own, part)
+        {
+            rows.put_as(id, part);
+        }
+        return;
+    }
+    rows.put_some(own, part);
+}
+
+/// Puts what the head says in a word of ours.
+#[inline]
+fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
+    if rows.is_apart() {
+        if let Some(id) = rows.put_beside(own, word.as_bytes()) {
+            rows.builder.push_static(id, word);
+        }
+        return;
+    }
+    rows.put_static(own, word);
+}
+
 fn put_facility(facility: u16, rows: &mut Rows<'_>) {
     match SMALL_NUMBERS.get(usize::from(facility)) {
         Some(number) => {
-            rows.put_static(Own::Facility, number);
-            rows.put_static(Own::FacilityKeyword, syslog::FACILITY_KEYWORDS[usize::from(facility)]);
+            put_word(Own::Facility, number, rows);
+            put_word(Own::FacilityKeyword, syslog::FACILITY_KEYWORDS[usize::from(facility)], rows);
         }
         None => {
-            let id = rows.id(Own::Facility);
-            rows.builder.push_made(id, facility.to_string().as_bytes());
+            let number = facility.to_string();
+            if let Some(id) = rows.put_beside(Own::Facility, number.as_bytes()) {
+                rows.builder.push_made(id, number.as_bytes());
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Writing the fields of a row: own names by number, names from the line by text.
 //!
-//! Own names are looked up once a batch. Names from the line (JSON keys, structured data) must not hide what
-//! Loginson itself says of a line: such a name is stored with `json.` or `sd.` in front, see [`is_own`].
+//! Own names are looked up once a batch. What a line brings keeps its name and its value, also where Loginson gives
+//! lines a field of that name: then that one is left out, or is put elsewhere ([`Rows::put_beside`]). Such a row is
+//! marked, since it has less in common with others ([`Rows::is_apart`]).
 //!
 //! Invariant: whatever the line has, there is room for all own fields of a row and all own names of a batch.
 
@@ -26,17 +27,17 @@ macro_rules! own_names {
 }
 
 own_names! {
-    Type = "type", Msg = "_msg", Level = "level", Note = "_note",
+    Type = "_type", Msg = "_msg", Severe = "_level", Level = "level", Note = "_note",
     Priority = "priority", Facility = "facility", FacilityKeyword = "facility_keyword",
     Severity = "severity", Format = "format", Hostname = "hostname", AppName = "app_name",
     ProcId = "proc_id", MsgId = "msg_id", Sequence = "sequence",
     Vhost = "vhost", ClientIp = "client_ip", Ident = "ident", User = "user", Method = "method",
     Path = "path", Protocol = "protocol", Request = "request", Status = "status", Bytes = "bytes",
-    Referer = "referer", UserAgent = "user_agent", RemoteIp = "remote_ip", File = "file",
+    Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file",
 }
 
 /// The level, and keys of JSON objects that say it where there is none.
-const LEVEL_KEYS: [&str; 4] = ["level", "severity", "lvl", "log.level"];
+pub(crate) const LEVEL_KEYS: [&str; 4] = ["level", "severity", "lvl", "log.level"];
 
 const OWN_COUNT: usize = OWN_NAMES.len();
 const _: () = assert!(OWN_COUNT + EXTRA_FIELDS_MAX <= OWN_FIELDS_MAX);
@@ -52,6 +53,7 @@ pub(crate) struct Rows<'f> {
     /// The numbers of [`LEVEL_KEYS`], as far as they are names, when there were so many names to be had.
     level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
     level_keys_left: usize,
+    apart: bool,
     notes: [&'static str; NOTES_MAX],
     notes_count: usize,
 }
@@ -64,6 +66,7 @@ impl<'f> Rows<'f> {
             ids: [None; OWN_COUNT],
             level_keys: [None; LEVEL_KEYS.len()],
             level_keys_left: usize::MAX,
+            apart: false,
             notes: [""; NOTES_MAX],
             notes_count: 0,
         }
@@ -73,12 +76,44 @@ impl<'f> Rows<'f> {
         self.builder.begin_row(line);
         self.line = line.bytes;
         self.notes_count = 0;
+        self.apart = false;
     }
 
     /// Takes fields and notes back, to parse the line in another way.
     pub fn clear(&mut self) {
         self.builder.clear_fields();
         self.notes_count = 0;
+        self.apart = false;
+    }
+
+    /// Marks the row as one whose message brings a name of those that are given to lines.
+    #[inline]
+    pub fn set_apart(&mut self) {
+        self.apart = true;
+    }
+
+    /// Whether it is marked so: it shares no fields with other rows.
+    #[inline]
+    pub fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Whether the row has a value under an own name already: one that the line brought.
+    #[inline]
+    pub fn has(&self, own: Own) -> bool {
+        let id = self.ids[own as usize].or_else(|| self.builder.known_id(OWN_NAMES[own as usize]));
+        id.and_then(|id| self.builder.get(id)).is_some_and(|value| !value.is_empty())
+    }
+
+    /// The name under which something of the head is put in a row apart: its own, or that behind `syslog.` where the
+    /// message brings another value under its own. None: it brings the same, or there are too many names.
+    pub fn put_beside(&mut self, own: Own, value: &[u8]) -> Option<FieldId> {
+        let id = self.id(own);
+        match self.builder.get(id) {
+            None | Some(b"") => Some(id),
+            Some(same) if same == value => None,
+            Some(_) => self.key_id(&format!("syslog.{}", OWN_NAMES[own as usize])),
+        }
     }
 
     /// Writes the notes and closes the row.
@@ -109,9 +144,14 @@ impl<'f> Rows<'f> {
     #[cold]
     fn write_notes(&mut self) {
         let id = self.id(Own::Note);
-        match self.notes[..self.notes_count] {
-            [note] => self.builder.push_static(id, note),
-            ref notes => self.builder.push_made(id, notes.join("; ").as_bytes()),
+        let notes = &self.notes[..self.notes_count];
+        match (self.builder.get(id).filter(|own| !own.is_empty()), notes) {
+            (None, [note]) => self.builder.push_static(id, note),
+            (None, notes) => self.builder.push_made(id, notes.join("; ").as_bytes()),
+            (Some(own), notes) => {
+                let all = [own, b"; ", notes.join("; ").as_bytes()].concat();
+                self.builder.push_made(id, &all);
+            }
         }
     }
 
@@ -179,11 +219,11 @@ impl<'f> Rows<'f> {
         self.level_keys
     }
 
-    /// The level, if the message gave one.
+    /// The value of the key `level`, if the message has it.
     #[inline]
     pub fn level(&mut self) -> Option<&[u8]> {
         let id = self.level_keys()[0]?;
-        self.builder.get(id)
+        self.builder.get(id).filter(|level| !level.is_empty())
     }
 
     /// The number of a name from the line. None when there are too many names.
@@ -213,7 +253,7 @@ impl<'f> Rows<'f> {
 
 /// What Loginson says of a line besides what it says of every line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct Given {
     /// There is a syslog head.
     pub head: bool,
     /// There is a sender's address.
@@ -222,14 +262,21 @@ pub(crate) struct Taken {
     pub file: bool,
 }
 
-/// Whether a name from the line would hide what Loginson says of the line.
-pub(crate) fn is_own(name: &str, taken: Taken) -> bool {
+/// Whether a line is given a field of this name, whatever its message is: a message that brings the name keeps its value,
+/// and its row is one apart. Without `level`, which [`Rows::level`] is asked for.
+pub(crate) fn is_given(name: &str, given: Given) -> bool {
     match name {
-        "type" | "_time" | "_received" | "_raw" | "_id" | "_stream" | "_note" | "_msg" => true,
-        "remote_ip" => taken.sender,
-        "file" => taken.file,
+        "_type" | "_level" => true,
+        "_remote_ip" => given.sender,
+        "_file" => given.file,
         "priority" | "facility" | "facility_keyword" | "severity" | "format" | "hostname"
-        | "app_name" | "proc_id" | "msg_id" | "sequence" => taken.head,
+        | "app_name" | "proc_id" | "msg_id" | "sequence" => given.head,
         _ => false,
     }
+}
+
+/// Whether a name means something else in every line, so that a key of a line cannot have it: the time is that of the row,
+/// and there is one message. Such a key is stored behind `json.`, an extra field behind `extra.`.
+pub(crate) fn is_taken(name: &str) -> bool {
+    matches!(name, "_time" | "_msg")
 }

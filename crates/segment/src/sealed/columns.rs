@@ -27,6 +27,7 @@ use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text
 use super::field::Source;
 use super::footer::malformed;
 use super::ints;
+use super::names;
 use super::repeats;
 use super::restore::{Element, Kind, Layout, Listing, restore_rows};
 use crate::error::SegmentError;
@@ -50,6 +51,8 @@ pub struct BlockColumns<'p> {
     read: ReadChunk<'p>,
     listing: Listing<'p>,
     layouts: Vec<Layout<'p>>,
+    /// Whether the file is of a version with other names.
+    old_names: bool,
     origins: &'p [u8],
     /// Where each column of numbers begins.
     starts: [Cursor<'p>; NUMBERS],
@@ -91,17 +94,20 @@ impl<'p> BlockColumns<'p> {
     /// Reads what stands before the values in the first chunk of a block of so many lines; `read` reads the others.
     pub(super) fn open(
         pack: &'p [u8],
-        chunks: usize,
-        lines: usize,
+        (chunks, lines): (usize, usize),
         read: ReadChunk<'p>,
         path: &'p Path,
         offset: u64,
+        old_names: bool,
     ) -> Read<BlockColumns<'p>> {
-        let listing = Listing::read(pack)?;
+        let mut listing = Listing::read(pack)?;
         if listing.rows != lines {
             return Err(Corrupt("the number of lines"));
         }
         let head = listing.head()?;
+        if old_names {
+            names::rename(&mut listing.names, &head.layouts);
+        }
         let mut rest = head.rest;
         let mut starts = [const { None }; NUMBERS];
         for start in &mut starts {
@@ -128,6 +134,7 @@ impl<'p> BlockColumns<'p> {
             inside,
             chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
             listing,
+            old_names,
         })
     }
 
@@ -276,8 +283,17 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(sources))
     }
 
+    /// The number of a field by its name of today.
+    fn number(&self, name: &str) -> Option<usize> {
+        let found = self.listing.names.iter().position(|known| *known == name);
+        found.or_else(|| {
+            let is_copy = self.old_names && name == names::LEVEL;
+            is_copy.then(|| names::level_copied(&self.listing.names)).flatten()
+        })
+    }
+
     fn read_field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, Fault> {
-        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+        let Some(number) = self.number(name) else {
             return Ok(Some(FieldColumn::absent()));
         };
         if let Some(column) = self.only_column(number) {
@@ -468,7 +484,7 @@ impl<'p> BlockColumns<'p> {
         for number in 1..self.chunks.len() {
             chunks.push(self.chunk(number)?);
         }
-        Ok(restore_rows(&chunks, self.listing.rows, rows)?)
+        Ok(restore_rows(&chunks, self.listing.rows, rows, self.old_names)?)
     }
 
     fn read_batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, Fault> {
@@ -539,7 +555,11 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.listing.names.clone()
+        let mut names = self.listing.names.clone();
+        if self.old_names && names::level_copied(&names).is_some() {
+            names.push(names::LEVEL);
+        }
+        names
     }
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {

@@ -20,9 +20,10 @@ pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
 /// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
-pub const SEALED_VERSION: u16 = 3;
+pub const SEALED_VERSION: u16 = 4;
 /// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2
-/// there are no counts of two fields, and filters have no addresses ([`crate::tokens`]).
+/// there are no counts of two fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their
+/// old names ([`super::names`]), and counts take in the rows of the summary.
 pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
@@ -57,6 +58,11 @@ impl SealedHeader {
         let crc = crc32c::crc32c(&out[..60]);
         out[60..].copy_from_slice(&crc.to_le_bytes());
         out
+    }
+
+    /// The version of a file, from its first bytes, which were checked.
+    pub(crate) fn version(bytes: &[u8]) -> u16 {
+        u16::from_le_bytes(array(bytes, 8))
     }
 
     /// Reads and checks the first bytes of a file.
@@ -159,6 +165,8 @@ pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
 pub struct Footer {
     /// As in the file's first bytes.
     pub header: SealedHeader,
+    /// Version of the file.
+    pub version: u16,
     /// Segments whose lines are here, and which this one replaces.
     pub replaces: Vec<u64>,
     /// How it was written.
@@ -181,6 +189,16 @@ impl Footer {
         self.blocks.iter().map(|block| u64::from(block.lines)).sum()
     }
 
+    /// Of those, the ones that Loginson made itself.
+    pub fn lines_internal(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.lines_internal)).sum()
+    }
+
+    /// Whether fields have the names of versions 1 to 3, which are read as those of today ([`super::names`]).
+    pub(crate) fn has_old_names(&self) -> bool {
+        self.version < super::names::VERSION
+    }
+
     /// Bytes of the raw lines, each with a newline.
     pub fn bytes_raw(&self) -> u64 {
         self.blocks.iter().map(|block| block.bytes_raw).sum()
@@ -201,8 +219,10 @@ impl Footer {
         span(self.blocks.iter().map(|block| block.sequence))
     }
 
-    /// Values of a field with their lines, if it is counted; the empty value stands for lines without it.
+    /// Values of a field with their lines, if it is counted; the empty value stands for lines without it. Of files of
+    /// version 3 and older, the rows of the summary are among the lines.
     pub fn values(&self, field: &str) -> ValueSet {
+        let field = if self.has_old_names() { super::names::counted_before(field) } else { field };
         let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
         let totals = rollup.totals().into_iter();
         Some(totals.map(|(values, lines)| (values[0].clone(), lines)).collect())
@@ -218,7 +238,7 @@ impl Footer {
         bytes + bytes / 4
     }
 
-    /// Calls `each` with the counts of the lines from one instant to before another one (nanoseconds since 1970 UTC; none:
+    /// Calls `each` with the counts of the lines, without those that Loginson made itself, from one instant to before another one (nanoseconds since 1970 UTC; none:
     /// open): some instant, a value of each field, lines. Told apart are the values of `fields` and the buckets of time,
     /// given by length and shift in nanoseconds. False, without a call, when no counts are kept that tell these apart.
     pub fn visit_counts(
@@ -229,13 +249,31 @@ impl Footer {
         each: EachCount<'_>,
     ) -> bool {
         // An end beyond all lines need not be that of a stretch.
-        let (oldest, newest) = self.time_ns().unwrap_or((i64::MAX, i64::MIN));
+        let sent = self.blocks.iter().filter(|block| block.lines_internal < block.lines);
+        let (oldest, newest) =
+            span(sent.map(|block| block.time_ns)).unwrap_or((i64::MAX, i64::MIN));
         let (from_ns, to_ns) =
             (from_ns.filter(|&ns| ns > oldest), to_ns.filter(|&ns| ns <= newest));
-        if fields.is_empty() && bucket_ns.is_none() && from_ns.is_none() && to_ns.is_none() {
-            each(oldest, &[], self.lines());
+        let lines = self.lines() - self.lines_internal();
+        if lines == 0 {
             return true;
         }
+        if fields.is_empty() && bucket_ns.is_none() && from_ns.is_none() && to_ns.is_none() {
+            each(oldest, &[], lines);
+            return true;
+        }
+        // Those of version 3 count what Loginson made itself among the others.
+        if self.has_old_names() && self.lines_internal() > 0 {
+            return false;
+        }
+        let old: Vec<&str>;
+        let fields = match self.has_old_names() {
+            true => {
+                old = fields.iter().map(|name| super::names::counted_before(name)).collect();
+                &old[..]
+            }
+            false => fields,
+        };
         let fits = |rollup: &&Rollup| {
             rollup.places_of(fields).is_some()
                 && rollup.tells_apart(bucket_ns)
@@ -305,7 +343,12 @@ impl Footer {
     }
 
     /// Reads the body, decompressed.
-    pub(crate) fn decode(header: SealedHeader, body: &[u8], bytes_disk: u64) -> Read<Footer> {
+    pub(crate) fn decode(
+        header: SealedHeader,
+        version: u16,
+        body: &[u8],
+        bytes_disk: u64,
+    ) -> Read<Footer> {
         let mut cursor = Cursor::new(body);
         let replaces =
             (0..cursor.count(body.len())?).map(|_| cursor.varint()).collect::<Read<Vec<_>>>()?;
@@ -333,6 +376,7 @@ impl Footer {
         cursor.end()?;
         Ok(Footer {
             header,
+            version,
             replaces,
             effort,
             summarised_through,

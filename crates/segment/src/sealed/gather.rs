@@ -1,6 +1,6 @@
 //! Gathers rows for a chunk: counts them, and groups them so that lines that are alike come to lie together.
 //!
-//! What a row is counted and grouped by mostly stands in its stem, or is a `level` of its own: it is found once for the
+//! What a row is counted and grouped by mostly stands in its stem, or is a `_level` of its own: it is found once for the
 //! rows of a batch with the same stem and the same such values.
 
 use std::collections::HashMap;
@@ -73,7 +73,7 @@ impl Pending {
                 counter.add(run.0, run.2, &run.1);
                 run = (second, key.counted, 0);
             }
-            run.2 += 1;
+            run.2 += u32::from(key.number != INTERNAL);
             let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS;
             let group = &mut key.groups[usize::from(displaced)];
             if *group == UNKNOWN {
@@ -224,7 +224,11 @@ impl<'a> Keys<'a> {
             Clustering::Stream => number_of(&[type_name, app_name, hostname]),
         };
         let has_own = own != Values::default();
-        Key { own, has_own, counted: counter.numbers(values), number, groups: [UNKNOWN; 2] }
+        let counted = match number {
+            INTERNAL => ValueNumbers::default(),
+            _ => counter.numbers(values),
+        };
+        Key { own, has_own, counted, number, groups: [UNKNOWN; 2] }
     }
 }
 

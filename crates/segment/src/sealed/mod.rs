@@ -24,6 +24,7 @@ mod footer;
 mod gather;
 mod ints;
 mod layout;
+mod names;
 mod numerals;
 mod plan;
 mod reader;

@@ -66,7 +66,8 @@ impl SealedFile {
         }
         let stored = read_exact(&*file, path, trailer.offset, trailer.stored as usize)?;
         let body = trailer.body(&stored, path)?;
-        let footer = Footer::decode(header, &body, bytes_disk)
+        let version = SealedHeader::version(&start);
+        let footer = Footer::decode(header, version, &body, bytes_disk)
             .map_err(|corrupt| malformed(path, trailer.offset, corrupt))?;
         let end = footer.blocks.last().map(|block| block.offset + block.bytes_disk());
         let end = end.unwrap_or(SEALED_HEADER_BYTES as u64);
@@ -93,7 +94,7 @@ impl SealedFile {
     pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;
-        restore(&chunks, entry.lines as usize)
+        restore(&chunks, entry.lines as usize, self.footer.has_old_names())
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
@@ -121,7 +122,8 @@ impl SealedFile {
         let entry = &self.footer.blocks[place];
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
-        let columns = BlockColumns::open(&pack, chunks, lines, read, &self.path, entry.offset)
+        let old_names = self.footer.has_old_names();
+        let columns = BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, old_names)
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
         Ok(with(&columns))
     }
@@ -197,7 +199,11 @@ impl SealedFile {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;
         let corrupt = |corrupt| malformed(&self.path, entry.offset, corrupt);
-        let listing = Listing::read(&chunks[0]).map_err(corrupt)?;
+        let mut listing = Listing::read(&chunks[0]).map_err(corrupt)?;
+        if self.footer.has_old_names() {
+            let head = listing.head().map_err(corrupt)?;
+            super::names::rename(&mut listing.names, &head.layouts);
+        }
         let name = |number: usize, edge: &str| match number.checked_sub(1) {
             Some(place) => listing.names[place].to_owned(),
             None => edge.to_owned(),

@@ -14,6 +14,7 @@ use record::{Batch, FieldId, LineId, Origin, RestoredBuilder, Row};
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
 use super::ints;
+use super::names;
 use super::plan::Plan;
 
 /// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
@@ -154,15 +155,16 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads a block of so many lines from its chunks, decompressed.
-    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize) -> Read<Opened<'a>> {
+    /// Reads a block of so many lines from its chunks, decompressed; `old` when its names are those before version 4.
+    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize, old: bool) -> Read<Opened<'a>> {
         let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
-        Opened::of_chunks(&chunks, lines)
+        Opened::of_chunks(&chunks, lines, old)
     }
 
-    fn of_chunks(chunks: &[&'a [u8]], lines: usize) -> Read<Opened<'a>> {
+    fn of_chunks(chunks: &[&'a [u8]], lines: usize, old: bool) -> Read<Opened<'a>> {
         let pack: &'a [u8] = chunks.first().ok_or(Corrupt("a block without chunks"))?;
-        let Listing { rows, names, shared: values, columns, mut rest, .. } = Listing::read(pack)?;
+        let Listing { rows, mut names, shared: values, columns, mut rest, .. } =
+            Listing::read(pack)?;
         if rows != lines {
             return Err(Corrupt("the number of lines"));
         }
@@ -180,6 +182,9 @@ impl<'a> Opened<'a> {
         let layouts = (0..rest.count(pack.len())?)
             .map(|_| read_layout(&mut rest, &around))
             .collect::<Read<Vec<_>>>()?;
+        if old {
+            names::rename(&mut names, &layouts);
+        }
         let origins: Arc<[Origin]> =
             decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
         let times = ints::decode(&mut rest, rows)?;
@@ -225,20 +230,33 @@ impl<'a> Opened<'a> {
 }
 
 /// The records of a block from its chunks, decompressed.
-pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
-    put_together(Opened::read(chunks, lines)?, lines, None)
+pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, old: bool) -> Read<Batch> {
+    put_together(Opened::read(chunks, lines, old)?, lines, None, old)
 }
 
 /// Those of some rows, which ascend.
-pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32]) -> Read<Batch> {
+pub(crate) fn restore_rows(
+    chunks: &[&[u8]],
+    lines: usize,
+    rows: &[u32],
+    old: bool,
+) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
-    put_together(Opened::of_chunks(chunks, lines)?, lines, Some(rows))
+    put_together(Opened::of_chunks(chunks, lines, old)?, lines, Some(rows), old)
 }
 
 /// The records of all rows, or of those that are wanted.
-fn put_together(mut block: Opened<'_>, lines: usize, wanted: Option<&[u32]>) -> Read<Batch> {
+fn put_together(
+    mut block: Opened<'_>,
+    lines: usize,
+    wanted: Option<&[u32]>,
+    old: bool,
+) -> Read<Batch> {
     let mut spans = block.spans();
-    let names = block.names.iter().map(|&name| Arc::from(name)).collect();
+    let copied = if old { names::level_copied(&block.names) } else { None };
+    let copy = copied.map(|from| (FieldId(from as u16), FieldId(block.names.len() as u16)));
+    let names = block.names.iter().copied().chain(copied.map(|_| names::LEVEL));
+    let names = names.map(Arc::from).collect();
     let rows = wanted.map_or(lines, <[u32]>::len);
     let part = |all: usize| (all as u128 * rows as u128 / lines.max(1) as u128) as usize;
     let fields = part(block.fields).min(FIELDS_RESERVED_MAX);
@@ -269,7 +287,10 @@ fn put_together(mut block: Opened<'_>, lines: usize, wanted: Option<&[u32]>) -> 
             return Err(Corrupt("the length of the lines"));
         }
     }
-    Ok(builder.finish())
+    Ok(match copy {
+        Some((from, to)) => builder.finish_copying(from, to),
+        None => builder.finish(),
+    })
 }
 
 /// Checksum over the lines of a restored block.

@@ -1,5 +1,5 @@
 //! Counts that are kept with a segment, so that a question for them opens no block: lines by level, host, application
-//! and type, and by application and severity or level, per stretch of event time.
+//! and type, and by application and severity or level, per stretch of event time. Rows of the summary are not counted.
 //!
 //! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of its lines, and one
 //! count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`] values has no counts, nor two fields with
@@ -12,11 +12,11 @@ use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 
 /// The fields by which lines are counted.
-pub const ROLLUP_FIELDS: [&str; 4] = ["level", "hostname", "app_name", "type"];
+pub const ROLLUP_FIELDS: [&str; 4] = ["_level", "hostname", "app_name", "_type"];
 /// The pairs of fields by which they are counted.
-pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "level"]];
+pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "_level"]];
 /// All these fields.
-pub(crate) const COUNTED_FIELDS: [&str; 5] = ["level", "hostname", "app_name", "type", "severity"];
+pub(crate) const COUNTED_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "severity"];
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
     [&[0], &[1], &[2], &[3], &[2, 4], &[2, 0]];
@@ -463,7 +463,7 @@ mod tests {
             let bucket_ns = bucket_s.map(|(step, offset)| (step * SECOND_NS, offset * SECOND_NS));
             assert!(rollup.tells_apart(bucket_ns));
             let mut found = BTreeMap::new();
-            let fields: &[&str] = if by_value { &["level"] } else { &[] };
+            let fields: &[&str] = if by_value { &["_level"] } else { &[] };
             let places = rollup.places_of(fields).unwrap();
             rollup.visit(&places, bucket_ns, i64::MIN..i64::MAX, &mut |time_ns, values, lines| {
                 let key = (bucket(time_ns / SECOND_NS), values.concat());
@@ -478,8 +478,8 @@ mod tests {
             }
         }
         let rollup = &rollups[0];
-        assert_eq!(rollups[5].places_of(&["level", "app_name"]), Some(vec![1, 0]));
-        assert_eq!(rollups[5].places_of(&["level", "hostname"]), None);
+        assert_eq!(rollups[5].places_of(&["_level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[5].places_of(&["_level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
@@ -543,6 +543,6 @@ mod tests {
         assert_eq!(count(&lines[1..])[0].values.len(), VALUES_MAX);
         let fields: Vec<String> =
             count(&lines).into_iter().map(|rollup| rollup.fields.join(" ")).collect();
-        assert_eq!(fields, ["hostname", "app_name", "type", "app_name severity", "app_name level"]);
+        assert_eq!(fields, ["hostname", "app_name", "_type", "app_name severity", "app_name _level"]);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn compare(
     batches: &[Arc<Batch>],
     rows: &[RowRef],
 ) -> Read<Compared> {
-    let mut block = Opened::read(chunks, rows.len())?;
+    let mut block = Opened::read(chunks, rows.len(), false)?;
     let mut spans = block.spans();
     let mut sources: Vec<Option<Source>> = Vec::new();
     sources.resize_with(batches.len(), || None);
@@ -341,7 +341,7 @@ mod tests {
         let source = batch(&lines(), 7);
         for effort in [Effort::Fast, Effort::Best] {
             let chunks = chunks(&source, effort);
-            let crc = lines_crc(&restore(&chunks, ROWS).unwrap());
+            let crc = lines_crc(&restore(&chunks, ROWS, false).unwrap());
             let same = compare(&chunks, &[Arc::clone(&source)], &rows());
             assert_eq!(same, Ok(Compared::Alike(crc)));
             let other_sequence = batch(&lines(), 8);
@@ -387,7 +387,7 @@ mod tests {
                     let compared = compare(&other, &[Arc::clone(&source)], &rows());
                     let Ok(Compared::Alike(_)) = compared else { continue };
                     // Some bytes may be other ones for the same lines: then they are read as the same.
-                    let batch = restore(&other, ROWS).unwrap();
+                    let batch = restore(&other, ROWS, false).unwrap();
                     for (found, expected) in batch.rows().zip(source.rows()) {
                         assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));
                         assert_eq!(found.time_ns(), expected.time_ns());

@@ -13,7 +13,9 @@ use record::{Batch, Row};
 use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
-use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SealedHeader, malformed};
+use super::footer::{
+    Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed,
+};
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::restore;
@@ -61,6 +63,7 @@ impl SealedWriter {
             file,
             footer: Footer {
                 header: *header,
+                version: SEALED_VERSION,
                 replaces: replaces.to_vec(),
                 effort: options.effort,
                 ..Footer::default()
@@ -262,7 +265,7 @@ impl Maker {
             Compared::Alike(crc) => return Ok(crc),
             Compared::Different(place) => place,
         };
-        let restored = restore(&chunks, rows.len()).map_err(corrupt)?;
+        let restored = restore(&chunks, rows.len(), false).map_err(corrupt)?;
         let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
         Err(SegmentError::Damaged {
             path: chunk.path.to_owned(),

@@ -59,8 +59,8 @@ pub struct ExportArgs {
     /// Time before which rows lie
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     end: Option<String>,
-    /// Computed fields to add to rows of jsonl and parquet: _id, _raw, _received
-    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = ["_id", "_raw", "_received"])]
+    /// Computed fields to add to rows of jsonl and parquet: _line_id, _line, _received
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = ["_line_id", "_line", "_received"])]
     include: Vec<String>,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]

@@ -34,7 +34,7 @@ pub fn run(args: TailArgs) -> Result<()> {
     let client = Client::new(&args.server.server)?;
     let mut form = vec![("query", args.query)];
     if args.format == Format::Raw {
-        form.push(("include", "_raw".into()));
+        form.push(("include", "_line".into()));
     }
     let response = match client.post_form("/select/logsql/tail", &form)? {
         Ok(response) => response,
@@ -73,7 +73,7 @@ fn show(row: &[u8], printer: &mut Printer, format: Format) -> io::Result<()> {
     }
     if format == Format::Raw
         && let Ok(row) = serde_json::from_slice::<serde_json::Value>(row)
-        && let Some(raw) = row["_raw"].as_str()
+        && let Some(raw) = row["_line"].as_str()
     {
         return printer.print(raw.as_bytes());
     }

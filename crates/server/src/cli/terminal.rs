@@ -88,7 +88,10 @@ fn row_text(row: &Map<String, Value>, colour: bool) -> String {
         });
         return fields.collect::<Vec<_>>().join("  ");
     }
-    let level = field("level");
+    let level = match field("_level") {
+        level if level.is_empty() => field("level"),
+        level => level,
+    };
     let (start, end) = match level.as_str() {
         _ if !colour => ("", ""),
         "emergency" | "emerg" | "alert" | "critical" | "crit" | "fatal" | "error" => {
@@ -99,7 +102,7 @@ fn row_text(row: &Map<String, Value>, colour: bool) -> String {
         _ => ("\x1b[32m", "\x1b[0m"),
     };
     let app = match field("app_name") {
-        app if app.is_empty() => field("type"),
+        app if app.is_empty() => field("_type"),
         app => app,
     };
     format!(
@@ -133,7 +136,7 @@ mod tests {
             assert_eq!(row_text(&serde_json::from_str(json).unwrap(), false), expected);
         };
         check(
-            r#"{"_time":"2026-01-31T12:00:00Z","level":"error","hostname":"web1","app_name":"nginx","_msg":"a\u001bb"}"#,
+            r#"{"_time":"2026-01-31T12:00:00Z","_level":"error","level":"ERR","hostname":"web1","app_name":"nginx","_msg":"a\u001bb"}"#,
             "2026-01-31T12:00:00Z error   web1 nginx: a\\x1bb",
         );
         check(r#"{"level":"error","count(*)":"3"}"#, "count(*)=3  level=error");

@@ -171,7 +171,7 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 /// The computed fields that rows of an export have, when `wanted` was asked for.
 pub fn fields(format: Format, mut wanted: Vec<String>) -> Vec<String> {
     match format {
-        Format::Raw => return vec!["_raw".into()],
+        Format::Raw => return vec!["_line".into()],
         Format::Jsonl | Format::Csv => {}
         // A table is joined and compared by time of arrival, and the column takes little.
         Format::Parquet => wanted.push("_received".into()),

@@ -21,7 +21,7 @@ use crate::jobs::QUERY_THREADS;
 use crate::pipeline::Pipeline;
 
 /// The computed fields that can be asked for.
-const INCLUDABLE: [&str; 3] = ["_id", "_raw", "_received"];
+const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
 
 impl Params {
     /// The parameter `query`, read at `now_ns`.

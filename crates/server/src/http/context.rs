@@ -48,7 +48,7 @@ async fn context(
         Ok(lines)
     };
     let (before, after) = (side("before")?, side("after")?);
-    let asked = Asked::new(&app, "context", &format!("_id:{id}"), peer)?;
+    let asked = Asked::new(&app, "context", &format!("_line_id:{id}"), peer)?;
     let body = answer(asked, move |running| {
         around(running.source(), id, before, after, &mut || running.check())
     });
@@ -205,7 +205,7 @@ struct Show {
 
 impl Show {
     fn new() -> Show {
-        let include = ["_id", "_raw", "_received"].map(String::from);
+        let include = ["_line_id", "_line", "_received"].map(String::from);
         let all = Query::parse("*", 0)
             .and_then(|query| query.tail(&include))
             .expect("the query of everything");

@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn objects_of_json_are_parameters_too() {
         let params = Params::parse_json(
-            br#"{"query":"a \"b\"","limit":5,"include":["_id","_raw"],"keep":true,"end":null}"#,
+            br#"{"query":"a \"b\"","limit":5,"include":["_line_id","_line"],"keep":true,"end":null}"#,
         )
         .unwrap();
         assert_eq!(params.get("query"), Some("a \"b\""));
         assert_eq!(params.number::<u64>("limit").unwrap(), Some(5));
-        assert_eq!(params.all("include").collect::<Vec<_>>(), ["_id", "_raw"]);
+        assert_eq!(params.all("include").collect::<Vec<_>>(), ["_line_id", "_line"]);
         assert!(params.flag("keep") && params.get("end").is_none());
         for wrong in [&b"[]"[..], b"{", br#"{"query":{}}"#, br#"{"query":[[]]}"#] {
             assert!(Params::parse_json(wrong).is_err());

@@ -47,7 +47,7 @@ async fn query(
         }
     };
     if format == Format::Raw {
-        asked.context.include = vec!["_raw".into()];
+        asked.context.include = vec!["_line".into()];
     }
     stream(asked, query, format, None).await
 }

@@ -211,7 +211,7 @@ mod tests {
             end_ns: i64::MAX,
             limit: Some(5),
             format: "json".into(),
-            include: vec!["_id".into()],
+            include: vec!["_line_id".into()],
             run_time_ms: 3,
             client: "127.0.0.1:1".into(),
         };

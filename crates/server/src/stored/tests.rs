@@ -418,15 +418,16 @@ fn question(rng: &mut Rng) -> (String, Context) {
     let fields = [
         "app_name",
         "level",
+        "_level",
         "hostname",
-        "type",
+        "_type",
         "severity",
         "user.name",
         "status",
         "_stream",
         "proc_id",
     ];
-    let (one, other) = (pick(rng, &fields), pick(rng, &["level", "app_name", "n", "facility"]));
+    let (one, other) = (pick(rng, &fields), pick(rng, &["_level", "app_name", "n", "facility"]));
     let pipe = match rng.u8(..16) {
         0 => "stats count() c".to_owned(),
         1 | 2 => format!("stats by ({one}) count() c"),
@@ -443,7 +444,7 @@ fn question(rng: &mut Rng) -> (String, Context) {
         11 => format!("fields _time, {one}, _msg"),
         12 => {
             context.limit = Some(rng.usize(1..40));
-            context.include = vec!["_id".into()];
+            context.include = vec!["_line_id".into()];
             "fields _time, _msg, app_name".to_owned()
         }
         13 => {
@@ -453,11 +454,11 @@ fn question(rng: &mut Rng) -> (String, Context) {
         14 => {
             context.order = Some(TimeOrder::default());
             context.limit = Some(rng.usize(1..400));
-            context.include = vec!["_id".into(), "_raw".into()];
+            context.include = vec!["_line_id".into(), "_line".into()];
             "fields *".to_owned()
         }
         _ => {
-            context.include = vec!["_id".into(), "_raw".into(), "_received".into()];
+            context.include = vec!["_line_id".into(), "_line".into(), "_received".into()];
             "fields *".to_owned()
         }
     };

@@ -65,15 +65,15 @@ pub fn some_of_the_lines(found: &[Vec<u8>], mut sent: Vec<Vec<u8>>, dropped: usi
 /// Checks the fields of every line that the server has.
 pub fn fields(server: &Server, expected: &Expected<'_>) {
     let mut messages = BTreeSet::new();
-    for row in server.query(SENT, "include=_raw,_received") {
+    for row in server.query(SENT, "include=_line,_received") {
         let field = |name: &str| row[name].as_str().unwrap_or_default();
         let app = APPS.iter().find(|app| app.name == field("app_name"));
         let app = app.unwrap_or_else(|| panic!("unknown application in {row}"));
         assert_eq!(field("hostname"), expected.hostname, "{row}");
         assert_eq!(field("severity"), (app.priority % 8).to_string(), "{row}");
         assert_eq!(field("facility"), (app.priority / 8).to_string(), "{row}");
-        assert_eq!(field("remote_ip"), "127.0.0.1", "{row}");
-        let time = (expected.time)(field("_raw"), field("_received"));
+        assert_eq!(field("_remote_ip"), "127.0.0.1", "{row}");
+        let time = (expected.time)(field("_line"), field("_received"));
         assert!(field("_time").starts_with(&time), "the time is not {time} in {row}");
         assert!(messages.insert((app.name, field("_msg").to_owned())), "stored twice: {row}");
     }

@@ -1,12 +1,12 @@
 //! For access logs of web servers: status codes, and bytes sent in answers.
 
-use super::{Program, Sum};
+use super::{Dimension, Program, Sum};
 
 /// The type of the lines.
 pub(super) const TYPE: &str = "access";
 
 pub(super) const PROGRAM: Program = Program {
     name: "access",
-    dimensions: &["status"],
+    dimensions: &[Dimension { name: "status", field: "status" }],
     sums: &[Sum { name: "response_bytes", field: "bytes" }],
 };

@@ -32,7 +32,7 @@ fn check_any(lines: &[&[u8]]) {
         assert_eq!(batch.len(), lines.len());
         for (row, line) in batch.rows().zip(lines) {
             assert_eq!(row.raw(), *line);
-            assert!(row.get_by_name("type").is_some_and(|t| !t.is_empty()));
+            assert!(row.get_by_name("_type").is_some_and(|t| !t.is_empty()));
             assert!(row.get_by_name("_msg").is_some());
             assert!(row.time_ns() >= 0 && row.time_ns() <= ARRIVAL_NS + 2 * 86_400_000_000_000);
             let mut ids: Vec<_> = row.fields().map(|(id, _)| id).collect();

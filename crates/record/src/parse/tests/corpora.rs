@@ -59,7 +59,7 @@ fn each_file_is_understood() {
             let line_text = String::from_utf8_lossy(line);
             assert_eq!(row.raw(), *line);
             assert_eq!(row.get_by_name("_note"), None, "{name}: {line_text}");
-            let found = row.get_by_name("type");
+            let found = row.get_by_name("_type");
             assert_eq!(found, Some(expected.log_type.as_bytes()), "{name}: {line_text}");
             assert_ne!(row.time_ns(), ARRIVAL_NS, "{name}: no time in {line_text}");
             let message = row.get_by_name("_msg").unwrap();
@@ -67,7 +67,7 @@ fn each_file_is_understood() {
                 !message.ends_with(b"\r")
                     && line.trim_ascii_end().ends_with(message.trim_ascii_end())
             );
-            levels += usize::from(row.get_by_name("level").is_some());
+            levels += usize::from(row.get_by_name("_level").is_some());
             apps += usize::from(row.get_by_name("app_name").is_some());
         }
         assert_eq!(time_text(batch.row(0).time_ns()), expected.first, "{name}");

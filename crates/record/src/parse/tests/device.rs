@@ -5,14 +5,15 @@ use super::*;
 #[test]
 fn cisco() {
     let common = [
-        "remote_ip=10.0.0.7",
+        "_remote_ip=10.0.0.7",
         "format=rfc3164",
-        "type=syslog",
+        "_type=syslog",
         "facility=23",
         "facility_keyword=local7",
         "priority=189",
         "severity=5",
         "level=notice",
+        "_level=notice",
     ];
     check(
         &syslog_udp(),
@@ -72,10 +73,10 @@ fn cisco() {
 fn without_priority_the_mnemonic_says_the_level() {
     check(
         &syslog_udp(),
-        &["remote_ip=10.0.0.7"],
+        &["_remote_ip=10.0.0.7"],
         &[(
             "Jan 31 2026 12:00:00 asa1 : %ASA-3-106014: Deny inbound icmp",
-            "_msg=%ASA-3-106014: Deny inbound icmp|app_name=ASA|format=rfc3164|hostname=asa1|level=error|msg_id=106014|severity=3|type=syslog|@2026-01-31T12:00:00Z",
+            "_msg=%ASA-3-106014: Deny inbound icmp|app_name=ASA|format=rfc3164|hostname=asa1|level=error|_level=error|msg_id=106014|severity=3|_type=syslog|@2026-01-31T12:00:00Z",
         )],
     );
 }
@@ -83,13 +84,14 @@ fn without_priority_the_mnemonic_says_the_level() {
 #[test]
 fn others() {
     let common = [
-        "remote_ip=10.0.0.7",
-        "type=syslog",
+        "_remote_ip=10.0.0.7",
+        "_type=syslog",
         "facility=16",
         "facility_keyword=local0",
         "priority=134",
         "severity=6",
         "level=info",
+        "_level=info",
     ];
     check(
         &syslog_udp(),

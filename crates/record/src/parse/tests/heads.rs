@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and what may go wrong with a head.
-const LINES: [&str; 42] = [
+const LINES: [&str; 48] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -13,6 +13,12 @@ const LINES: [&str; 42] = [
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"user\":\"me\",\"a\":1}",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"warn\",\"type\":\"t\\n\"}",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"warn\"",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"level\":\"odd\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"lvl\":\"err\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"hostname\":\"own\",\"format\":\"rfc3164\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"_type\":\"own\",\"_level\":\"own\"}",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: {\"msg\":\"x\",\"_remote_ip\":\"own\",\"_file\":\"own\"}",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: 1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: ",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: \u{feff}a message",
@@ -82,6 +88,8 @@ fn origins() -> Vec<Origin> {
         extra("hostname"),
         extra("user"),
         extra("level"),
+        extra("_level"),
+        extra("_type"),
         extra("_msg"),
     ]
 }

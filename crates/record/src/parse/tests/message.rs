@@ -9,39 +9,39 @@ fn access_lines() {
     let rows = [
         (
             LINE,
-            r#"bytes=203023|client_ip=83.149.9.216|level=info|method=GET|path=/a?b=c|protocol=HTTP/1.1|referer=http://x/|status=200|user=frank|user_agent=Mozilla/5.0 (X; \"q\")"#,
+            r#"bytes=203023|client_ip=83.149.9.216|_level=info|method=GET|path=/a?b=c|protocol=HTTP/1.1|referer=http://x/|status=200|user=frank|user_agent=Mozilla/5.0 (X; \"q\")"#,
         ),
         // The common format; no size.
         (
             r#"h.example.com id - [17/May/2015:10:05:03 +0000] "HEAD / HTTP/1.0" 404 -"#,
-            "client_ip=h.example.com|ident=id|level=warning|method=HEAD|path=/|protocol=HTTP/1.0|status=404",
+            "client_ip=h.example.com|ident=id|_level=warning|method=HEAD|path=/|protocol=HTTP/1.0|status=404",
         ),
         (
             r#"vhost:80 ::1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 503 0 "-" "-""#,
-            "bytes=0|client_ip=::1|level=error|method=GET|path=/|protocol=HTTP/1.0|status=503|vhost=vhost:80",
+            "bytes=0|client_ip=::1|_level=error|method=GET|path=/|protocol=HTTP/1.0|status=503|vhost=vhost:80",
         ),
         // Requests that are none.
         (
             r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "-" 408 - "-" "-""#,
-            "client_ip=1.2.3.4|level=warning|status=408",
+            "client_ip=1.2.3.4|_level=warning|status=408",
         ),
         (
             r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "\x16\x03\x01" 400 226"#,
-            r#"bytes=226|client_ip=1.2.3.4|level=warning|request=\x16\x03\x01|status=400"#,
+            r#"bytes=226|client_ip=1.2.3.4|_level=warning|request=\x16\x03\x01|status=400"#,
         ),
         (
             r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /a b HTTP/1.1" 200 1 "-" "-" 0.003 "x""#,
-            "bytes=1|client_ip=1.2.3.4|level=info|method=GET|path=/a b|protocol=HTTP/1.1|status=200",
+            "bytes=1|client_ip=1.2.3.4|_level=info|method=GET|path=/a b|protocol=HTTP/1.1|status=200",
         ),
         (
             r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /" 200 1"#,
-            "bytes=1|client_ip=1.2.3.4|level=info|method=GET|path=/|status=200",
+            "bytes=1|client_ip=1.2.3.4|_level=info|method=GET|path=/|status=200",
         ),
     ];
     for (line, expected) in rows {
         let msg = format!("_msg={line}");
         let expected = format!("{expected}|@2015-05-17T10:05:03Z");
-        check(&file(), &[&msg, "type=access"], &[(line, &expected)]);
+        check(&file(), &[&msg, "_type=access"], &[(line, &expected)]);
     }
 }
 
@@ -55,14 +55,14 @@ fn lines_that_are_nearly_access_lines_are_plain() {
         r#"1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0""#,
         r#"1.2.3.4 - -"#,
     ] {
-        check(&file(), &["type=plain"], &[(line, &format!("_msg={line}"))]);
+        check(&file(), &["_type=plain"], &[(line, &format!("_msg={line}"))]);
     }
 }
 
 #[test]
 fn access_lines_and_objects_inside_syslog() {
     let common = [
-        "remote_ip=10.0.0.7",
+        "_remote_ip=10.0.0.7",
         "facility=1",
         "facility_keyword=user",
         "priority=14",
@@ -74,7 +74,7 @@ fn access_lines_and_objects_inside_syslog() {
     let line = format!("<14>Nov 21 12:00:00 h a: {LINE}");
     let batch = parse_with(&ParserConfig::default(), &syslog_udp(), &[line.as_bytes()]);
     let row = batch.row(0);
-    assert_eq!(row.get_by_name("type"), Some(&b"access"[..]));
+    assert_eq!(row.get_by_name("_type"), Some(&b"access"[..]));
     assert_eq!(row.get_by_name("_msg"), Some(LINE.as_bytes()));
     assert_eq!(row.get_by_name("status"), Some(&b"200"[..]));
     assert_eq!(row.get_by_name("hostname"), Some(&b"h"[..]));
@@ -85,17 +85,17 @@ fn access_lines_and_objects_inside_syslog() {
         &[
             (
                 r#"<14>Nov 21 12:00:00 h a: {"msg":"m","lvl":"WARN","hostname":"other","time":"2020-01-01T00:00:00Z"}"#,
-                "_msg=m|json.hostname=other|level=warning|lvl=WARN|time=2020-01-01T00:00:00Z|type=json",
+                "_msg=m|hostname=other|syslog.hostname=h|_level=warning|level=info|lvl=WARN|time=2020-01-01T00:00:00Z|_type=json",
             ),
             (
                 r#"<14>Nov 21 12:00:00 h a: @cee: {"x":1}"#,
-                r#"_msg={"x":1}|level=info|type=json|x=1"#,
+                r#"_msg={"x":1}|level=info|_level=info|_type=json|x=1"#,
             ),
             (
                 r#"<14>Nov 21 12:00:00 h a: {"x":1"#,
-                r#"_msg={"x":1|_note=not JSON: broken or cut off|level=info|type=syslog"#,
+                r#"_msg={"x":1|_note=not JSON: broken or cut off|level=info|_level=info|_type=syslog"#,
             ),
-            ("<14>Nov 21 12:00:00 h a: {x}", "_msg={x}|level=info|type=syslog"),
+            ("<14>Nov 21 12:00:00 h a: {x}", "_msg={x}|level=info|_level=info|_type=syslog"),
         ],
     );
     check(
@@ -103,7 +103,7 @@ fn access_lines_and_objects_inside_syslog() {
         &common,
         &[(
             r#"<14>{"time":"2020-01-01T00:00:00Z","level":"ERR"}"#,
-            r#"_msg={"time":"2020-01-01T00:00:00Z","level":"ERR"}|level=error|type=json|@2020-01-01T00:00:00Z"#,
+            r#"_msg={"time":"2020-01-01T00:00:00Z","level":"ERR"}|level=ERR|_level=error|_type=json|@2020-01-01T00:00:00Z"#,
         )],
     );
 }
@@ -112,20 +112,20 @@ fn access_lines_and_objects_inside_syslog() {
 fn plain_lines() {
     check(
         &file(),
-        &["type=plain"],
+        &["_type=plain"],
         &[
             ("", "_msg="),
             ("\0\r", "_msg="),
             ("hello", "_msg=hello"),
             (
                 "2015-10-18 18:01:47,978 WARN [main] x",
-                "_msg=2015-10-18 18:01:47,978 WARN [main] x|level=warning|@2015-10-18T18:01:47.978Z",
+                "_msg=2015-10-18 18:01:47,978 WARN [main] x|_level=warning|@2015-10-18T18:01:47.978Z",
             ),
             (
                 "2099-10-18 18:01:47,978 x",
                 "_msg=2099-10-18 18:01:47,978 x|_note=absurd time, arrival taken",
             ),
-            ("ERROR: no time", "_msg=ERROR: no time|level=error"),
+            ("ERROR: no time", "_msg=ERROR: no time|_level=error"),
         ],
     );
 }
@@ -136,7 +136,7 @@ fn a_type_from_the_source_forces_the_parser_of_that_name() {
         http(format, Hints { log_type: Some(log_type.into()), ..Hints::default() })
     };
     let check_type = |log_type: &str, format, line: &str, expected: &str| {
-        check(&with(log_type, format), &[&format!("type={log_type}")], &[(line, expected)]);
+        check(&with(log_type, format), &[&format!("_type={log_type}")], &[(line, expected)]);
     };
     check_type("plain", Format::Auto, "<13>a: x", "_msg=<13>a: x");
     check_type("plain", Format::Auto, "{\"a\":1}", "_msg={\"a\":1}");
@@ -145,7 +145,7 @@ fn a_type_from_the_source_forces_the_parser_of_that_name() {
     check_type("access", Format::Auto, "x", "_msg=x|_note=not an access line");
     check_type("shop", Format::Auto, "{\"a\":1}", "_msg={\"a\":1}|a=1");
     check_type("shop", Format::Auto, "x", "_msg=x");
-    let shop = "_msg=x|app_name=a|facility=1|facility_keyword=user|format=rfc3164|level=notice|priority=13|severity=5";
+    let shop = "_msg=x|app_name=a|facility=1|facility_keyword=user|format=rfc3164|level=notice|_level=notice|priority=13|severity=5";
     check_type("shop", Format::Auto, "<13>a: x", shop);
     check_type("syslog", Format::Auto, "<13>a: x", shop);
     check_type("syslog", Format::Auto, "x", "_msg=x");
@@ -159,15 +159,18 @@ fn what_comes_with_the_lines() {
         ..Hints::default()
     };
     let origin = http(Format::Auto, hints);
-    check(&origin, &[], &[("x", "_msg=x|env=prod|extra._id=7|file=/var/log/x|type=plain")]);
-    // A key of the line does not hide the sender or the file.
+    check(&origin, &[], &[("x", "_msg=x|env=prod|_id=7|_file=/var/log/x|_type=plain")]);
+    let note = "_note=brings its own _remote_ip or _file, which is kept instead of ours";
     check(
         &origin,
-        &["env=prod", "extra._id=7", "type=json"],
-        &[(
-            r#"{"file":"main.go","msg":"m","remote_ip":"r"}"#,
-            "_msg=m|file=/var/log/x|json.file=main.go|remote_ip=r",
-        )],
+        &["env=prod", "_id=7", "_type=json"],
+        &[
+            (
+                r#"{"file":"main.go","msg":"m","remote_ip":"r"}"#,
+                "_msg=m|_file=/var/log/x|file=main.go|remote_ip=r",
+            ),
+            (r#"{"_file":"main.go","msg":"m"}"#, &format!("_msg=m|_file=main.go|{note}")),
+        ],
     );
     let sender = Some("[::ffff:10.1.2.3]:514".parse().unwrap());
     let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, sender);
@@ -175,10 +178,14 @@ fn what_comes_with_the_lines() {
         &origin,
         &[],
         &[
-            ("x", "_msg=x|remote_ip=10.1.2.3|type=plain"),
+            ("x", "_msg=x|_remote_ip=10.1.2.3|_type=plain"),
             (
                 r#"{"remote_ip":"r","msg":"m"}"#,
-                "_msg=m|json.remote_ip=r|remote_ip=10.1.2.3|type=json",
+                "_msg=m|remote_ip=r|_remote_ip=10.1.2.3|_type=json",
+            ),
+            (
+                r#"{"_remote_ip":"r","msg":"m"}"#,
+                &format!("_msg=m|_remote_ip=r|{note}|_type=json"),
             ),
         ],
     );

@@ -5,7 +5,7 @@ use super::*;
 fn types_of(config: &ParserConfig, origin: &Origin, lines: &[&str]) -> Vec<String> {
     let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
     let batch = parse_with(config, origin, &lines);
-    let value = |row: crate::batch::Row<'_>| row.get_by_name("type").map(<[u8]>::to_vec);
+    let value = |row: crate::batch::Row<'_>| row.get_by_name("_type").map(<[u8]>::to_vec);
     batch.rows().map(|row| String::from_utf8(value(row).unwrap()).unwrap()).collect()
 }
 

@@ -2,81 +2,81 @@
 
 use super::*;
 
-const COMMON: [&str; 1] = ["remote_ip=10.0.0.7"];
+const COMMON: [&str; 1] = ["_remote_ip=10.0.0.7"];
 
 #[test]
 fn rfc5424() {
     check(
         &syslog_udp(),
-        &["remote_ip=10.0.0.7", "format=rfc5424", "type=syslog"],
+        &["_remote_ip=10.0.0.7", "format=rfc5424", "_type=syslog"],
         &[
             // The examples of RFC 5424 section 6.5.
             (
                 "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed for lonvick on /dev/pts/8",
-                "_msg='su root' failed for lonvick on /dev/pts/8|app_name=su|facility=4|facility_keyword=auth|hostname=mymachine.example.com|level=critical|msg_id=ID47|priority=34|severity=2|@2003-10-11T22:14:15.003Z",
+                "_msg='su root' failed for lonvick on /dev/pts/8|app_name=su|facility=4|facility_keyword=auth|hostname=mymachine.example.com|level=critical|_level=critical|msg_id=ID47|priority=34|severity=2|@2003-10-11T22:14:15.003Z",
             ),
             (
                 "<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - - %% It's time to make the do-nuts.",
-                "_msg=%% It's time to make the do-nuts.|app_name=myproc|facility=20|facility_keyword=local4|hostname=192.0.2.1|level=notice|priority=165|proc_id=8710|severity=5|@2003-08-24T12:14:15.000003Z",
+                "_msg=%% It's time to make the do-nuts.|app_name=myproc|facility=20|facility_keyword=local4|hostname=192.0.2.1|level=notice|_level=notice|priority=165|proc_id=8710|severity=5|@2003-08-24T12:14:15.000003Z",
             ),
             (
                 "<165>1 2003-10-11T22:14:15.003Z h evntslog - ID47 [exampleSDID@32473 iut=\"3\" eventSource=\"Application\" eventID=\"1011\"] An event",
-                "_msg=An event|app_name=evntslog|exampleSDID@32473.eventID=1011|exampleSDID@32473.eventSource=Application|exampleSDID@32473.iut=3|facility=20|facility_keyword=local4|hostname=h|level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
+                "_msg=An event|app_name=evntslog|exampleSDID@32473.eventID=1011|exampleSDID@32473.eventSource=Application|exampleSDID@32473.iut=3|facility=20|facility_keyword=local4|hostname=h|level=notice|_level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
             ),
             (
                 "<165>1 2003-10-11T22:14:15.003Z h evntslog - ID47 [a@1 x=\"1\"][b@2]",
-                "_msg=|a@1.x=1|app_name=evntslog|b@2=|facility=20|facility_keyword=local4|hostname=h|level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
+                "_msg=|a@1.x=1|app_name=evntslog|b@2=|facility=20|facility_keyword=local4|hostname=h|level=notice|_level=notice|msg_id=ID47|priority=165|severity=5|@2003-10-11T22:14:15.003Z",
             ),
             // Everything nil, with and without a message.
             (
                 "<0>1 - - - - - -",
-                "_msg=|facility=0|facility_keyword=kern|level=emerg|priority=0|severity=0",
+                "_msg=|facility=0|facility_keyword=kern|level=emerg|_level=emerg|priority=0|severity=0",
             ),
             (
                 "<15>1 - - - - - - x",
-                "_msg=x|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=x|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
             (
                 "<15>1 - - - - -",
-                "_msg=|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
             // Escapes, and a backslash that is none.
             (
                 r#"<15>1 - - a - - [x y="q\"b\\c\]d\e"] m"#,
-                r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
+                r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
             ),
             // Broken structured data.
             (
                 "<15>1 - - a - - [x y=\"1\" m",
-                "_msg=[x y=\"1\" m|_note=broken structured data, kept in the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=[x y=\"1\" m|_note=broken structured data, kept in the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
             (
                 "<15>1 - - a - - [x y=1] m",
-                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7|x.y=1",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=1",
             ),
             (
                 "<15>1 - - a - - hello",
-                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
             // An element with the name of something that is Loginson's.
             (
                 "<15>1 - - a - - [type] m",
-                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|sd.type=|severity=7",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|type=|severity=7",
             ),
             // Absurd times.
             (
                 "<15>1 2099-01-01T00:00:00Z - a - - - m",
-                "_msg=m|_note=absurd time, arrival taken|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=m|_note=absurd time, arrival taken|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
             // No PRI.
             (
                 "1 2026-11-21T11:59:59.5+00:00 h a 1 - - ERROR m",
-                "_msg=ERROR m|app_name=a|hostname=h|level=error|proc_id=1|@2026-11-21T11:59:59.5Z",
+                "_msg=ERROR m|app_name=a|hostname=h|_level=error|proc_id=1|@2026-11-21T11:59:59.5Z",
             ),
             // A mark in front of the PRI, carriage return and NUL behind.
             (
                 "\u{feff}<15>1 - - a - - - m\r\n\0",
-                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|priority=15|severity=7",
+                "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
             ),
         ],
     );
@@ -85,12 +85,13 @@ fn rfc5424() {
 #[test]
 fn rfc3164() {
     let common = [
-        "remote_ip=10.0.0.7",
+        "_remote_ip=10.0.0.7",
         "format=rfc3164",
-        "type=syslog",
+        "_type=syslog",
         "facility=4",
         "facility_keyword=auth",
         "level=critical",
+        "_level=critical",
         "severity=2",
         "priority=34",
     ];
@@ -170,7 +171,7 @@ fn rfc3164() {
 fn without_priority() {
     check(
         &file(),
-        &["format=rfc3164", "type=syslog"],
+        &["format=rfc3164", "_type=syslog"],
         &[
             (
                 "Dec 10 06:55:46 LabSZ sshd[24200]: Invalid user webmaster",
@@ -178,7 +179,7 @@ fn without_priority() {
             ),
             (
                 "Dec 10 09:11:21 LabSZ sshd[1]: error: Received disconnect",
-                "_msg=error: Received disconnect|app_name=sshd|hostname=LabSZ|level=error|proc_id=1|@2025-12-10T09:11:21Z",
+                "_msg=error: Received disconnect|app_name=sshd|hostname=LabSZ|_level=error|proc_id=1|@2025-12-10T09:11:21Z",
             ),
             (
                 "2026-01-31T12:00:00.5+01:00 web1 app[7]: x",
@@ -189,26 +190,26 @@ fn without_priority() {
     // One who was told so takes less for syslog, but not anything.
     check(
         &syslog_udp(),
-        &["remote_ip=10.0.0.7"],
+        &["_remote_ip=10.0.0.7"],
         &[
             (
                 "2026-01-31 12:00:00 web1 app[7]: x",
-                "_msg=x|app_name=app|format=rfc3164|hostname=web1|proc_id=7|type=syslog|@2026-01-31T12:00:00Z",
+                "_msg=x|app_name=app|format=rfc3164|hostname=web1|proc_id=7|_type=syslog|@2026-01-31T12:00:00Z",
             ),
             (
                 "12: *Nov 21 12:00:00.5: %SYS-5-RESTART: x",
-                "_msg=%SYS-5-RESTART: x|app_name=SYS|format=rfc3164|level=notice|msg_id=RESTART|sequence=12|severity=5|type=syslog|@2026-11-21T12:00:00.5Z",
+                "_msg=%SYS-5-RESTART: x|app_name=SYS|format=rfc3164|level=notice|_level=notice|msg_id=RESTART|sequence=12|severity=5|_type=syslog|@2026-11-21T12:00:00.5Z",
             ),
             (
                 "2015-10-18 18:01:47,978 INFO [main] org.x: y",
-                "_msg=2015-10-18 18:01:47,978 INFO [main] org.x: y|level=info|type=plain|@2015-10-18T18:01:47.978Z",
+                "_msg=2015-10-18 18:01:47,978 INFO [main] org.x: y|_level=info|_type=plain|@2015-10-18T18:01:47.978Z",
             ),
         ],
     );
     // Not syslog for one who was not told so.
     check(
         &file(),
-        &["type=plain"],
+        &["_type=plain"],
         &[
             (
                 "2026-01-31T12:00:00 web1 app[7]: x",
@@ -230,17 +231,17 @@ fn priorities() {
         &[
             (
                 "<191>su: x",
-                "_msg=x|app_name=su|facility=23|facility_keyword=local7|format=rfc3164|level=debug|priority=191|severity=7|type=syslog",
+                "_msg=x|app_name=su|facility=23|facility_keyword=local7|format=rfc3164|level=debug|_level=debug|priority=191|severity=7|_type=syslog",
             ),
             (
                 "<192>su: x",
-                "_msg=x|_note=priority above 191|app_name=su|facility=24|format=rfc3164|level=emerg|priority=192|severity=0|type=syslog",
+                "_msg=x|_note=priority above 191|app_name=su|facility=24|format=rfc3164|level=emerg|_level=emerg|priority=192|severity=0|_type=syslog",
             ),
             (
                 "<999>su: x",
-                "_msg=x|_note=priority above 191|app_name=su|facility=124|format=rfc3164|level=debug|priority=999|severity=7|type=syslog",
+                "_msg=x|_note=priority above 191|app_name=su|facility=124|format=rfc3164|level=debug|_level=debug|priority=999|severity=7|_type=syslog",
             ),
-            ("<1000>su: x", "_msg=<1000>su: x|type=plain"),
+            ("<1000>su: x", "_msg=<1000>su: x|_type=plain"),
         ],
     );
 }

@@ -42,7 +42,7 @@ impl BlockColumns<'_> {
         name: &str,
         test: &dyn Decide,
     ) -> Result<Option<Vec<u32>>, Fault> {
-        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+        let Some(number) = self.number(name) else {
             return Ok(None);
         };
         if let Some(column) = self.only_column(number) {

@@ -52,7 +52,7 @@ impl<'p> BlockColumns<'p> {
         text: &[u8],
         accept: Option<Accept<'_>>,
     ) -> Result<Option<Vec<u32>>, Fault> {
-        let Some(number) = self.listing.names.iter().position(|known| *known == name) else {
+        let Some(number) = self.number(name) else {
             return Ok(Some(Vec::new()));
         };
         let needle = Needle::new(text, accept);

@@ -8,9 +8,9 @@
 //! column that is met late is added, and for the row groups before it a chunk without values, some 40 bytes, stands in front of
 //! the footer. So one pass is enough, and the file can be streamed.
 //!
-//! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_raw` is bytes, all others are text: a field may be
+//! Columns: `_time` and `_received` are timestamps of nanoseconds in UTC, `_line` is bytes, all others are text: a field may be
 //! a number in one line and a dash in the next, so a reader casts what it knows. What is not UTF-8 shows as U+FFFD, except in
-//! `_raw`. What has no place (a `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
+//! `_line`. What has no place (a `_time` that is no time, a name beyond [`COLUMNS_MAX`]) stands as a JSON object in the column
 //! `_more`. Every column is optional: a row that lacks a field has null.
 //!
 //! Left out: statistics of columns other than times, indexes of pages, nested columns, encryption. The library of the Arrow
@@ -145,7 +145,7 @@ impl ParquetWriter {
         }
         let kind = match name {
             "_time" | "_received" => Kind::Time,
-            "_raw" => Kind::Bytes,
+            "_line" => Kind::Bytes,
             _ => Kind::Text,
         };
         self.columns.push(Column { name: name.to_owned(), kind, values: Values::default() });

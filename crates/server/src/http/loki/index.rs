@@ -27,7 +27,7 @@ use crate::http::params::Params;
 /// Series of a volume when not told how many; the greatest are given.
 const VOLUMES_DEFAULT: usize = 100;
 /// Labels that volumes are told apart by when neither they nor the selector name any.
-const VOLUME_LABELS: [&str; 3] = ["app_name", "hostname", "type"];
+const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {

@@ -13,7 +13,7 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::routing::get;
 use logql::ast::{Expr, LogQuery, Matcher};
-use logql::{Labels, detected_level, logs, parse_duration_ns, push, streams};
+use logql::{Labels, detected_level, is_field, logs, parse_duration_ns, push, streams};
 use serde_json::{Map, Value, json};
 
 use super::answer::success;
@@ -25,7 +25,7 @@ use crate::http::ask::Running;
 use crate::http::params::Params;
 
 /// Labels that lines of the usual sources have.
-const USUAL: [&str; 4] = ["app_name", "hostname", "level", "type"];
+const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];
 /// Frames and blocks, the newest of the range, in which names of other labels are looked for.
 const UNITS_MAX: usize = 256;
 /// Values of a label; the most frequent ones are given.
@@ -121,10 +121,10 @@ fn values_of_label(
     name: &str,
 ) -> Result<BTreeSet<String>, RunError> {
     if name == "detected_level" {
-        let levels = values_of(running, matchers, "level", VALUES_MAX)?;
+        let levels = values_of(running, matchers, "_level", VALUES_MAX)?;
         return Ok(levels.iter().map(|l| detected_level(l.as_bytes()).to_owned()).collect());
     }
-    if name.starts_with('_') {
+    if !is_field(name) {
         return Ok(BTreeSet::new());
     }
     Ok(values_of(running, matchers, name, VALUES_MAX)?.into_iter().collect())

@@ -1,0 +1,98 @@
+//! Names that Loginson gives fields, brought by the line itself: what was sent is found under its name.
+
+use super::*;
+
+/// All of them, and those of what is computed of a line. Without `_time` and `_msg`, which are what the line says they are.
+const NAMES: [&str; 38] = [
+    "_type", "_level", "level", "_note", "priority", "facility", "facility_keyword", "severity",
+    "format", "hostname", "app_name", "proc_id", "msg_id", "sequence", "vhost", "client_ip",
+    "ident", "user", "method", "path", "protocol", "request", "status", "bytes", "referer",
+    "user_agent", "_remote_ip", "_file", "type", "remote_ip", "file", "_received", "_id", "_raw",
+    "_line", "_line_id", "_stream", "_stream_id",
+];
+
+#[test]
+fn a_key_of_an_object_keeps_its_name_and_value() {
+    let heads = [
+        "",
+        "<13>Nov 21 12:00:00 h a[7]: ",
+        "<13>1 2026-11-21T12:00:00Z h a 7 ID47 - ",
+        "<13>1 2026-11-21T12:00:00Z h a 7 - [x y=\"1\"][hostname][_type] ",
+    ];
+    let named = Hints { file: Some("a.log".into()), ..Hints::default() };
+    for origin in [syslog_udp(), file(), http(Format::Auto, named)] {
+        for head in heads {
+            for name in NAMES {
+                let line = format!("{head}{{\"{name}\":\"sent\",\"msg\":\"m\"}}");
+                // Twice, for heads that are known the second time; and another one between.
+                let other = format!("{head}{{\"msg\":\"other\"}}");
+                let lines = [&line, &other, &line, &other].map(|line| line.as_bytes());
+                let batch = parse_with(&ParserConfig::default(), &origin, &lines);
+                for (place, row) in batch.rows().enumerate() {
+                    let found = row.get_by_name(name);
+                    assert_eq!(found == Some(b"sent"), place % 2 == 0, "{name} in {line}");
+                    assert!(row.get_by_name("_type").is_some() && row.get_by_name("_msg").is_some());
+                    let mut ids: Vec<_> = row.fields().map(|(id, _)| id).collect();
+                    ids.sort_unstable();
+                    ids.dedup();
+                    assert_eq!(ids.len(), row.fields_count(), "a name occurs once: {line}");
+                }
+                // What the head says is not lost.
+                if !head.is_empty() && ["hostname", "app_name", "proc_id"].contains(&name) {
+                    let beside = batch.row(0).get_by_name(&format!("syslog.{name}"));
+                    assert_eq!(beside, batch.row(1).get_by_name(name), "{line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_extra_field_keeps_its_name_and_value() {
+    for name in NAMES {
+        let extra_fields = vec![(name.to_owned(), "sent".to_owned())];
+        let origin = http(Format::Auto, Hints { extra_fields, ..Hints::default() });
+        let lines: [&[u8]; 4] = [
+            b"<13>Nov 21 12:00:00 h a[7]: x",
+            b"{\"msg\":\"m\",\"level\":\"info\"}",
+            b"1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12",
+            b"ERROR: x",
+        ];
+        let batch = parse_with(&ParserConfig::default(), &origin, &lines);
+        for row in batch.rows() {
+            assert_eq!(row.get_by_name(name), Some(&b"sent"[..]), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_level_of_an_extra_field_is_known() {
+    for (name, value, expected) in [
+        ("level", "WARN", "warning"),
+        ("level", "odd", "odd"),
+        ("severity", "fatal", "critical"),
+        ("_level", "own", "own"),
+    ] {
+        let extra_fields = vec![(name.to_owned(), value.to_owned())];
+        let origin = http(Format::Auto, Hints { extra_fields, ..Hints::default() });
+        let lines: [&[u8]; 2] = [b"x", b"{\"msg\":\"m\",\"level\":\"info\"}"];
+        let batch = parse_with(&ParserConfig::default(), &origin, &lines);
+        for row in batch.rows() {
+            assert_eq!(row.get_by_name("_level"), Some(expected.as_bytes()), "{name}={value}");
+            assert_eq!(row.get_by_name(name), Some(value.as_bytes()));
+        }
+    }
+}
+
+#[test]
+fn a_line_may_bring_its_stream() {
+    let lines: [&[u8]; 2] = [b"{\"_stream\":\"{a=\\\"b\\\"}\",\"msg\":\"m\"}", b"{\"msg\":\"m\"}"];
+    let batch = parse_with(&ParserConfig::default(), &file(), &lines);
+    let stream = |row: usize| {
+        let mut text = String::new();
+        batch.row(row).write_stream(&mut text);
+        text
+    };
+    assert_eq!(stream(0), "{a=\"b\"}");
+    assert_eq!(stream(1), "{_type=\"json\"}");
+}

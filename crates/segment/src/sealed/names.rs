@@ -1,0 +1,92 @@
+//! Names of fields in files of versions 1 to 3, read as those of today.
+//!
+//! Up to version 3 Loginson gave lines the fields `type`, `level` (in the common words, whatever the line said),
+//! `remote_ip` and `file`, and stored what a line brought under such names behind `json.`. From version 4 on its own
+//! have an underscore in front, and a line's keep their names.
+//!
+//! - `type`, `remote_ip` and `file` are read as `_type`, `_remote_ip` and `_file`; the latter two only where they are
+//!   shared values, as Loginson's are, and not parts of a line.
+//! - `level` is read as `level` and as `_level`: what the line said is only in its raw text.
+//! - `json.type`, `json._id` and their like are read without the prefix.
+//! - A line's own `_type` or `_level` of that time is read as `json._type`, `json._level`.
+//!
+//! Left out: `json.hostname` and other names of the syslog head, which stand beside the head's.
+
+use record::batch::BATCH_NAMES_MAX;
+
+use super::restore::{Kind, Layout};
+
+/// The version from which on names are those of today.
+pub(super) const VERSION: u16 = 4;
+/// The level in the common words, and where it stood.
+pub(super) const LEVEL: &str = "_level";
+pub(super) const LEVEL_BEFORE: &str = "level";
+
+/// Loginson's own: before, now, and a line's own of that time.
+const OWN: [(&str, &str, &str); 4] = [
+    ("type", "_type", "json._type"),
+    ("remote_ip", "_remote_ip", "json._remote_ip"),
+    ("file", "_file", "json._file"),
+    (LEVEL_BEFORE, LEVEL, "json._level"),
+];
+/// Names of a line that were stored behind `json.`.
+const MOVED: [&str; 8] = [
+    "json.type",
+    "json.remote_ip",
+    "json.file",
+    "json._id",
+    "json._raw",
+    "json._received",
+    "json._stream",
+    "json._note",
+];
+
+/// The field by which lines were counted, for one of today.
+pub(super) fn counted_before(name: &str) -> &str {
+    match name {
+        LEVEL => LEVEL_BEFORE,
+        "_type" => "type",
+        // A line's own was not counted.
+        "type" => "json.type",
+        other => other,
+    }
+}
+
+/// Gives the fields of a block the names of today; their number and order stay.
+pub(super) fn rename(names: &mut [&str], layouts: &[Layout<'_>]) {
+    let is_there = |names: &[&str], name: &str| names.contains(&name);
+    for (_, now, own) in OWN {
+        if let Some(place) = names.iter().position(|name| *name == now)
+            && !is_there(names, own)
+        {
+            names[place] = own;
+        }
+    }
+    for (before, now, _) in OWN.into_iter().filter(|(before, ..)| *before != LEVEL_BEFORE) {
+        let Some(place) = names.iter().position(|name| *name == before) else { continue };
+        if !is_there(names, now) && (before == "type" || is_shared(place, layouts)) {
+            names[place] = now;
+        }
+    }
+    for moved in MOVED {
+        let name = moved.strip_prefix("json.").expect("all of them begin so");
+        if let Some(place) = names.iter().position(|name| *name == moved)
+            && !is_there(names, name)
+        {
+            names[place] = name;
+        }
+    }
+}
+
+/// Where `level` stands that is read as `_level` too.
+pub(super) fn level_copied(names: &[&str]) -> Option<usize> {
+    let may = !names.contains(&LEVEL) && names.len() < BATCH_NAMES_MAX;
+    names.iter().position(|name| *name == LEVEL_BEFORE).filter(|_| may)
+}
+
+/// Whether a field is a shared value of lines.
+fn is_shared(place: usize, layouts: &[Layout<'_>]) -> bool {
+    let fields = layouts.iter().flat_map(|layout| &layout.fields);
+    let mut kinds = fields.filter(|(name, _)| usize::from(name.0) == place).map(|(_, kind)| kind);
+    kinds.any(|kind| matches!(kind, Kind::Shared { .. }))
+}
