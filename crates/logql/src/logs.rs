@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use query::source::{
-    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, WithColumns,
+    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
 };
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
@@ -172,11 +172,11 @@ struct NearUnit {
 }
 
 impl Source for Nearest<'_> {
-    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let near = |inner| -> Box<dyn ScanUnit> {
             Box::new(NearUnit { inner, bound: Arc::clone(&self.bound), forward: self.forward })
         };
-        Ok(self.inner.units(range)?.into_iter().map(near).collect())
+        Ok(self.inner.units(range, whose)?.into_iter().map(near).collect())
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {

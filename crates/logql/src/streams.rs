@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
 
@@ -64,7 +64,7 @@ pub fn names(
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<Vec<String>, RunError> {
     let mut names: Vec<String> = Vec::new();
-    for unit in source.units(range)?.iter().take(units_max) {
+    for unit in source.units(range, Whose::Sent)?.iter().take(units_max) {
         check()?;
         let Some(batch) = unit.load()? else { continue };
         // Which fields make a stream, the origin of a line says.
@@ -103,8 +103,8 @@ struct Newest<'s> {
 }
 
 impl Source for Newest<'_> {
-    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
-        let mut units = self.inner.units(range)?;
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let mut units = self.inner.units(range, whose)?;
         units.truncate(self.units_max);
         Ok(units)
     }

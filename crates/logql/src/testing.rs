@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
 /// A record: event time, and fields.
@@ -48,7 +48,7 @@ pub struct Memory(pub Vec<Arc<Batch>>);
 struct Unit(Arc<Batch>);
 
 impl Source for Memory {
-    fn units(&self, _: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         Ok(self.0.iter().map(|b| Box::new(Unit(Arc::clone(b))) as Box<dyn ScanUnit>).collect())
     }
 

@@ -280,7 +280,10 @@ fn numbers_over_lines_and_series() {
             &["{app_name=shop} - 1 2", "{app_name=web} 2 - -"],
         ),
         ("count(count_over_time({}[10s]))", &["{} 2 4 5"]),
-        ("max by (_type) (count_over_time({}[10s]))", &["{_type=json} - 1 2", "{_type=syslog} 1 1 1"]),
+        (
+            "max by (_type) (count_over_time({}[10s]))",
+            &["{_type=json} - 1 2", "{_type=syslog} 1 1 1"],
+        ),
         ("avg(sum by (app_name) (count_over_time({}[10s])))", &["{} 2 2 3"]),
         (
             "sum by (proc_id) (avg_over_time({_type=\"syslog\"} | unwrap proc_id [10s]))",
@@ -326,7 +329,10 @@ fn numbers_over_lines_and_series() {
 #[test]
 fn numbers_that_cannot_be() {
     for (text, expected) in [
-        ("sum(count_over_time({_type=\"syslog\"} | json [10s]))", "pipeline error: 'JSONParserErr'"),
+        (
+            "sum(count_over_time({_type=\"syslog\"} | json [10s]))",
+            "pipeline error: 'JSONParserErr'",
+        ),
         ("sum(sum_over_time({} | logfmt | unwrap took [10s]))", "'SampleExtractionErr'"),
         (
             "count_over_time({}[10s]) + on (type) count_over_time({}[10s])",

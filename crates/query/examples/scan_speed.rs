@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Query, Scratch, run};
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
@@ -18,7 +18,11 @@ struct Memory(Vec<Arc<Batch>>);
 struct Unit(Arc<Batch>);
 
 impl Source for Memory {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         Ok(self.0.iter().map(|b| -> Box<dyn ScanUnit> { Box::new(Unit(b.clone())) }).collect())
     }
     fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {

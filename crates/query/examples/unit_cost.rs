@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use query::source::{
-    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, UnitKey,
+    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, UnitKey, Whose,
 };
 use query::{Context, Query, Scratch, run};
 use record::{Batch, LineId};
@@ -27,7 +27,11 @@ struct Units;
 struct Unit(u64);
 
 impl Source for Units {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         Ok((0..UNITS).map(|unit| -> Box<dyn ScanUnit> { Box::new(Unit(unit)) }).collect())
     }
 

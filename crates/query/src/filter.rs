@@ -21,6 +21,8 @@ mod word;
 
 use std::fmt;
 
+use record::batch::OWN_TYPE;
+
 pub(crate) use columns::{ColumnSelector, Fields, Pulse};
 pub use day_range::DayRange;
 pub use fields::FieldComparison;
@@ -34,7 +36,7 @@ pub(crate) use word::word_before;
 
 use crate::block::NamePattern;
 use crate::cursor::{quote, quote_name};
-use crate::source::TimeRange;
+use crate::source::{TimeRange, Whose};
 
 /// The field that a filter without field name looks at.
 pub const MSG: &str = "_msg";
@@ -102,6 +104,25 @@ impl Recurring {
 }
 
 impl Filter {
+    /// Whose lines a query with this filter looks at. Loginson's own are seen where a test of the filter that is not
+    /// negated names their type as a word, a value or one of several: `_type:summary`, `_type:=summary`,
+    /// `_type:in(summary, json)`, `{_type="summary"}`. A query inside a filter says for itself which it looks at.
+    pub fn whose(&self) -> Whose {
+        if self.names_own() { Whose::All } else { Whose::Sent }
+    }
+
+    fn names_own(&self) -> bool {
+        match self {
+            Filter::And(filters) | Filter::Or(filters) => filters.iter().any(Filter::names_own),
+            Filter::Field { name, test } if name == "_type" => match test {
+                Test::Phrase(value) | Test::Exact(value) => value == OWN_TYPE,
+                Test::In(values) => values.iter().any(|value| value == OWN_TYPE),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Rows that all of `filters` select; flat.
     pub fn and(filters: Vec<Filter>) -> Filter {
         let mut flat = Vec::with_capacity(filters.len());

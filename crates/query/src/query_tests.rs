@@ -151,7 +151,8 @@ fn queries_say_which_fields_they_need() {
     let check = |text: &str, needed: &[&str]| {
         let query = Query::parse(text, 0).unwrap();
         let found = query.needed_fields(&["_line_id".to_owned()]);
-        let names = ["_msg", "_time", "_stream", "_line", "_line_id", "level", "n", "app_name", "abc"];
+        let names =
+            ["_msg", "_time", "_stream", "_line", "_line_id", "level", "n", "app_name", "abc"];
         let found: Vec<&str> = names.into_iter().filter(|n| found.contains(n)).collect();
         assert_eq!(found, needed, "{text}");
     };

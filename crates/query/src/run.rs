@@ -35,7 +35,7 @@ use crate::pipe::{Pipe, Processor};
 use crate::query::Query;
 use crate::rolled::Weighted;
 use crate::scan::{Found, Scan, Worker};
-use crate::source::{ScanUnit, Source, TimeRange};
+use crate::source::{ScanUnit, Source, TimeRange, Whose};
 
 pub use context::{Context, Limits, Progress, RunError};
 pub(crate) use meter::{Held, Meter};
@@ -110,6 +110,8 @@ fn run_in(
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let &Around { source, context, started, .. } = around;
+    // What a query inside its filter gives names nothing.
+    let whose = query.filter().whose();
     let (query, lines_before) = crate::subquery::fill(query, around)?;
     let query = &*query;
     let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
@@ -129,6 +131,7 @@ fn run_in(
         started,
         context,
         range: context.range.intersect(query.filter().time_range()),
+        whose,
         out,
         sink,
         skip: context.offset,
@@ -170,6 +173,8 @@ pub(crate) struct Run<'a> {
     context: &'a Context,
     /// Event times that the query looks at.
     range: TimeRange,
+    /// Whose lines it looks at.
+    whose: Whose,
     out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
     sink: Sink,
     /// Rows to leave out, and to send after that, unless the newest are wanted.
@@ -212,7 +217,7 @@ impl Run<'_> {
         let mut range = self.range;
         range.start_ns = range.start_ns.max(self.oldest_wanted_ns());
         let progress = self.context.progress.clone();
-        let mut units = source.units(range)?;
+        let mut units = source.units(range, self.whose)?;
         if self.context.order.is_some() || self.context.oldest_first {
             // They come newest first; so those of the same time are in the order of their arrival.
             units.reverse();
@@ -371,8 +376,8 @@ impl Run<'_> {
             let mut stages = processors(query, self.context);
             stages.truncate(place + 1);
             let (meter, outcome) = (self.meter.clone(), Outcome::default());
-            let Run { source, context, started, range, .. } = *self;
-            Gatherer { stages, meter, source, context, started, range, outcome }
+            let Run { source, context, started, range, whose, .. } = *self;
+            Gatherer { stages, meter, source, context, started, range, whose, outcome }
         };
         let threads = self.context.limits.threads.min(units.len());
         let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
@@ -526,6 +531,7 @@ struct Gatherer<'a> {
     context: &'a Context,
     started: Instant,
     range: TimeRange,
+    whose: Whose,
     outcome: Outcome,
 }
 
@@ -540,6 +546,7 @@ impl Worker for Gatherer<'_> {
             meter: self.meter.clone(),
             started: self.started,
             range: self.range,
+            whose: self.whose,
             context: self.context,
             out: &mut |_| unreachable!("what is collected goes nowhere yet"),
             sink: Sink::Stream,
@@ -569,6 +576,7 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec
             started: Instant::now(),
             context: &context,
             range: context.range,
+            whose: Whose::Sent,
             out: &mut |rows| {
                 sent.push(rows);
                 ControlFlow::Continue(())
@@ -621,6 +629,11 @@ impl Next<'_, '_> {
     /// Event times that the query looks at.
     pub fn range(&self) -> TimeRange {
         self.run.range
+    }
+
+    /// Whose lines the query looks at.
+    pub fn whose(&self) -> Whose {
+        self.run.whose
     }
 
     /// Where lines come from.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use record::{Batch, LineId};
 
-use crate::source::{ScanUnit, Source, SourceError, TimeRange};
+use crate::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use crate::testing::{Memory, Record, batch, collect, record};
 use crate::{Context, Limits, Outcome, Query, Rows, RunError, Scratch, TimeOrder, run};
 
@@ -34,7 +34,11 @@ struct Counted {
 struct Unit(Arc<Batch>, bool, Arc<AtomicUsize>);
 
 impl Source for Counted {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let unit = |(batch, gone): &(Arc<Batch>, bool)| -> Box<dyn ScanUnit> {
             Box::new(Unit(batch.clone(), *gone, self.loaded.clone()))
         };
@@ -251,8 +255,9 @@ fn rows_show_their_fields_in_order() {
 #[test]
 fn tails_look_at_each_batch() {
     let batch = batch(1, &numbered(0, 10));
-    let tail =
-        query("n:>6 | filter !n:8 | fields n | rename n as m").tail(&["_line_id".to_owned()]).unwrap();
+    let tail = query("n:>6 | filter !n:8 | fields n | rename n as m")
+        .tail(&["_line_id".to_owned()])
+        .unwrap();
     assert_eq!(tail.selected(&batch, &mut Scratch::default()).len(), 3);
     let shown = |tail: &crate::TailQuery, batch| {
         let mut shown = Vec::new();
@@ -291,7 +296,11 @@ fn tails_look_at_each_batch() {
 struct Broken(Arc<std::sync::atomic::AtomicBool>, bool);
 
 impl Source for Broken {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let good = || {
             Box::new(Unit(batch(1, &numbered(0, 5)), false, Arc::default())) as Box<dyn ScanUnit>
         };

@@ -59,11 +59,21 @@ impl From<ColumnError> for SourceError {
     }
 }
 
+/// Whose lines are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those that were sent.
+    Sent,
+    /// Also those that Loginson made itself: rows of the summary. For queries whose filter names them
+    /// ([`crate::Filter::whose`]).
+    All,
+}
+
 /// Where records come from. A query takes one snapshot of the units at its start and sees nothing newer.
 pub trait Source: Send + Sync {
     /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`] (units
     /// with unknown range first).
-    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
 
     /// Where answers about single units are kept; none: nowhere.
     fn answers(&self) -> Option<&Answers> {
@@ -124,7 +134,8 @@ pub trait ScanUnit: Send + Sync {
     fn segment(&self) -> Option<(u64, usize)> {
         None
     }
-    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range. False, without a call, when
+    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range and of those that
+    /// [`Source::units`] was asked for. False, without a call, when
     /// there are none of the kind.
     fn count_segment(
         &self,

@@ -13,6 +13,7 @@ use crate::filter::Selector;
 use crate::pipe::{ComputeRows, Pipe, drop_empty, sample};
 use crate::query::Query;
 use crate::run::{Context, Limits, Meter, Rows, RunError};
+use crate::source::Whose;
 
 /// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more ends with
 /// [`RunError::MemoryLimit`].
@@ -20,6 +21,7 @@ const TAIL_BYTES_MAX: u64 = 64 << 20;
 
 /// A query that is run over each new batch: a filter and pipes that look at each line by itself.
 pub struct TailQuery {
+    whose: Whose,
     selector: Selector,
     steps: Vec<Step>,
     computes: bool,
@@ -72,6 +74,7 @@ impl Query {
         };
         let steps: Vec<Step> = self.pipes().iter().map(step).collect::<Result<_, _>>()?;
         Ok(TailQuery {
+            whose: self.filter().whose(),
             selector: Selector::new(self.filter()),
             computes: steps.iter().any(|step| matches!(step, Step::Compute(_))),
             steps,
@@ -81,9 +84,20 @@ impl Query {
 }
 
 impl TailQuery {
+    /// Looks at Loginson's own lines too.
+    pub fn with_own(self) -> TailQuery {
+        TailQuery { whose: Whose::All, ..self }
+    }
+
+    /// Whose lines it looks at.
+    pub fn whose(&self) -> Whose {
+        self.whose
+    }
+
     /// The lines of a batch that the filter selects, in their order, as they are before the pipes.
     pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
-        let rows = (0..batch.len() as u32).collect();
+        let is_seen = self.whose == Whose::All || !batch.is_internal();
+        let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
         let mut block = Block::Lines(Lines::new(batch.clone(), rows));
         self.selector.select(&mut block, scratch);
         Rows::new(block, self.include.clone())

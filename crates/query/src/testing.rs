@@ -9,7 +9,8 @@ use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transpor
 use columns::BatchColumns;
 
 use crate::source::{
-    Answers, EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange, UnitKey, WithColumns,
+    Answers, EachCount, Grouped, ScanUnit, Source, SourceError, TimeRange, UnitKey, Whose,
+    WithColumns,
 };
 use crate::{Context, Outcome, Query, RunError, Scratch};
 
@@ -22,8 +23,13 @@ pub(crate) fn record(time_ns: i64, fields: &[(&str, &str)]) -> Record {
 
 /// A batch of records; each line is the `_msg` of its record.
 pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
+    batch_of(Transport::Http, sequence, records)
+}
+
+/// The same of lines that came in some way.
+pub(crate) fn batch_of(transport: Transport, sequence: u64, records: &[Record]) -> Arc<Batch> {
     let mut frame = FrameBuilder::new();
-    let origin = Origin::new(Transport::Http, Format::Auto, None);
+    let origin = Origin::new(transport, Format::Auto, None);
     for (_, fields) in records {
         let msg = fields.iter().find(|(n, _)| n == "_msg").map_or(&b""[..], |(_, v)| v);
         frame.push_line(&origin, 1, msg, false);
@@ -85,7 +91,11 @@ struct Unit {
 }
 
 impl Source for Memory {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let unit = |(place, batch): (usize, &Arc<Batch>)| -> Box<dyn ScanUnit> {
             let segment = self.segment_batches.map(|count| {
                 let segment = place / count;
@@ -96,7 +106,9 @@ impl Source for Memory {
             let key = segment.is_some().then_some((0, place as u32));
             Box::new(Unit { batch: batch.clone(), known: self.known, columns, key, segment })
         };
-        Ok(self.batches.iter().enumerate().map(unit).collect())
+        let batches = self.batches.iter().enumerate();
+        let seen = batches.filter(|(_, batch)| whose == Whose::All || !batch.is_internal());
+        Ok(seen.map(unit).collect())
     }
 
     fn answers(&self) -> Option<&Answers> {
@@ -146,7 +158,8 @@ impl ScanUnit for Unit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         let (_, batches) = self.segment.as_ref().expect("it is in one");
-        let rows = batches.iter().flat_map(|batch| batch.rows());
+        let sent = batches.iter().filter(|batch| !batch.is_internal());
+        let rows = sent.flat_map(|batch| batch.rows());
         for row in rows.filter(|row| grouped.range.contains(row.time_ns())) {
             let value = |name: &&str| row.get_by_name(name).unwrap_or_default();
             let values: Vec<&[u8]> = grouped.fields.iter().map(value).collect();

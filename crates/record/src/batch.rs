@@ -22,7 +22,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::frame::{Frame, LineId, Origin};
+use crate::frame::{Frame, LineId, Origin, Transport};
 
 mod builder;
 mod merged;
@@ -42,6 +42,9 @@ pub const BATCH_NAMES_MAX: usize = 20_000;
 
 /// Fields that name the stream of a line when nothing else was asked for.
 pub const STREAM_FIELDS: [&str; 3] = ["_type", "hostname", "app_name"];
+
+/// The type of the lines that Loginson makes itself: rows of the summary. They are seen by those who name it.
+pub const OWN_TYPE: &str = "summary";
 
 /// The field with the name of a line's stream, for lines that bring one of their own.
 pub const STREAM: &str = "_stream";
@@ -156,6 +159,11 @@ impl Batch {
             Text::Frame(frame) => Some(frame),
             Text::Block { .. } => None,
         }
+    }
+
+    /// Whether Loginson made the lines itself. Frames and blocks hold such lines alone or not at all.
+    pub fn is_internal(&self) -> bool {
+        self.origins().iter().any(|origin| origin.transport == Transport::Internal)
     }
 
     /// What the lines came with; rows name theirs by [`Row::origin_index`].
@@ -442,7 +450,7 @@ fn stems_of(origins: &[Origin]) -> Vec<Stem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Format, FrameBuilder, Origin, Transport};
+    use crate::frame::{Format, FrameBuilder};
 
     fn batch(lines: &[u8], fill: impl Fn(&mut BatchBuilder, &[u8])) -> Batch {
         let mut frame = FrameBuilder::new();

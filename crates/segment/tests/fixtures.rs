@@ -177,7 +177,7 @@ fn fixtures_of_every_version_are_read() {
         let rows = rows_of(&blocks);
         assert_eq!(raw(&rows), raw(&rows_of(&parsed())));
         assert!(rows[1].2.contains("(\"_msg\", \"slow\\nquery\")"), "{:?}", rows[1]);
-        assert!(footer.rollups.iter().any(|rollup| rollup.fields == ["level"]));
+        assert!(footer.rollups.iter().any(|rollup| rollup.fields == ["_level"]));
     }
 }
 

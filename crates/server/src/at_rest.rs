@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use platform::{Access, Disk};
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use record::frame::FRAME_INTERNAL;
 use record::{Batch, LineId};
 use segment::sealed::SealedFile;
 use segment::{FrameEntry, SegmentError, read_frame};
@@ -47,6 +48,8 @@ struct Place {
     sequence: (u64, u64),
     lines: u64,
     bytes_raw: u64,
+    /// Loginson made the lines itself.
+    is_own: bool,
 }
 
 #[derive(Clone)]
@@ -83,6 +86,7 @@ impl RestSource {
                         sequence: (entry.sequence, entry.sequence),
                         lines: entry.lines.into(),
                         bytes_raw: entry.payload_bytes.into(),
+                        is_own: entry.flags & FRAME_INTERNAL != 0,
                     }));
                 }
                 Err(error) => faults.push(error.to_string()),
@@ -100,6 +104,7 @@ impl RestSource {
                         sequence: block.sequence,
                         lines: block.lines.into(),
                         bytes_raw: block.bytes_raw,
+                        is_own: block.lines_internal == block.lines && block.lines > 0,
                     }));
                 }
                 Err(error) => faults.push(error.to_string()),
@@ -130,8 +135,9 @@ impl RestSource {
 }
 
 impl Source for RestSource {
-    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let mut places: Vec<&Place> = self.places(range).collect();
+        places.retain(|place| whose == Whose::All || !place.is_own);
         places.sort_by_key(|place| {
             let newest = place.time_ns.map_or(i64::MAX, |(_, newest)| newest);
             std::cmp::Reverse((newest, place.sequence))

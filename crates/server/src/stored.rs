@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use query::source::{
     Answers, EachCount, Grouped, Phrase, Phrases, ScanUnit, Source, SourceError, TimeRange,
-    UnitKey, WithColumns,
+    UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
@@ -107,15 +107,20 @@ impl Stored {
 }
 
 impl Source for Stored {
-    fn units(&self, range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         if range.start_ns >= range.end_ns {
             return Ok(Vec::new());
         }
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
-        let (groups, units) =
+        let (mut groups, mut units) =
             self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(told)?;
+        if whose == Whose::Sent {
+            groups.retain(|group| !group.is_internal());
+            units.retain(|unit| !unit.is_internal());
+        }
         let scan = |unit| {
-            Box::new(StoredUnit { unit, parsers: Arc::clone(&self.parsers) }) as Box<dyn ScanUnit>
+            Box::new(StoredUnit { unit, whose, parsers: Arc::clone(&self.parsers) })
+                as Box<dyn ScanUnit>
         };
         if groups.is_empty() {
             return Ok(units.into_iter().map(scan).collect());
@@ -196,6 +201,7 @@ impl ScanUnit for StoredGroup {
 
 struct StoredUnit {
     unit: Unit,
+    whose: Whose,
     parsers: Arc<Parsers>,
 }
 
@@ -247,6 +253,10 @@ impl ScanUnit for StoredUnit {
         let Grouped { fields, bucket_ns, range } = grouped;
         let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
         let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
+        // What is counted with a segment is what was sent.
+        if self.whose == Whose::All && file.footer().lines_internal() > 0 {
+            return Ok(false);
+        }
         Ok(file.footer().visit_counts(fields, bucket_ns, (from_ns, to_ns), each))
     }
 }

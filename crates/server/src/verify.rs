@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, Disk};
+use record::frame::FRAME_INTERNAL;
 use record::{Batch, FrameError};
 use segment::sealed::{Rollup, SealedFile};
 use segment::{Contents, FrameEntry, Origin, SegmentError, read_frame, read_segment};
@@ -102,6 +103,8 @@ pub struct Checked {
     pub files: u64,
     /// Lines in them that are whole.
     pub lines: u64,
+    /// Of those, the ones that Loginson made itself.
+    pub lines_own: u64,
     /// Bytes of these lines with their newlines.
     pub bytes_raw: u64,
     /// Length of the files.
@@ -136,6 +139,7 @@ pub fn verify_directory(
         each(segment, checked.lines);
         all.files += 1;
         all.lines += checked.lines;
+        all.lines_own += checked.lines_own;
         all.bytes_raw += checked.bytes_raw;
         all.bytes += segment.bytes;
     }
@@ -148,7 +152,7 @@ pub fn verify_segment(
     segment: &RestSegment,
     observer: &mut dyn Observer,
 ) -> Checked {
-    let mut check = Check { disk, segment, observer, advanced: 0, faults: 0 };
+    let mut check = Check { disk, segment, observer, advanced: 0, faults: 0, lines_own: 0 };
     let found = match segment.kind {
         SegmentKind::Hot => check.hot(),
         SegmentKind::Sealed => check.sealed(),
@@ -159,7 +163,8 @@ pub fn verify_segment(
     });
     check.against_catalog(lines, bytes_raw);
     check.observer.advanced(segment.bytes.saturating_sub(check.advanced));
-    Checked { files: 1, lines, bytes_raw, bytes: segment.bytes }
+    let lines_own = check.lines_own;
+    Checked { files: 1, lines, lines_own, bytes_raw, bytes: segment.bytes }
 }
 
 /// A segment being checked.
@@ -169,6 +174,7 @@ struct Check<'a> {
     observer: &'a mut dyn Observer,
     advanced: u64,
     faults: u64,
+    lines_own: u64,
 }
 
 impl Check<'_> {
@@ -227,6 +233,9 @@ impl Check<'_> {
                         );
                     }
                     lines += u64::from(frame.header().lines);
+                    if entry.flags & FRAME_INTERNAL != 0 {
+                        self.lines_own += u64::from(frame.header().lines);
+                    }
                     bytes_raw += u64::from(frame.header().payload_bytes);
                 }
                 Err(error) => self.fault(error.into()),
@@ -259,7 +268,12 @@ impl Check<'_> {
                 Ok(batch) => {
                     lines += batch.len() as u64;
                     bytes_raw += block.bytes_raw;
-                    recount.add(&batch);
+                    if batch.is_internal() {
+                        self.lines_own += batch.len() as u64;
+                    }
+                    if footer.counts_internal() || !batch.is_internal() {
+                        recount.add(&batch);
+                    }
                 }
                 Err(error) => self.fault(error.into()),
             }

@@ -112,7 +112,8 @@ fn check_export(directory: &Path, lines: &[u8]) {
     let found = export(&["--format", "raw", "--query", "app_name:sshd \"request 42 done\""]);
     assert_eq!(found.split(|&b| b == b'\n').count(), 5, "{}", String::from_utf8_lossy(&found));
     let range = ["--start", "2026-01-31T12:01:00Z", "--end", "2026-01-31T12:02:00Z"];
-    let rows = export(&[&["--format", "jsonl", "--include", "_line_id,_line"][..], &range].concat());
+    let rows =
+        export(&[&["--format", "jsonl", "--include", "_line_id,_line"][..], &range].concat());
     let rows: Vec<Value> = rows
         .split(|&b| b == b'\n')
         .filter(|row| !row.is_empty())

@@ -74,7 +74,10 @@ fn has_sealed(directory: &Path) -> bool {
 /// Every line of `expected` is there, and no line twice.
 fn check(server: &Server, expected: &[String]) {
     let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();
-    server.raw("NOT _type:summary").into_iter().for_each(|line| *seen.entry(line).or_default() += 1);
+    server
+        .raw("NOT _type:summary")
+        .into_iter()
+        .for_each(|line| *seen.entry(line).or_default() += 1);
     assert!(seen.values().all(|times| *times == 1), "a line is there twice");
     let lost: Vec<_> = expected.iter().filter(|line| !seen.contains_key(line.as_bytes())).collect();
     assert!(lost.is_empty(), "{} lines are lost, among them {:?}", lost.len(), lost[0]);

@@ -138,8 +138,7 @@ fn every_format_and_body() {
     // The newest, as without a background.
     let newest = encoded("* NOT _type:summary | fields _msg");
     assert!(form(&format!("query={newest}&limit=1")).starts_with(b"{\"_msg\":\"bad "));
-    let body =
-        json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_line_id"]});
+    let body = json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_line_id"]});
     let head = [("Content-Type", "application/json")];
     let text = body.to_string();
     let answer = server.request("POST", "/api/v1/queries", &head, text.as_bytes());

@@ -21,7 +21,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, migrate, prepare};
 
-pub(crate) use rows::{RowState, SegmentRow};
+pub(crate) use rows::{Own, RowState, SegmentRow};
 
 pub(crate) struct Catalog {
     connection: Connection,

@@ -22,7 +22,7 @@ use segment::sealed::SealedFile;
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::error::StoreError;
 use crate::recovery::RecoveryReport;
-use crate::sealed::{SealedSegment, row_of};
+use crate::sealed::{SealedSegment, own_of, row_of};
 use crate::segments::{FileKind, file_kind, file_name, sealed_name, sealing_name};
 
 /// The directory of segments while it is being opened.
@@ -109,7 +109,17 @@ impl Directory<'_> {
             let row = self.rows.get(&id).filter(|row| row.state == RowState::Sealed);
             let bytes =
                 self.disk.file_bytes(&path).map_err(StoreError::io(&path, "get the length of"))?;
-            if let Some(row) = row.filter(|row| row.bytes_disk == bytes) {
+            let known = row.filter(|row| row.bytes_disk == bytes);
+            if let Some(row) = known.filter(|row| row.own.is_none())
+                && let Ok(file) = SealedFile::open(self.disk, &path)
+            {
+                // A row of before; the file says what it does not.
+                let row = SegmentRow { own: Some(own_of(file.footer())), ..row.clone() };
+                self.catalog.put(&row)?;
+                segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
+                continue;
+            }
+            if let Some(row) = known {
                 segments.push(Arc::new(SealedSegment::from_row(row, &self.dir)));
                 continue;
             }

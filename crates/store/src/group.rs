@@ -63,6 +63,12 @@ impl FrameGroup {
         self.lines
     }
 
+    /// Whether all its lines were made by Loginson itself.
+    pub fn is_internal(&self) -> bool {
+        let index = read(&self.segment.index);
+        index.frames[self.frames.start as usize].flags & FRAME_INTERNAL != 0
+    }
+
     /// Bytes of its lines with their newlines.
     pub fn payload_bytes(&self) -> u64 {
         self.bytes

@@ -17,7 +17,7 @@ use segment::SegmentError;
 use segment::sealed::{BlockEntry, Effort, Footer, SealedFile};
 
 use crate::cache::Cache;
-use crate::catalog::{RowState, SegmentRow};
+use crate::catalog::{Own, RowState, SegmentRow};
 use crate::segments::{FateCell, sealed_name};
 use crate::shared::lock;
 
@@ -39,6 +39,7 @@ pub(crate) struct SealedSegment {
     pub(crate) blocks: u64,
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
+    pub(crate) own: Own,
     pub(crate) bytes_disk: u64,
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) sequence_next: u64,
@@ -63,6 +64,7 @@ impl SealedSegment {
             blocks: row.blocks,
             lines: row.lines,
             bytes_raw: row.bytes_raw,
+            own: row.own.unwrap_or_default(),
             bytes_disk: row.bytes_disk,
             sequence: row.sequence,
             sequence_next: row.sequence_next,
@@ -88,6 +90,7 @@ impl SealedSegment {
             blocks: self.blocks,
             lines: self.lines,
             bytes_raw: self.bytes_raw,
+            own: Some(self.own),
             bytes_disk: self.bytes_disk,
             data_end: self.bytes_disk,
             sequence: self.sequence,
@@ -112,6 +115,15 @@ impl SealedSegment {
     }
 }
 
+/// What Loginson made itself of a file: it stands in blocks of its own.
+pub(crate) fn own_of(footer: &Footer) -> Own {
+    let blocks = footer.blocks.iter().filter(|block| block.lines_internal > 0);
+    blocks.fold(Own::default(), |own, block| Own {
+        lines: own.lines + u64::from(block.lines_internal),
+        bytes: own.bytes + block.bytes_raw,
+    })
+}
+
 /// The row of a file, from its footer.
 pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
     let header = &footer.header;
@@ -125,6 +137,7 @@ pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
         blocks: footer.blocks.len() as u64,
         lines: footer.lines(),
         bytes_raw: footer.bytes_raw(),
+        own: Some(own_of(footer)),
         bytes_disk: footer.bytes_disk,
         data_end: footer.bytes_disk,
         sequence: footer.sequence(),

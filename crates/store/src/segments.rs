@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use platform::{Access, Disk, DiskFile};
+use record::frame::FRAME_INTERNAL;
 use segment::{FrameEntry, SegmentError, SegmentHeader};
 
-use crate::catalog::{RowState, SegmentRow};
+use crate::catalog::{Own, RowState, SegmentRow};
 use crate::sealed::SealedSegment;
 use crate::shared::{lock, read};
 
@@ -215,6 +216,8 @@ impl Position {
 pub(crate) struct Totals {
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
+    /// Of those, what Loginson made itself.
+    pub(crate) own: Own,
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) received_ns: Option<(i64, i64)>,
     pub(crate) time_ns: Option<(i64, i64)>,
@@ -224,6 +227,10 @@ impl Totals {
     pub(crate) fn add(&mut self, entry: &FrameEntry) {
         self.lines += u64::from(entry.lines);
         self.bytes_raw += u64::from(entry.payload_bytes);
+        if entry.flags & FRAME_INTERNAL != 0 {
+            self.own.lines += u64::from(entry.lines);
+            self.own.bytes += u64::from(entry.payload_bytes);
+        }
         self.sequence = span(self.sequence, Some((entry.sequence, entry.sequence)));
         let received = (entry.received_min_ns, entry.received_max_ns);
         self.received_ns = span(self.received_ns, Some(received));
@@ -318,6 +325,7 @@ impl HotSegment {
             blocks: 0,
             lines: index.totals.lines,
             bytes_raw: index.totals.bytes_raw,
+            own: Some(index.totals.own),
             bytes_disk: index.file_bytes,
             data_end: index.data_end,
             sequence: index.totals.sequence,

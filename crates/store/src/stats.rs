@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::catalog::RowState;
+use crate::catalog::{Own, RowState};
 use crate::segments::span;
 use crate::shared::read;
 use crate::store::Store;
@@ -26,11 +26,15 @@ pub enum StoreState {
 pub struct StoreStats {
     /// Whether it takes lines.
     pub state: StoreState,
-    /// Lines that are durable and not deleted.
+    /// Lines that are durable and not deleted, without those that Loginson made itself.
     pub lines: u64,
+    /// Those: rows of the summary.
+    pub lines_own: u64,
+    /// Their bytes with their newlines.
+    pub bytes_own: u64,
     /// Frames in hot segments.
     pub frames: u64,
-    /// Bytes of those lines with their newlines.
+    /// Bytes of the lines, without Loginson's own, with their newlines.
     pub bytes_raw: u64,
     /// Segment files, with what is preallocated.
     pub bytes_disk: u64,
@@ -151,6 +155,16 @@ impl Counters {
     }
 }
 
+impl StoreStats {
+    /// Adds the lines of a segment, `own` of them Loginson's.
+    fn add_lines(&mut self, lines: u64, bytes_raw: u64, own: Own) {
+        self.lines += lines.saturating_sub(own.lines);
+        self.bytes_raw += bytes_raw.saturating_sub(own.bytes);
+        self.lines_own += own.lines;
+        self.bytes_own += own.bytes;
+    }
+}
+
 impl Store {
     /// Numbers at this moment.
     pub fn stats(&self) -> StoreStats {
@@ -175,8 +189,7 @@ impl Store {
             let index = read(&segment.index);
             stats.frames += index.frames.len() as u64;
             stats.frames_unparsed += index.times_unknown as u64;
-            stats.lines += index.totals.lines;
-            stats.bytes_raw += index.totals.bytes_raw;
+            stats.add_lines(index.totals.lines, index.totals.bytes_raw, index.totals.own);
             stats.bytes_disk += index.file_bytes;
             stats.time_ns = span(stats.time_ns, index.totals.time_ns);
             stats.received_ns = span(stats.received_ns, index.totals.received_ns);
@@ -195,10 +208,9 @@ impl Store {
         stats.sealing.lag_ns = oldest_ns.map_or(0, |ns| u64::try_from(since(ns)).unwrap_or(0));
         for segment in &segments.sealed {
             stats.segments_sealed += 1;
-            stats.lines += segment.lines;
-            stats.bytes_raw += segment.bytes_raw;
+            stats.add_lines(segment.lines, segment.bytes_raw, segment.own);
             stats.bytes_disk += segment.bytes_disk;
-            stats.sealed_bytes_raw += segment.bytes_raw;
+            stats.sealed_bytes_raw += segment.bytes_raw.saturating_sub(segment.own.bytes);
             stats.sealed_bytes_disk += segment.bytes_disk;
             stats.time_ns = span(stats.time_ns, segment.time_ns);
             stats.received_ns = span(stats.received_ns, segment.received_ns);

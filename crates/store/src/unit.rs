@@ -110,7 +110,7 @@ impl BlockHandle {
             lines: u64::from(entry.lines),
             bytes_raw: entry.bytes_raw,
             time_ns: entry.time_ns,
-            is_internal: entry.lines_internal == entry.lines,
+            is_internal: entry.lines_internal == entry.lines && entry.lines > 0,
         };
         blocks.map(handle).collect()
     }

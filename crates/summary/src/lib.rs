@@ -50,7 +50,7 @@ pub use summariser::{
 };
 
 /// The type of summary rows.
-pub const SUMMARY_TYPE: &str = "summary";
+pub const SUMMARY_TYPE: &str = record::batch::OWN_TYPE;
 /// What is counted beyond a limit is counted under this name. A value that is really called so falls together
 /// with it.
 pub const OTHER: &str = "other";

@@ -45,7 +45,12 @@ pub fn programs(log_type: &str) -> &'static [&'static Program] {
 /// All fields that are counted in lines of some type; some several times.
 pub(crate) fn counted_fields() -> impl Iterator<Item = &'static str> {
     let all = BY_TYPE.iter().flat_map(|(_, programs)| *programs).chain(COMMON);
-    all.flat_map(|p| p.dimensions.iter().map(|dimension| dimension.field).chain(p.sums.iter().map(|sum| sum.field)))
+    all.flat_map(|p| {
+        p.dimensions
+            .iter()
+            .map(|dimension| dimension.field)
+            .chain(p.sums.iter().map(|sum| sum.field))
+    })
 }
 
 #[cfg(test)]

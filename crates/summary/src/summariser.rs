@@ -160,8 +160,7 @@ impl Summariser {
             "frames are observed in order: {position} after {before:?}"
         );
         // Frames are Loginson's own as a whole; what a line calls itself says nothing.
-        let is_own = |origin: &Origin| origin.transport == Transport::Internal;
-        if batch.origins().iter().any(is_own) {
+        if batch.is_internal() {
             return;
         }
         let mut counting = Counting::new(batch, self.bucket_ns());

@@ -146,7 +146,11 @@ mod tests {
             &[r#"j={"foo.x":"1","foo.y":"x=y"}"#],
         );
         check_pipe(&records, "pack_json fields (bar) | fields _msg", &["_msg={}"]);
-        check_pipe(&records, "pack_json fields (_line) j | fields j", &[r#"j={"_line":"a \"b\""}"#]);
+        check_pipe(
+            &records,
+            "pack_json fields (_line) j | fields j",
+            &[r#"j={"_line":"a \"b\""}"#],
+        );
         check_pipe(
             &records,
             "pack_logfmt fields (_msg, foo.*, z) as l | fields l",

@@ -221,7 +221,7 @@ impl Processor for Surroundings {
             start_ns: first.saturating_sub(window_ns),
             end_ns: last.saturating_add(window_ns).saturating_add(1),
         };
-        let mut units = next.source().units(range)?;
+        let mut units = next.source().units(range, next.whose())?;
         units.retain(|unit| unit.time_range_ns().is_none_or(|(old, new)| range.overlaps(old, new)));
         self.collect(&units, next)?;
         let mut streams: Vec<(Box<[u8]>, Stream)> =

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, PLACE, Place, ROW_FIELDS_MAX, RowHead, SHARED,
-    STEMS_MAX, Stem, StemId, Text, stems_of,
+    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, PLACE, Place, ROW_FIELDS_MAX, RowHead,
+    SHARED, STEMS_MAX, Stem, StemId, Text, stems_of,
 };
 use crate::frame::{LineId, Origin};
 
@@ -131,9 +131,8 @@ impl RestoredBuilder {
         for head in &batch.rows {
             let stem = &batch.stems[usize::from(head.stem.0)];
             let part = |at: u32, count: u16| &batch.fields[at as usize..][..usize::from(count)];
-            let mut all = part(head.fields_at, head.fields)
-                .iter()
-                .chain(part(stem.fields_at, stem.fields));
+            let mut all =
+                part(head.fields_at, head.fields).iter().chain(part(stem.fields_at, stem.fields));
             values.push(all.find(|field| field.name == from).map(|field| {
                 let (at, length) = ((field.at & PLACE) as usize, field.length as usize);
                 let value = match field.at & IN_ARENA {

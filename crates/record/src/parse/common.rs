@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::row::{self, EXTRA_FIELDS_MAX, Rows};
 use super::level;
+use super::row::{self, EXTRA_FIELDS_MAX, Rows};
 use super::rules::MessageFormat;
 use crate::batch::{FieldId, Kept, StemId};
 use crate::frame::{Format, Hints, Line, Origin};
@@ -83,7 +83,11 @@ impl Common {
     /// Whether the fields of the row so far leave it to the rest to be like that of other rows.
     pub fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
         let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
-        !rows.is_apart() && !rows.has_notes() && !line.cut && !self.extra_left_out && self.extra.iter().all(apart)
+        !rows.is_apart()
+            && !rows.has_notes()
+            && !line.cut
+            && !self.extra_left_out
+            && self.extra.iter().all(apart)
     }
 }
 

@@ -422,7 +422,11 @@ fn read_time(text: &[u8]) -> Option<super::time::Written> {
 
 fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: u8) -> &'a str {
     let place = usize::from(place);
-    if hints.is_empty() || place == CANDIDATES_MAX { common[place % CANDIDATES_MAX] } else { &hints[place] }
+    if hints.is_empty() || place == CANDIDATES_MAX {
+        common[place % CANDIDATES_MAX]
+    } else {
+        &hints[place]
+    }
 }
 
 fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {

@@ -461,7 +461,8 @@ impl Parser {
             severity = Some((value & 7) as u8);
         }
         if let Some(severity) = severity {
-            let (number, word) = (SMALL_NUMBERS[usize::from(severity)], level::LEVELS[usize::from(severity)]);
+            let (number, word) =
+                (SMALL_NUMBERS[usize::from(severity)], level::LEVELS[usize::from(severity)]);
             put_word(Own::Severity, number, rows);
             if rows.level().is_none() {
                 rows.put_static(Own::Level, word);

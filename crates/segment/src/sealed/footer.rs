@@ -199,6 +199,11 @@ impl Footer {
         self.version < super::names::VERSION
     }
 
+    /// Whether the rows of the summary are among the lines that are counted by fields.
+    pub fn counts_internal(&self) -> bool {
+        self.has_old_names()
+    }
+
     /// Bytes of the raw lines, each with a newline.
     pub fn bytes_raw(&self) -> u64 {
         self.blocks.iter().map(|block| block.bytes_raw).sum()
@@ -222,7 +227,7 @@ impl Footer {
     /// Values of a field with their lines, if it is counted; the empty value stands for lines without it. Of files of
     /// version 3 and older, the rows of the summary are among the lines.
     pub fn values(&self, field: &str) -> ValueSet {
-        let field = if self.has_old_names() { super::names::counted_before(field) } else { field };
+        let field = if self.has_old_names() { super::names::counted(field) } else { field };
         let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
         let totals = rollup.totals().into_iter();
         Some(totals.map(|(values, lines)| (values[0].clone(), lines)).collect())
@@ -263,13 +268,13 @@ impl Footer {
             return true;
         }
         // Those of version 3 count what Loginson made itself among the others.
-        if self.has_old_names() && self.lines_internal() > 0 {
+        if self.counts_internal() && self.lines_internal() > 0 {
             return false;
         }
         let old: Vec<&str>;
         let fields = match self.has_old_names() {
             true => {
-                old = fields.iter().map(|name| super::names::counted_before(name)).collect();
+                old = fields.iter().map(|name| super::names::counted(name)).collect();
                 &old[..]
             }
             false => fields,
@@ -367,13 +372,18 @@ impl Footer {
             blocks.push(block);
         }
         let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
-        let rollups = read_rollups(&mut cursor, 1, lines)?;
+        let mut rollups = read_rollups(&mut cursor, 1, lines)?;
         // Up to version 2 that was all.
-        let pairs = match cursor.left() {
+        let mut pairs = match cursor.left() {
             0 => Vec::new(),
             _ => read_rollups(&mut cursor, 2, lines)?,
         };
         cursor.end()?;
+        if version < super::names::VERSION {
+            for rollup in rollups.iter_mut().chain(&mut pairs) {
+                super::names::rename_counted(&mut rollup.fields);
+            }
+        }
         Ok(Footer {
             header,
             version,

@@ -41,15 +41,18 @@ const MOVED: [&str; 8] = [
     "json._note",
 ];
 
-/// The field by which lines were counted, for one of today.
-pub(super) fn counted_before(name: &str) -> &str {
-    match name {
-        LEVEL => LEVEL_BEFORE,
-        "_type" => "type",
-        // A line's own was not counted.
-        "type" => "json.type",
-        other => other,
+/// The fields by which lines are counted, by the names of today.
+pub(super) fn rename_counted(fields: &mut [String]) {
+    for field in fields {
+        if field == "type" || field == LEVEL_BEFORE {
+            field.insert(0, '_');
+        }
     }
+}
+
+/// The field among those that has the counts of this one.
+pub(super) fn counted(name: &str) -> &str {
+    if name == LEVEL_BEFORE { LEVEL } else { name }
 }
 
 /// Gives the fields of a block the names of today; their number and order stay.

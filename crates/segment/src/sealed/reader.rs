@@ -123,8 +123,9 @@ impl SealedFile {
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
         let old_names = self.footer.has_old_names();
-        let columns = BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, old_names)
-            .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
+        let columns =
+            BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, old_names)
+                .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
         Ok(with(&columns))
     }
 

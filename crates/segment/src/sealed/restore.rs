@@ -235,12 +235,7 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, old: bool) -> Read<Batch
 }
 
 /// Those of some rows, which ascend.
-pub(crate) fn restore_rows(
-    chunks: &[&[u8]],
-    lines: usize,
-    rows: &[u32],
-    old: bool,
-) -> Read<Batch> {
+pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32], old: bool) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
     put_together(Opened::of_chunks(chunks, lines, old)?, lines, Some(rows), old)
 }

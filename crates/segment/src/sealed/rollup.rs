@@ -16,7 +16,8 @@ pub const ROLLUP_FIELDS: [&str; 4] = ["_level", "hostname", "app_name", "_type"]
 /// The pairs of fields by which they are counted.
 pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "_level"]];
 /// All these fields.
-pub(crate) const COUNTED_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "severity"];
+pub(crate) const COUNTED_FIELDS: [&str; 5] =
+    ["_level", "hostname", "app_name", "_type", "severity"];
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
     [&[0], &[1], &[2], &[3], &[2, 4], &[2, 0]];
@@ -543,6 +544,9 @@ mod tests {
         assert_eq!(count(&lines[1..])[0].values.len(), VALUES_MAX);
         let fields: Vec<String> =
             count(&lines).into_iter().map(|rollup| rollup.fields.join(" ")).collect();
-        assert_eq!(fields, ["hostname", "app_name", "_type", "app_name severity", "app_name _level"]);
+        assert_eq!(
+            fields,
+            ["hostname", "app_name", "_type", "app_name severity", "app_name _level"]
+        );
     }
 }

@@ -13,9 +13,7 @@ use record::{Batch, Row};
 use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
-use super::footer::{
-    Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed,
-};
+use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed};
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::restore;

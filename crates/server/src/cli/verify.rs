@@ -42,6 +42,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
             Ok(checked) => {
                 all.files += checked.files;
                 all.lines += checked.lines;
+                all.lines_own += checked.lines_own;
                 all.bytes += checked.bytes;
                 all.bytes_raw += checked.bytes_raw;
             }
@@ -59,14 +60,17 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         }
         faults += reporter.end();
     }
-    let Checked { files, lines, bytes, bytes_raw } = all;
+    let Checked { files, lines_own, bytes, bytes_raw, .. } = all;
+    let lines = all.lines - lines_own;
     let seconds = started.elapsed().as_secs_f64();
     if args.json {
-        let summary = json!({ "files": files, "lines": lines, "bytes": bytes, "bytes_raw": bytes_raw, "faults": faults });
+        let summary = json!({ "files": files, "lines": lines, "lines_own": lines_own, "bytes": bytes, "bytes_raw": bytes_raw, "faults": faults });
         println!("{summary}");
     }
-    let summary =
-        format!("{lines} lines in {files} segments, {} in {seconds:.1} s", show_bytes(bytes));
+    let summary = format!(
+        "{lines} lines and {lines_own} rows of the summary in {files} segments, {} in {seconds:.1} s",
+        show_bytes(bytes)
+    );
     match faults {
         0 => eprintln!("{summary}: no fault"),
         1 => bail!("{summary}: 1 fault"),

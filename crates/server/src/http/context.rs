@@ -12,7 +12,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
-use query::source::{Source, TimeRange};
+use query::source::{Source, TimeRange, Whose};
 use query::{Query, RunError, Scratch};
 use record::{Batch, LineId, Row};
 use serde_json::{Map, Value, json};
@@ -77,11 +77,12 @@ fn around(
     let Some(batch) = source.find(id)? else { return Ok(None) };
     let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
     let stream = Stream::of(&target);
+    let whose = if batch.is_internal() { Whose::All } else { Whose::Sent };
     let at = key(&target);
 
     let mut earlier = Nearest { lines: BTreeMap::new(), max: before };
     let mut units =
-        source.units(TimeRange { start_ns: i64::MIN, end_ns: at.0.saturating_add(1) })?;
+        source.units(TimeRange { start_ns: i64::MIN, end_ns: at.0.saturating_add(1) }, whose)?;
     units.sort_by_key(|unit| {
         std::cmp::Reverse(unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest))
     });
@@ -101,7 +102,7 @@ fn around(
     }
 
     let mut later = Nearest { lines: BTreeMap::new(), max: after };
-    let mut units = source.units(TimeRange { start_ns: at.0, end_ns: i64::MAX })?;
+    let mut units = source.units(TimeRange { start_ns: at.0, end_ns: i64::MAX }, whose)?;
     units.sort_by_key(|unit| unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest));
     for unit in units.iter().take_while(|_| after > 0) {
         check()?;
@@ -208,7 +209,8 @@ impl Show {
         let include = ["_line_id", "_line", "_received"].map(String::from);
         let all = Query::parse("*", 0)
             .and_then(|query| query.tail(&include))
-            .expect("the query of everything");
+            .expect("the query of everything")
+            .with_own();
         Show { all, scratch: Scratch::default() }
     }
 

@@ -345,7 +345,12 @@ fn queries(app: &App, out: &mut Text) {
 fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
     let stats = pipeline.store().stats();
     let mut gauge = |name: &str, help: &str, value: u64| out.one(name, "gauge", help, &[], value);
-    gauge("loginson_store_lines", "Lines that are durable and not deleted.", stats.lines);
+    gauge(
+        "loginson_store_lines",
+        "Lines that are durable and not deleted, without rows of the summary.",
+        stats.lines,
+    );
+    gauge("loginson_store_own_lines", "Rows of the summary.", stats.lines_own);
     gauge("loginson_store_frames", "Frames in hot segments.", stats.frames);
     gauge(
         "loginson_store_frames_unparsed",

@@ -145,6 +145,7 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
     let times = stats.time_ns.or(stats.received_ns);
     json!({
         "lines": stats.lines,
+        "lines_own": stats.lines_own,
         "bytes_raw": stats.bytes_raw,
         "bytes_disk": stats.bytes_disk,
         "segments": stats.segments,

@@ -41,9 +41,14 @@ struct Sent {
 struct SentFrame(Arc<Batch>);
 
 impl Source for Sent {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(
+        &self,
+        _range: TimeRange,
+        whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         let unit = |batch: &Arc<Batch>| Box::new(SentFrame(batch.clone())) as Box<dyn ScanUnit>;
-        Ok(self.frames.iter().map(unit).collect())
+        let is_seen = |batch: &&Arc<Batch>| whose == Whose::All || !batch.is_internal();
+        Ok(self.frames.iter().filter(is_seen).map(unit).collect())
     }
 
     fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
@@ -140,11 +145,19 @@ impl History {
         for _ in 0..frames {
             self.clock.advance_ns(self.rng.i64(0..apart_s) * SECOND_NS);
             let now_ns = self.clock.now_ns();
-            let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+            // Some frames are Loginson's own.
+            let is_own = self.rng.u8(..5) == 0;
+            let origin = match is_own {
+                true => summary::Recount::origin(),
+                false => Origin::new(Transport::SyslogTcp, Format::Auto, None),
+            };
             let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());
             for _ in 0..self.rng.usize(lines.clone()) {
                 let received_ns = now_ns + self.rng.i64(0..3 * SECOND_NS);
-                let line = line(&mut self.rng, received_ns);
+                let line = match is_own {
+                    true => own_line(&mut self.rng, received_ns),
+                    false => line(&mut self.rng, received_ns),
+                };
                 for builder in [&mut one, &mut other] {
                     builder.push_line(&origin, received_ns, line.as_bytes(), false);
                 }
@@ -308,6 +321,17 @@ fn address(rng: &mut Rng) -> String {
     format!("10.{}.0.{}", rng.u8(0..3), rng.u8(0..30))
 }
 
+/// A row of the summary.
+fn own_line(rng: &mut Rng, received_ns: i64) -> String {
+    let time = query::time::format_time(received_ns / 10 / SECOND_NS * 10 * SECOND_NS);
+    let error = rng.u32(..99);
+    format!(
+        "{{\"_time\":\"{time}\",\"summary_of\":\"{}\",\"bucket_s\":10,\"lines\":{error},\
+         \"level\":{{\"error\":{error}}},\"_msg\":\"summary of some error lines\"}}",
+        pick(rng, &["syslog", "access"])
+    )
+}
+
 fn line(rng: &mut Rng, received_ns: i64) -> String {
     // Some came late, a few of them by days.
     let late_s = if rng.u8(..) < 20 { rng.i64(0..400_000) } else { rng.i64(0..5) };
@@ -399,8 +423,21 @@ fn test(rng: &mut Rng) -> String {
 }
 
 fn filter(rng: &mut Rng) -> String {
-    match rng.u8(..6) {
+    match rng.u8(..8) {
         0 => format!("{} {}", test(rng), test(rng)),
+        6 => "*".to_owned(),
+        // Loginson's own lines, by name and not.
+        7 => pick(
+            rng,
+            &[
+                "_type:summary",
+                "_type:=summary",
+                "_type:in(summary, syslog)",
+                "!_type:summary",
+                "error _type:*",
+            ],
+        )
+        .to_owned(),
         1 => format!("{} or {}", test(rng), test(rng)),
         2 => format!("!{} {}", test(rng), test(rng)),
         _ => test(rng),

@@ -59,6 +59,8 @@ pub(crate) struct SegmentRow {
     pub(crate) blocks: u64,
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
+    /// Of those lines and bytes, what Loginson made itself; none in rows of versions before 4.
+    pub(crate) own: Option<Own>,
     pub(crate) bytes_disk: u64,
     pub(crate) data_end: u64,
     pub(crate) sequence: Option<(u64, u64)>,
@@ -76,10 +78,20 @@ pub(crate) struct SegmentRow {
     pub(crate) rules: u64,
 }
 
+/// Rows of the summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) lines: u64,
+    /// With their newlines.
+    pub(crate) bytes: u64,
+}
+
 const PUT: &str = "INSERT OR REPLACE INTO segments (id, file, state, node, created_ns, frames, blocks, lines, \
     bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, received_min_ns, \
-    received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, deletions_through, rules) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+    received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, deletions_through, rules, \
+    lines_own, bytes_own) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, \
+    ?23, ?24)";
 
 impl Catalog {
     /// All rows, by id.
@@ -174,6 +186,8 @@ fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
         row.summarised_through.map(|through| through as i64),
         row.deletions_through as i64,
         row.rules as i64,
+        row.own.map(|own| own.lines as i64),
+        row.own.map(|own| own.bytes as i64),
     ];
     connection.execute(PUT, values).map(|_| ())
 }
@@ -207,6 +221,8 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
         blocks: u64_of("blocks")?,
         lines: u64_of("lines")?,
         bytes_raw: u64_of("bytes_raw")?,
+        own: range("lines_own", "bytes_own")?
+            .map(|(lines, bytes)| Own { lines: lines as u64, bytes: bytes as u64 }),
         bytes_disk: u64_of("bytes_disk")?,
         data_end: u64_of("data_end")?,
         sequence: range("sequence_first", "sequence_last")?.map(|s| (s.0 as u64, s.1 as u64)),
@@ -237,6 +253,7 @@ mod tests {
             blocks: 1,
             lines: 3,
             bytes_raw: 4,
+            own: Some(Own { lines: 1, bytes: 2 }),
             bytes_disk: 5,
             data_end: 6,
             sequence: Some((7, u64::MAX)),
@@ -284,6 +301,7 @@ mod tests {
         std::fs::copy(fixture, &path).unwrap();
         let old = SegmentRow {
             blocks: 0,
+            own: None,
             sequence_next: 0,
             effort: None,
             summarised_through: None,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of the tables. Each step from one to the next is an entry of [`MIGRATIONS`].
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: [&str; 3] = [V1, V2, V3];
+const MIGRATIONS: [&str; 4] = [V1, V2, V3, V4];
 
 const V1: &str = "
     CREATE TABLE segments (
@@ -84,6 +84,12 @@ const V3: &str = "
         run INTEGER NOT NULL,
         seen_ns INTEGER NOT NULL
     ) STRICT;
+";
+
+/// How many of the lines, and of their bytes, are rows of the summary; null where the file was not asked yet.
+const V4: &str = "
+    ALTER TABLE segments ADD COLUMN lines_own INTEGER;
+    ALTER TABLE segments ADD COLUMN bytes_own INTEGER;
 ";
 
 /// Sets the connection up; returns the version of the tables that are there, 0 for none.

@@ -75,8 +75,10 @@ fn objects() {
                 "_msg=m|_id=i|_note=n|type=t|remote_ip=1.2.3.4",
             ),
             (r#"{"_level":"x","level":"WARN","msg":"m"}"#, "_msg=m|_level=x|level=WARN"),
-            (r#"{"_note":"n","_time":"soon","msg":"m"}"#,
-                "_msg=m|_note=n; time not readable, arrival taken|json._time=soon"),
+            (
+                r#"{"_note":"n","_time":"soon","msg":"m"}"#,
+                "_msg=m|_note=n; time not readable, arrival taken|json._time=soon",
+            ),
             (r#"{"hostname":"h","app_name":"a","msg":"m"}"#, "_msg=m|app_name=a|hostname=h"),
         ],
     );

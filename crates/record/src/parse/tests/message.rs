@@ -179,14 +179,8 @@ fn what_comes_with_the_lines() {
         &[],
         &[
             ("x", "_msg=x|_remote_ip=10.1.2.3|_type=plain"),
-            (
-                r#"{"remote_ip":"r","msg":"m"}"#,
-                "_msg=m|remote_ip=r|_remote_ip=10.1.2.3|_type=json",
-            ),
-            (
-                r#"{"_remote_ip":"r","msg":"m"}"#,
-                &format!("_msg=m|_remote_ip=r|{note}|_type=json"),
-            ),
+            (r#"{"remote_ip":"r","msg":"m"}"#, "_msg=m|remote_ip=r|_remote_ip=10.1.2.3|_type=json"),
+            (r#"{"_remote_ip":"r","msg":"m"}"#, &format!("_msg=m|_remote_ip=r|{note}|_type=json")),
         ],
     );
 }

@@ -4,11 +4,44 @@ use super::*;
 
 /// All of them, and those of what is computed of a line. Without `_time` and `_msg`, which are what the line says they are.
 const NAMES: [&str; 38] = [
-    "_type", "_level", "level", "_note", "priority", "facility", "facility_keyword", "severity",
-    "format", "hostname", "app_name", "proc_id", "msg_id", "sequence", "vhost", "client_ip",
-    "ident", "user", "method", "path", "protocol", "request", "status", "bytes", "referer",
-    "user_agent", "_remote_ip", "_file", "type", "remote_ip", "file", "_received", "_id", "_raw",
-    "_line", "_line_id", "_stream", "_stream_id",
+    "_type",
+    "_level",
+    "level",
+    "_note",
+    "priority",
+    "facility",
+    "facility_keyword",
+    "severity",
+    "format",
+    "hostname",
+    "app_name",
+    "proc_id",
+    "msg_id",
+    "sequence",
+    "vhost",
+    "client_ip",
+    "ident",
+    "user",
+    "method",
+    "path",
+    "protocol",
+    "request",
+    "status",
+    "bytes",
+    "referer",
+    "user_agent",
+    "_remote_ip",
+    "_file",
+    "type",
+    "remote_ip",
+    "file",
+    "_received",
+    "_id",
+    "_raw",
+    "_line",
+    "_line_id",
+    "_stream",
+    "_stream_id",
 ];
 
 #[test]
@@ -31,7 +64,9 @@ fn a_key_of_an_object_keeps_its_name_and_value() {
                 for (place, row) in batch.rows().enumerate() {
                     let found = row.get_by_name(name);
                     assert_eq!(found == Some(b"sent"), place % 2 == 0, "{name} in {line}");
-                    assert!(row.get_by_name("_type").is_some() && row.get_by_name("_msg").is_some());
+                    assert!(
+                        row.get_by_name("_type").is_some() && row.get_by_name("_msg").is_some()
+                    );
                     let mut ids: Vec<_> = row.fields().map(|(id, _)| id).collect();
                     ids.sort_unstable();
                     ids.dedup();

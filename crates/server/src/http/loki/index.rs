@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ::query::source::Whose;
 use ::query::{Function, Pipe, Query, Scratch, Stats, StatsFunction};
 use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
@@ -59,7 +60,7 @@ async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
             }
             std::ops::ControlFlow::Continue(())
         })?;
-        let units = running.source().units(range).map_err(::query::RunError::from)?;
+        let units = running.source().units(range, Whose::Sent).map_err(::query::RunError::from)?;
         let lines: u64 = units.iter().map(|unit| unit.lines()).sum();
         let bytes: u64 = units.iter().map(|unit| unit.bytes()).sum();
         let line_bytes = bytes as f64 / lines.max(1) as f64;

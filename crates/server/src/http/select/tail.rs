@@ -153,7 +153,7 @@ impl Follower {
         since_ns: i64,
     ) -> Result<HashSet<u64>, Gone> {
         let recent = TimeRange { start_ns: since_ns, end_ns: i64::MAX };
-        let units = pipeline.source().units(recent).unwrap_or_else(|error| {
+        let units = pipeline.source().units(recent, self.query.whose()).unwrap_or_else(|error| {
             tracing::warn!("a tail begins without the last lines: {error}");
             Vec::new()
         });
