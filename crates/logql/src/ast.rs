@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use query::RegexBudget;
 use query::time::format_duration;
+use query::{REGEX_NESTING_MAX, RegexBudget};
 
 use crate::lex::quote;
 use crate::stage::filter::LabelTest;
@@ -93,8 +93,9 @@ impl Regex {
     /// Compiles an expression within what is left for the query. The error says in one line what is wrong.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
         let bytes = query::Pattern::within(text, budget)?;
-        let text = budget.build(|bytes| {
+        let text = budget.build(text, |bytes| {
             let mut builder = regex::RegexBuilder::new(text);
+            builder.nest_limit(REGEX_NESTING_MAX);
             builder.size_limit(bytes).dfa_size_limit(bytes).build()
         })?;
         Ok(Regex { text, bytes })

@@ -10,6 +10,8 @@
 //! Left out: `rate_counter`, `approx_topk`, `variants`, parts of templates ([`stage::template`]).
 
 pub mod ast;
+#[cfg(test)]
+mod depth_tests;
 mod error;
 mod lex;
 pub mod logs;
@@ -27,6 +29,8 @@ mod units;
 
 /// Lines between two looks at the wish to cancel: a template may compile a regular expression for each.
 const CHECK_ROWS: u64 = 64;
+/// Before a line of more bytes it is looked as well.
+const CHECK_BYTES: usize = 64 << 10;
 
 pub use error::{EvalError, ParseError};
 pub use lex::QUERY_BYTES_MAX;

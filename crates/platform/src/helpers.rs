@@ -14,6 +14,7 @@ pub use rayon_core::Scope;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use crate::placement::{self, Role};
+use crate::threads::STACK_BYTES;
 
 /// How long a thread that could not start helpers works alone before it tries again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
@@ -74,7 +75,7 @@ fn start(name: &'static str, count: usize) -> io::Result<ThreadPool> {
             placement::enter(role);
         }
     });
-    placed.num_threads(count).build().map_err(io::Error::other)
+    placed.num_threads(count).stack_size(STACK_BYTES).build().map_err(io::Error::other)
 }
 
 /// What `work` makes of each of `jobs`, in their order. Each thread has one of `states`: this one the first, helpers the

@@ -12,6 +12,12 @@ pub const NESTING_MAX: usize = 100;
 
 /// Levels that a query inside a query counts as: so there are at most ten in each other.
 const QUERY_LEVELS: usize = 10;
+/// Levels that a shorthand counts as, such as `{a!="b" or c="d"}`: the filters that it stands for are at most so much deeper.
+const SHORTHAND_LEVELS: usize = 2;
+
+/// Bytes of names of fields that filters of a query hold. A name before a group, `name:(a or b)`, is held for each filter of
+/// the group. More are refused.
+const NAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Whether `c` belongs to words of a log message: letters, digits and underscore.
 #[inline]
@@ -24,6 +30,7 @@ pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    names_bytes: usize,
     /// What `now` means in times, nanoseconds since 1970 UTC.
     pub now_ns: i64,
     /// What regular expressions may still take.
@@ -40,7 +47,7 @@ pub(crate) struct Written {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str, now_ns: i64) -> Self {
-        Cursor { text, at: 0, depth: 0, now_ns, regexes: RegexBudget::default() }
+        Cursor { text, at: 0, depth: 0, names_bytes: 0, now_ns, regexes: RegexBudget::default() }
     }
 
     /// The place of what comes next, behind spaces.
@@ -154,14 +161,16 @@ impl<'a> Cursor<'a> {
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
     ) -> Result<T, ParseError> {
-        if self.depth + QUERY_LEVELS > NESTING_MAX {
-            let message = format!("more than {} queries in each other", NESTING_MAX / QUERY_LEVELS);
-            return Err(self.error(&[], message));
-        }
-        self.depth += QUERY_LEVELS;
-        let result = parse(self);
-        self.depth -= QUERY_LEVELS;
-        result
+        let message = || format!("more than {} queries in each other", NESTING_MAX / QUERY_LEVELS);
+        self.deeper(QUERY_LEVELS, message, parse)
+    }
+
+    /// Runs `parse`, which reads a shorthand for filters that are written out in more levels.
+    pub fn shorthand<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        self.deeper(SHORTHAND_LEVELS, too_deep, parse)
     }
 
     /// Runs `parse` one level deeper.
@@ -169,13 +178,35 @@ impl<'a> Cursor<'a> {
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
     ) -> Result<T, ParseError> {
-        if self.depth >= NESTING_MAX {
-            return Err(self.error(&[], format!("more than {NESTING_MAX} filters in each other")));
+        self.deeper(1, too_deep, parse)
+    }
+
+    fn deeper<T>(
+        &mut self,
+        levels: usize,
+        message: impl FnOnce() -> String,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        if self.depth + levels > NESTING_MAX {
+            return Err(self.error(&[], message()));
         }
-        self.depth += 1;
+        self.depth += levels;
         let result = parse(self);
-        self.depth -= 1;
+        self.depth -= levels;
         result
+    }
+
+    /// Counts that `filters` filters hold a name.
+    pub fn take_name(&mut self, name: &str, filters: usize) -> Result<(), ParseError> {
+        self.names_bytes = self.names_bytes.saturating_add(name.len().saturating_mul(filters));
+        if self.names_bytes <= NAMES_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the names of fields of all filters together have more than {NAMES_BYTES_MAX} bytes; write in(…) or fewer values \
+             behind a long name"
+        );
+        Err(self.error(&[], message))
     }
 
     /// The bare word that comes next, not taken; empty if none. Words end at spaces, quotes, brackets and
@@ -335,6 +366,12 @@ impl<'a> Cursor<'a> {
         }
         Ok(())
     }
+}
+
+fn too_deep() -> String {
+    format!(
+        "more than {NESTING_MAX} filters in each other; write fewer parentheses and NOTs, or send several queries"
+    )
 }
 
 /// Writes `text` in quotes so that it is read back as it is.

@@ -14,6 +14,8 @@ mod bitmap;
 mod block;
 mod counting;
 mod cursor;
+#[cfg(test)]
+mod depth_tests;
 mod endpoint;
 mod error;
 mod fields;
@@ -74,7 +76,7 @@ pub use queue::{
     BACKGROUND, Cancel, Change as QueueChange, EXPORT, Hold, Permit, QueryInfo, Queue, QueueError,
     QueueLimits, State, TAIL, Ticket,
 };
-pub use regexes::{REGEXES_BYTES_MAX, RegexBudget};
+pub use regexes::{REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget};
 pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
 pub use tail::TailQuery;
 pub use unquote::unquote;

@@ -9,6 +9,13 @@
 pub const REGEXES_BYTES_MAX: usize = 64 << 20;
 /// Memory of one; larger ones are refused.
 pub(crate) const LARGE_BYTES: usize = 4 << 20;
+/// Longest text of one. Longer ones are refused: what is read before anything is compiled takes a multiple of it.
+pub const REGEX_BYTES_MAX: usize = 64 << 10;
+/// Groups, classes, repetitions and alternatives of one in each other. Deeper ones are refused, as compiling is recursive.
+pub const REGEX_NESTING_MAX: u32 = 100;
+/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may take some KiB and milliseconds
+/// before anything is compiled. More are refused.
+const CLASSES_MAX: usize = 500;
 /// What nearly all fit into.
 const SMALL_BYTES: usize = 256 << 10;
 /// Memory of a character of a text that is looked for in any case: its states, forward and backward.
@@ -18,21 +25,31 @@ const CHARACTER_BYTES: usize = 512;
 #[derive(Clone, Debug)]
 pub struct RegexBudget {
     left_bytes: usize,
+    left_classes: usize,
 }
 
 impl Default for RegexBudget {
     fn default() -> Self {
-        RegexBudget { left_bytes: REGEXES_BYTES_MAX }
+        RegexBudget { left_bytes: REGEXES_BYTES_MAX, left_classes: CLASSES_MAX }
     }
 }
 
 impl RegexBudget {
-    /// Builds an expression within a limit in bytes, for what is compiled and for what is cached. The error says what is wrong in one
-    /// line.
+    /// Builds the expression `text` within a limit in bytes, for what is compiled and for what is cached, and at most
+    /// [`REGEX_NESTING_MAX`] deep. The error says what is wrong in one line.
     pub fn build<T>(
         &mut self,
+        text: &str,
         build: impl Fn(usize) -> Result<T, regex::Error>,
     ) -> Result<T, String> {
+        if text.len() > REGEX_BYTES_MAX {
+            return Err(format!("the regular expression is longer than {REGEX_BYTES_MAX} bytes"));
+        }
+        self.left_classes = self.left_classes.checked_sub(classes(text)).ok_or_else(|| {
+            format!(
+                "the regular expressions of the query have more than {CLASSES_MAX} classes of characters, such as [a-z] or \\w"
+            )
+        })?;
         let (built, bytes) = match build(SMALL_BYTES) {
             Err(regex::Error::CompiledTooBig(_)) => {
                 self.take(LARGE_BYTES)?;
@@ -65,6 +82,13 @@ impl RegexBudget {
         }
         Ok(())
     }
+}
+
+/// How many classes of characters stand in an expression, at most.
+fn classes(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let escape = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpP".contains(&pair[1]);
+    memchr::memchr_iter(b'[', bytes).count() + bytes.windows(2).filter(|p| escape(p)).count()
 }
 
 #[cfg(test)]

@@ -55,7 +55,10 @@ fn values(
     lines: &mut u64,
 ) -> Result<BTreeSet<String>, RunError> {
     let field = subquery.value_field();
-    let most = if subquery.test == SubqueryTest::In { usize::MAX } else { PHRASES_MAX };
+    let is_list = subquery.test == SubqueryTest::In;
+    let most = if is_list { usize::MAX } else { PHRASES_MAX };
+    // Each phrase is a filter with the name of the field.
+    let name_bytes = if is_list { 0 } else { subquery.field.name.len() };
     let mut values = BTreeSet::new();
     let mut scratch = Scratch::default();
     let mut meter = around.meter.clone();
@@ -69,7 +72,7 @@ fn values(
             }
             let counted = match values.len() == most {
                 true => Err(RunError::ValuesLimit(most)),
-                false => meter.take(value.len() + VALUE_BYTES),
+                false => meter.take(value.len() + name_bytes + VALUE_BYTES),
             };
             if let Err(error) = counted {
                 failed = Some(error);

@@ -22,6 +22,12 @@ use super::FileError;
 const ENTRIES_MAX: usize = 1_000_000;
 /// Directories below one another that `**` goes down.
 const DEPTH_MAX: usize = 64;
+/// Bytes of a pattern, as of a path; a longer one is refused.
+const PATTERN_BYTES_MAX: usize = 4_096;
+/// `{…}` inside each other, of which the library takes any number, with a stack as deep; more are refused.
+const BRACES_MAX: usize = 10;
+/// `**` in a pattern; more are refused, as each is tried at each directory.
+const BELOW_MAX: usize = 4;
 /// Files of these names hold what was followed already, in a form that is not lines.
 const COMPRESSED: [&str; 7] = [".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip", ".br"];
 
@@ -67,6 +73,7 @@ impl Pattern {
     /// When it is no pattern; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Pattern, FileError> {
         let error = |why: String| FileError::Pattern { pattern: text.to_owned(), why };
+        check_bounds(text).map_err(&error)?;
         if !text.starts_with('/') {
             return Err(error("it must begin with '/'".into()));
         }
@@ -164,6 +171,27 @@ impl Pattern {
     }
 }
 
+fn check_bounds(text: &str) -> Result<(), String> {
+    if text.len() > PATTERN_BYTES_MAX {
+        return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
+    }
+    let mut depth = 0usize;
+    for byte in text.bytes() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > BRACES_MAX {
+            return Err(format!("more than {BRACES_MAX} {{…}} are inside each other"));
+        }
+    }
+    if text.split('/').filter(|name| *name == "**").count() > BELOW_MAX {
+        return Err(format!("it has more than {BELOW_MAX} '**'; write several patterns"));
+    }
+    Ok(())
+}
+
 fn part(name: &str) -> Result<Part, String> {
     if name == "**" {
         return Ok(Part::Below);
@@ -251,6 +279,7 @@ impl Exclude {
         if text.contains('/') {
             return Pattern::parse(text).map(Exclude::Path);
         }
+        check_bounds(text).map_err(|why| FileError::Pattern { pattern: text.to_owned(), why })?;
         let glob = GlobBuilder::new(text).backslash_escape(true).build();
         let glob = glob.map_err(|error| FileError::Pattern {
             pattern: text.to_owned(),
@@ -310,6 +339,26 @@ mod tests {
         for file in TREE.iter().filter(|file| !expected.contains(file)) {
             assert!(!pattern.matches(&dir.path().join(file)), "{} {file}", pattern.text());
         }
+    }
+
+    #[test]
+    fn patterns_are_bounded() {
+        let nested = |n: usize| format!("{}b{}", "{a,".repeat(n), "}".repeat(n));
+        let below = |n: usize| format!("/{}x", "**/".repeat(n));
+        for (pattern, taken) in [
+            (format!("/{}", nested(BRACES_MAX)), true),
+            (format!("/{}", nested(BRACES_MAX + 1)), false),
+            (format!("/{}", nested(1_000)), false),
+            (format!("/{}", nested(100_000)), false),
+            (below(BELOW_MAX), true),
+            (below(BELOW_MAX + 1), false),
+            (format!("/{}", "a".repeat(PATTERN_BYTES_MAX - 1)), true),
+            (format!("/{}", "a".repeat(PATTERN_BYTES_MAX)), false),
+        ] {
+            assert_eq!(Pattern::parse(&pattern).is_ok(), taken, "{pattern:.60}");
+        }
+        assert!(Exclude::parse(&nested(BRACES_MAX)).is_ok());
+        assert!(Exclude::parse(&nested(100_000)).is_err());
     }
 
     #[test]

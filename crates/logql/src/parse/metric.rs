@@ -1,45 +1,82 @@
 //! Queries for numbers: aggregations over lines and over series, and operations between them.
 
-use super::{Parser, Result, STAGES_MAX};
+use super::{NESTING_MAX, Parser, Result, STAGES_MAX};
 use crate::ast::*;
 use crate::lex::Token;
 
+/// A query for numbers, and how many expressions it has in each other, itself counted.
+pub(super) struct Part {
+    pub metric: Metric,
+    height: usize,
+}
+
+impl Part {
+    fn leaf(metric: Metric) -> Part {
+        Part { metric, height: 1 }
+    }
+}
+
 impl Parser<'_> {
-    pub(super) fn metric(&mut self, least: u8) -> Result<Metric> {
+    pub(super) fn metric(&mut self) -> Result<Part> {
         self.nested(|p| {
-            let mut left = p.metric_one()?;
-            loop {
-                let op = match p.peek() {
-                    Token::Sign(sign) => BinaryOp::named(sign),
-                    Token::Word(word) => BinaryOp::named(word),
-                    _ => None,
-                };
-                let Some(op) = op.filter(|op| op.precedence() >= least.max(1)) else {
-                    return Ok(left);
-                };
-                p.next();
-                let modifier = p.binary_modifier(op)?;
-                // The power binds to the right, all else to the left.
-                let right_least =
-                    if op == BinaryOp::Power { op.precedence() } else { op.precedence() + 1 };
-                let right = p.metric(right_least)?;
-                let scalar = |side: &Metric| matches!(side, Metric::Literal(_));
-                if op.is_set() && (scalar(&left) || scalar(&right)) {
-                    let side = if scalar(&left) { "left" } else { "right" };
-                    let message = format!(
-                        "unexpected literal for {side} leg of logical/set binary operation ({})",
-                        op.name()
-                    );
-                    return Err(p.error_before(message));
-                }
-                left = Metric::Binary {
-                    op,
-                    modifier: Box::new(modifier),
-                    left: Box::new(left),
-                    right: Box::new(right),
-                };
-            }
+            let first = p.metric_one()?;
+            p.operations(first, 1)
         })
+    }
+
+    /// The operator that comes next, if it binds at least so close.
+    fn peek_operator(&self, least: u8) -> Option<BinaryOp> {
+        let op = match self.peek() {
+            Token::Sign(sign) => BinaryOp::named(sign),
+            Token::Word(word) => BinaryOp::named(word),
+            _ => None,
+        };
+        op.filter(|op| op.precedence() >= least)
+    }
+
+    /// `left`, and what operators that bind at least so close make of it and of the operands behind it.
+    fn operations(&mut self, mut left: Part, least: u8) -> Result<Part> {
+        while let Some(op) = self.peek_operator(least) {
+            self.next();
+            let modifier = self.binary_modifier(op)?;
+            // The power binds to the right, all else to the left.
+            let right_least =
+                if op == BinaryOp::Power { op.precedence() } else { op.precedence() + 1 };
+            let mut right = self.metric_one()?;
+            if self.peek_operator(right_least).is_some() {
+                right = self.nested(|p| p.operations(right, right_least))?;
+            }
+            let scalar = |side: &Part| matches!(side.metric, Metric::Literal(_));
+            if op.is_set() && (scalar(&left) || scalar(&right)) {
+                let side = if scalar(&left) { "left" } else { "right" };
+                let message = format!(
+                    "unexpected literal for {side} leg of logical/set binary operation ({})",
+                    op.name()
+                );
+                return Err(self.error_before(message));
+            }
+            // A chain of operators makes a tree as deep as it is long, without any nesting in the text.
+            let height = self.above(left.height.max(right.height))?;
+            let metric = Metric::Binary {
+                op,
+                modifier: Box::new(modifier),
+                left: Box::new(left.metric),
+                right: Box::new(right.metric),
+            };
+            left = Part { metric, height };
+        }
+        Ok(left)
+    }
+
+    /// The height of an expression around one of height `inner`.
+    fn above(&self, inner: usize) -> Result<usize> {
+        if inner < NESTING_MAX {
+            return Ok(inner + 1);
+        }
+        Err(self.error_before(format!(
+            "more than {NESTING_MAX} expressions in each other; each operator of a chain such as a + b + c is around \
+             those before it: put parts of a long chain into parentheses, (a + b) + (c + d), or send several queries"
+        )))
     }
 
     fn binary_modifier(&mut self, op: BinaryOp) -> Result<BinaryModifier> {
@@ -111,15 +148,17 @@ impl Parser<'_> {
         Ok(Some(Grouping { without, labels: self.labels()? }))
     }
 
-    fn metric_one(&mut self) -> Result<Metric> {
+    fn metric_one(&mut self) -> Result<Part> {
         let word = match self.peek() {
             Token::Sign("(") => {
                 self.next();
-                let metric = self.metric(0)?;
+                let metric = self.metric()?;
                 self.expect(")")?;
                 return Ok(metric);
             }
-            Token::Number(_) | Token::Sign("-" | "+") => return self.number().map(Metric::Literal),
+            Token::Number(_) | Token::Sign("-" | "+") => {
+                return self.number().map(Metric::Literal).map(Part::leaf);
+            }
             Token::Sign("{") => {
                 return Err(self.error("a selector of lines where a number is needed; put it into an aggregation, such as count_over_time({…}[5m])"));
             }
@@ -128,7 +167,7 @@ impl Parser<'_> {
         };
         if let Some(op) = RangeOp::named(&word) {
             self.next();
-            return self.range_aggregation(op);
+            return self.range_aggregation(op).map(Part::leaf);
         }
         if let Some(op) = VectorOp::named(&word) {
             self.next();
@@ -140,32 +179,9 @@ impl Parser<'_> {
                 self.expect("(")?;
                 let value = self.number()?;
                 self.expect(")")?;
-                Ok(Metric::VectorLiteral(value))
+                Ok(Part::leaf(Metric::VectorLiteral(value)))
             }
-            "label_replace" => {
-                self.next();
-                self.expect("(")?;
-                let inner = Box::new(self.metric(0)?);
-                let mut texts = Vec::new();
-                for _ in 0..4 {
-                    self.expect(",")?;
-                    texts.push(self.string()?);
-                }
-                self.expect(")")?;
-                let [to, replacement, from, pattern] =
-                    <[String; 4]>::try_from(texts).expect("four were read");
-                let is_name = |name: &str| {
-                    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-                };
-                if !is_name(&to) {
-                    return Err(
-                        self.error_before(format!("invalid label name \"{to}\" in label_replace"))
-                    );
-                }
-                let regex = self.regex(&format!("^(?s:{pattern})$"))?;
-                Ok(Metric::LabelReplace { inner, to, replacement, from, regex, pattern })
-            }
+            "label_replace" => self.label_replace(),
             "rate_counter" | "approx_topk" | "variants" => {
                 Err(self.error(format!("not supported: {word}")))
             }
@@ -173,7 +189,33 @@ impl Parser<'_> {
         }
     }
 
-    fn vector_aggregation(&mut self, op: VectorOp) -> Result<Metric> {
+    fn label_replace(&mut self) -> Result<Part> {
+        self.next();
+        self.expect("(")?;
+        let inner = self.metric()?;
+        let mut texts = Vec::new();
+        for _ in 0..4 {
+            self.expect(",")?;
+            texts.push(self.string()?);
+        }
+        self.expect(")")?;
+        let [to, replacement, from, pattern] =
+            <[String; 4]>::try_from(texts).expect("four were read");
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        if !is_name(&to) {
+            return Err(self.error_before(format!("invalid label name \"{to}\" in label_replace")));
+        }
+        let regex = self.regex(&format!("^(?s:{pattern})$"))?;
+        let height = self.above(inner.height)?;
+        let inner = Box::new(inner.metric);
+        let metric = Metric::LabelReplace { inner, to, replacement, from, regex, pattern };
+        Ok(Part { metric, height })
+    }
+
+    fn vector_aggregation(&mut self, op: VectorOp) -> Result<Part> {
         let before = self.grouping()?;
         self.expect("(")?;
         let mut parameter = None;
@@ -189,7 +231,7 @@ impl Parser<'_> {
             parameter = Some(value);
             self.expect(",")?;
         }
-        let inner = Box::new(self.metric(0)?);
+        let inner = self.metric()?;
         self.expect(")")?;
         let behind = if before.is_none() { self.grouping()? } else { None };
         let grouping = before.or(behind);
@@ -198,10 +240,12 @@ impl Parser<'_> {
                 self.error_before(format!("grouping not allowed for {} aggregation", op.name()))
             );
         }
-        if let Metric::Literal(_) = *inner {
+        if let Metric::Literal(_) = inner.metric {
             return Err(self.error_before(format!("{} needs series, not a number", op.name())));
         }
-        Ok(Metric::Vector { op, parameter, grouping, inner })
+        let height = self.above(inner.height)?;
+        let metric = Metric::Vector { op, parameter, grouping, inner: Box::new(inner.metric) };
+        Ok(Part { metric, height })
     }
 
     fn range_aggregation(&mut self, op: RangeOp) -> Result<Metric> {

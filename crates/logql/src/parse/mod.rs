@@ -12,7 +12,8 @@ use crate::ast::{Expr, LogQuery, MatchOp, Matcher, Regex};
 use crate::error::ParseError;
 use crate::lex::{Token, tokens};
 
-/// Most expressions inside each other. Deeper ones are refused.
+/// Most expressions inside each other, and most tests of labels. Deeper ones are refused. It bounds the recursion of everything that
+/// walks a tree: parsing, evaluation, writing, dropping. Each operator of a chain (`a + b + c`) is inside the next one.
 pub const NESTING_MAX: usize = 100;
 /// Most stages of a query. Longer ones are refused.
 pub const STAGES_MAX: usize = 100;
@@ -159,7 +160,9 @@ impl Parser<'_> {
 
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= NESTING_MAX {
-            return Err(self.error(format!("more than {NESTING_MAX} expressions in each other")));
+            return Err(self.error(format!(
+                "more than {NESTING_MAX} expressions in each other; write fewer parentheses, or send several queries"
+            )));
         }
         self.depth += 1;
         let result = parse(self);
@@ -176,7 +179,7 @@ impl Parser<'_> {
         if self.tokens[place].0 == Token::Sign("{") {
             return self.log_in_parentheses().map(Expr::Log);
         }
-        self.metric(0).map(Expr::Metric)
+        self.metric().map(|part| Expr::Metric(part.metric))
     }
 
     fn log_in_parentheses(&mut self) -> Result<LogQuery> {

@@ -9,6 +9,9 @@ use crate::stage::path::Path;
 use crate::stage::pattern::Pattern;
 use crate::stage::template::Template;
 
+/// Labels that `json` and `logfmt` are told to take. More are refused, as a line is searched for each.
+const EXTRACTIONS_MAX: usize = 100;
+
 impl Parser<'_> {
     pub(super) fn stages(&mut self) -> Result<Vec<Stage>> {
         let mut stages = Vec::new();
@@ -181,6 +184,12 @@ impl Parser<'_> {
         while matches!(self.peek(), Token::Word(_)) {
             let name = self.name("a label name")?;
             let from = if self.eat("=") { self.string()? } else { name.clone() };
+            if found.len() == EXTRACTIONS_MAX {
+                let message = format!(
+                    "more than {EXTRACTIONS_MAX} labels of one stage; leave them out to take all"
+                );
+                return Err(self.error_before(message));
+            }
             found.push((name, from));
             if !self.eat(",") {
                 break;

@@ -144,12 +144,14 @@ impl LabelTest {
 
 impl fmt::Display for LabelTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join = |tests: &[LabelTest], word: &str| {
-            let one = |test: &LabelTest| match test {
-                LabelTest::All(_) | LabelTest::Any(_) => format!("({test})"),
-                _ => test.to_string(),
-            };
-            tests.iter().map(one).collect::<Vec<_>>().join(word)
+        // `and` binds closer, so that each pair of parentheses that is written was read: the nesting stays within its limit.
+        let all = |test: &LabelTest| match test {
+            LabelTest::All(_) | LabelTest::Any(_) => format!("({test})"),
+            _ => test.to_string(),
+        };
+        let any = |test: &LabelTest| match test {
+            LabelTest::Any(_) => format!("({test})"),
+            _ => test.to_string(),
         };
         match self {
             LabelTest::Text(matcher) => write!(f, "{matcher}"),
@@ -164,8 +166,12 @@ impl fmt::Display for LabelTest {
                 let sign = if *negated { "!=" } else { "=" };
                 write!(f, "{name} {sign} ip({})", quote(range.text()))
             }
-            LabelTest::All(tests) => f.write_str(&join(tests, " and ")),
-            LabelTest::Any(tests) => f.write_str(&join(tests, " or ")),
+            LabelTest::All(tests) => {
+                f.write_str(&tests.iter().map(all).collect::<Vec<_>>().join(" and "))
+            }
+            LabelTest::Any(tests) => {
+                f.write_str(&tests.iter().map(any).collect::<Vec<_>>().join(" or "))
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use query::{REGEX_NESTING_MAX, RegexBudget};
+
 use super::template::OUTPUT_BYTES_MAX;
 use crate::units::{format_number, parse_bytes, parse_duration_ns};
 
@@ -312,7 +314,10 @@ impl Function {
     }
 
     fn regex(self, text: &str) -> Result<regex::Regex, String> {
-        let built = regex::RegexBuilder::new(text).size_limit(1 << 20).build();
+        let built = RegexBudget::default().build(text, |_| {
+            let mut builder = regex::RegexBuilder::new(text);
+            builder.nest_limit(REGEX_NESTING_MAX).size_limit(1 << 20).build()
+        });
         built.map_err(|_| self.wrong("the regular expression is wrong or too large"))
     }
 

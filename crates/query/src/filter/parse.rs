@@ -44,6 +44,9 @@ fn parse_and(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fil
 }
 
 fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
+    if let Some(field) = field {
+        cursor.take_name(&field.name, 1)?;
+    }
     match cursor.peek() {
         Some('(') => {
             cursor.eat('(');
@@ -59,9 +62,9 @@ fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fil
             cursor.eat('-');
             negated(cursor, |c| parse_not(c, field))
         }
-        Some('{') if field.is_none() => parse_selector(cursor),
+        Some('{') if field.is_none() => cursor.shorthand(parse_selector),
         Some('*') if field.is_none() && cursor.eat_text("*:") => {
-            cursor.nested(|c| parse_value(c, &NamePattern::ANY))
+            parse_value(cursor, &NamePattern::ANY)
         }
         Some('*' | '=' | '~' | '<' | '>') => parse_sign(cursor, field),
         Some('"' | '\'' | '`') => parse_word_or_field(cursor, field),
@@ -107,7 +110,7 @@ fn parse_word_or_field(
     let prefix = cursor.eat_text("*:");
     if prefix || cursor.eat(':') {
         let named = NamePattern { name: written.text, prefix };
-        return cursor.nested(|c| parse_value(c, &named));
+        return parse_value(cursor, &named);
     }
     Ok(of.filter(phrase_or_prefix(cursor, written)))
 }
@@ -118,7 +121,7 @@ fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, P
         &["a word", "a \"phrase\"", "=exact", "~regex", "*", "a comparison", "a function", "\"(\""];
     match cursor.peek() {
         _ if !field.prefix && field.name == "_time" => parse_time_filter(cursor),
-        Some('{') if !field.prefix && field.name == "_stream" => parse_selector(cursor),
+        Some('{') if !field.prefix && field.name == "_stream" => cursor.shorthand(parse_selector),
         Some('(') => {
             cursor.eat('(');
             let filter = cursor.nested(|c| parse_or(c, Some(field)))?;

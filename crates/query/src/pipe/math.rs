@@ -269,8 +269,14 @@ impl fmt::Display for Math {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut stack: Vec<String> = Vec::new();
+        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no nesting is added.
+        let mut stack: Vec<(String, u8)> = Vec::new();
+        let bracketed = |(text, looseness): (String, u8), limit: u8| match looseness > limit {
+            true => format!("({text})"),
+            false => text,
+        };
         for step in &self.steps {
+            let mut binds = 0;
             let text = match step {
                 Step::Number(_, text) => {
                     let plain = text.starts_with(|c: char| c.is_ascii_digit())
@@ -287,20 +293,29 @@ impl fmt::Display for Expression {
                 Step::Binary(binary) => {
                     let right = stack.pop().expect("an operand");
                     let left = stack.pop().expect("an operand");
-                    let (sign, ..) = BINARIES.iter().find(|b| b.1 == *binary).expect("is listed");
-                    format!("({left} {sign} {right})")
+                    let (sign, _, looseness) =
+                        BINARIES.iter().find(|b| b.1 == *binary).expect("is listed");
+                    binds = *looseness;
+                    // Of the same kind from the left.
+                    let (left, right) =
+                        (bracketed(left, binds), bracketed(right, binds.saturating_sub(1)));
+                    format!("{left} {sign} {right}")
                 }
-                Step::Call(Function::Negate, _) => format!("-{}", stack.pop().expect("an operand")),
+                Step::Call(Function::Negate, _) => {
+                    format!("-{}", bracketed(stack.pop().expect("an operand"), 0))
+                }
                 Step::Call(function, count) => {
-                    let arguments = stack.split_off(stack.len() - count).join(", ");
+                    let arguments: Vec<String> =
+                        stack.split_off(stack.len() - count).into_iter().map(|a| a.0).collect();
+                    let arguments = arguments.join(", ");
                     let (name, ..) =
                         FUNCTIONS.iter().find(|f| f.1 == *function).expect("is listed");
                     format!("{name}({arguments})")
                 }
             };
-            stack.push(text);
+            stack.push((text, binds));
         }
-        f.write_str(&stack.pop().expect("a value"))
+        f.write_str(&stack.pop().expect("a value").0)
     }
 }
 
@@ -514,8 +529,8 @@ mod tests {
         check("floor(rand())", "0");
         check_pipe(
             &records,
-            "math a * 2 as c, c + 1 d, d - c | fields c, d, \"(d - c)\"",
-            &["c=14 d=15 (d - c)=1"],
+            "math a * 2 as c, c + 1 d, d - c | fields c, d, \"d - c\"",
+            &["c=14 d=15 d - c=1"],
         );
         check_pipe(&records, "math 1 as a, a + 1 as a | fields a", &["a=2"]);
         check_pipe(&records, "eval (a * 1000) as b | filter b:>6000 | fields b", &["b=7000"]);
@@ -529,13 +544,13 @@ mod tests {
             assert_eq!(query.to_string(), format!("* | math {expected}"));
             assert_eq!(Query::parse(&query.to_string(), 0).as_ref(), Ok(&query));
         };
-        check("a+b*c as d", "(a + (b * c)) as d");
+        check("a+b*c as d", "a + b * c as d");
+        check("(a+b)*c-(d-(e-f)) x", "(a + b) * c - (d - (e - f)) as x");
+        check("a^b^c - (a^(b^c)) x", "a ^ b ^ c - a ^ (b ^ c) as x");
+        check("-(a + b) - -(-c) x", "-(a + b) - --c as x");
         check("-a", "-a as \"-a\"");
         check("round(a, 1e-2) r", "round(a, \"1e-2\") as r");
-        check(
-            "\"or\" or default default \"x y\" x",
-            "((\"or\" or \"default\") default \"x y\") as x",
-        );
+        check("\"or\" or default default \"x y\" x", "\"or\" or \"default\" default \"x y\" as x");
     }
 
     #[test]

@@ -22,8 +22,11 @@ pub(in crate::filter) fn parse(
     if values.is_empty() && !all {
         return Ok(field.filter(Test::In(values)));
     }
-    let phrases = values.into_iter().map(|v| field.filter(Test::Phrase(v))).collect();
-    Ok(if all { Filter::and(phrases) } else { Filter::or(phrases) })
+    cursor.take_name(&field.name, values.len())?;
+    cursor.shorthand(|_| {
+        let phrases = values.into_iter().map(|v| field.filter(Test::Phrase(v))).collect();
+        Ok(if all { Filter::and(phrases) } else { Filter::or(phrases) })
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::regexes::RegexBudget;
+use crate::regexes::{REGEX_NESTING_MAX, RegexBudget};
 
 /// A compiled regular expression; equal when its text is.
 #[derive(Clone, Debug)]
@@ -32,8 +32,9 @@ impl Pattern {
 
     /// The same, within what is left for a query.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
-        let regex = budget.build(|bytes| {
+        let regex = budget.build(text, |bytes| {
             let mut builder = regex::bytes::RegexBuilder::new(text);
+            builder.nest_limit(REGEX_NESTING_MAX);
             builder.size_limit(bytes).dfa_size_limit(bytes).build()
         })?;
         // Read as bytes, so that all is read that was compiled.
