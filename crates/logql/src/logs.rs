@@ -15,12 +15,12 @@ use query::source::{
 use query::{Context, Query, RunError};
 use record::{Batch, LineId};
 
-use crate::CHECK_ROWS;
 use crate::ast::LogQuery;
 use crate::error::EvalError;
 use crate::push::push;
 use crate::stage::{DETECTED_LEVEL, Labels};
 use crate::stored::{Reader, RowFields};
+use crate::{CHECK_BYTES, CHECK_ROWS};
 
 /// A line of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn bytes(&self) -> usize {
+    /// Memory that it takes, about.
+    pub fn bytes(&self) -> usize {
         let labels = [&self.stream, &self.metadata, &self.parsed];
         let text: usize =
             labels.iter().flat_map(|l| l.iter()).map(|(n, v)| n.len() + v.len() + 48).sum();
@@ -76,7 +77,8 @@ pub fn run(
             let index = if forward { index } else { rows.len() - 1 - index };
             let (batch, place) = rows.line(index).expect("no pipe made rows");
             looked += 1;
-            if looked.is_multiple_of(CHECK_ROWS)
+            let is_long = batch.row(place as usize).raw().len() > CHECK_BYTES;
+            if (is_long || looked.is_multiple_of(CHECK_ROWS))
                 && let Err(error) = context.check(started)
             {
                 failed = Some(error);

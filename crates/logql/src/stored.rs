@@ -18,6 +18,8 @@ pub const TEXT_TYPES: [&str; 3] = ["syslog", "plain", "access"];
 const CARRIER: &[u8] = b"{\"_msg\":";
 /// Streams whose labels are kept. Beyond them all are forgotten and made again.
 const STREAMS_KEPT: usize = 10_000;
+/// Bytes of the texts of those streams; the same. A stream may be of a field with megabytes.
+const STREAMS_BYTES_KEPT: usize = 4 << 20;
 
 /// Levels as they are stored, and what Loki calls them.
 pub const LEVELS: [(&str, &str); 8] = [
@@ -50,6 +52,7 @@ pub fn is_field(name: &str) -> bool {
 #[derive(Default)]
 pub struct Reader {
     streams: HashMap<String, Arc<Labels>, foldhash::fast::RandomState>,
+    streams_bytes: usize,
     text: String,
     batch: Option<(Arc<Batch>, Known)>,
 }
@@ -78,8 +81,11 @@ impl Reader {
         if let Some(known) = self.streams.get(&self.text) {
             return Arc::clone(known);
         }
-        if self.streams.len() >= STREAMS_KEPT {
+        if self.streams.len() >= STREAMS_KEPT
+            || self.streams_bytes + self.text.len() > STREAMS_BYTES_KEPT
+        {
             self.streams.clear();
+            self.streams_bytes = 0;
         }
         let mut labels: Labels = row
             .stream_fields()
@@ -91,7 +97,10 @@ impl Reader {
         labels.sort_unstable();
         labels.dedup_by(|a, b| a.0 == b.0);
         let labels = Arc::new(labels);
-        self.streams.insert(self.text.clone(), Arc::clone(&labels));
+        if self.text.len() <= STREAMS_BYTES_KEPT {
+            self.streams_bytes += self.text.len();
+            self.streams.insert(self.text.clone(), Arc::clone(&labels));
+        }
         labels
     }
 

@@ -1,6 +1,6 @@
 //! Which streams lines belong to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +16,8 @@ use crate::stored::Reader;
 
 /// Memory of a stream beside its labels.
 const STREAM_BYTES: u64 = 200;
+/// Names of labels that [`names`] gives; others are left out.
+const NAMES_MAX: usize = 10_000;
 
 /// The streams of lines that pass all of `matchers`, with their lines, in order of labels.
 pub fn streams(
@@ -23,7 +25,17 @@ pub fn streams(
     source: &dyn Source,
     context: &Context,
 ) -> Result<BTreeMap<Labels, u64>, RunError> {
-    let filter = query::Filter::and(matchers.iter().map(matcher).collect());
+    streams_of(&[matchers], source, context)
+}
+
+/// The streams of lines that pass all matchers of any of `selectors`, with their lines, in order of labels.
+pub fn streams_of(
+    selectors: &[&[Matcher]],
+    source: &dyn Source,
+    context: &Context,
+) -> Result<BTreeMap<Labels, u64>, RunError> {
+    let one = |matchers: &&[Matcher]| query::Filter::and(matchers.iter().map(matcher).collect());
+    let filter = query::Filter::or(selectors.iter().map(one).collect());
     let mut context = Context { limit: None, ..context.clone() };
     // What is sent here is looked at, not sent to the client.
     context.limits.rows_max = u64::MAX;
@@ -41,10 +53,10 @@ pub fn streams(
                     held += STREAM_BYTES
                         + labels.iter().map(|(n, v)| (n.len() + v.len() + 48) as u64).sum::<u64>();
                     context.progress.memory_bytes.store(held, Relaxed);
-                    found.insert((*labels).clone(), 1);
                     if held > memory_max {
                         return ControlFlow::Break(());
                     }
+                    found.insert((*labels).clone(), 1);
                 }
             }
         }
@@ -56,14 +68,14 @@ pub fn streams(
     }
 }
 
-/// The names of labels of streams in the newest `units_max` units of the store with lines of `range`.
+/// The names, at most [`NAMES_MAX`], of labels of streams in the newest `units_max` units of the store with lines of `range`.
 pub fn names(
     source: &dyn Source,
     range: TimeRange,
     units_max: usize,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<Vec<String>, RunError> {
-    let mut names: Vec<String> = Vec::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     for unit in source.units(range, Whose::Sent)?.iter().take(units_max) {
         check()?;
         let Some(batch) = unit.load()? else { continue };
@@ -73,16 +85,15 @@ pub fn names(
             if std::mem::replace(&mut seen[usize::from(row.origin_index())], true) {
                 continue;
             }
+            check()?;
             for name in row.stream_fields() {
-                let name = crate::label_name(name);
-                if !names.contains(&name) {
-                    names.push(name);
+                if names.len() < NAMES_MAX {
+                    names.insert(crate::label_name(name));
                 }
             }
         }
     }
-    names.sort_unstable();
-    Ok(names)
+    Ok(names.into_iter().collect())
 }
 
 /// How many streams lines that pass all of `matchers` belong to, in the newest `units_max` units of the store.

@@ -12,13 +12,13 @@ use super::Evaluation;
 use super::grid::ONLY_BUCKET;
 use super::series::Series;
 use super::state::{Sample, State};
-use crate::CHECK_ROWS;
 use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::push::push;
 use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels};
 use crate::stored::{Reader, RowFields, detected_level, is_field};
 use crate::units::{parse_bytes, parse_duration_ns, parse_number};
+use crate::{CHECK_BYTES, CHECK_ROWS};
 
 /// Memory of a bucket beside its state: its place in the map.
 const BUCKET_BYTES: usize = 64;
@@ -158,14 +158,15 @@ impl Evaluation<'_> {
         query::run(&pushed, source, &context, &mut |rows| {
             for index in 0..rows.len() {
                 looked += 1;
-                if u64::is_multiple_of(looked, CHECK_ROWS)
+                let (batch, place) = rows.line(index).expect("no pipe made rows");
+                let row = RowFields(batch.row(place as usize));
+                let is_long = row.0.raw().len() > CHECK_BYTES;
+                if (is_long || u64::is_multiple_of(looked, CHECK_ROWS))
                     && let Err(error) = self.check()
                 {
                     failed = Some(error.into());
                     return ControlFlow::Break(());
                 }
-                let (batch, place) = rows.line(index).expect("no pipe made rows");
-                let row = RowFields(batch.row(place as usize));
                 let time_ns = row.0.time_ns().saturating_add(*offset_ns);
                 let Some(bucket) = self.grid.bucket(time_ns, *range_ns) else { continue };
                 let labels = reader.stream(&row.0);

@@ -31,6 +31,9 @@ pub const ERROR: &str = "__error__";
 const ERROR_DETAILS: &str = "__error_details__";
 /// Labels of one line; what stages make beyond it is left out, as a hostile line could be nothing but keys.
 pub const LABELS_MAX: usize = 1_000;
+/// Bytes of those labels with their names: keys of objects in each other are repeated in the name of each label. A line with more has
+/// an error, and what stages make beyond it is left out.
+pub const LABELS_BYTES_MAX: usize = 16 << 20;
 
 /// Gives the fields of a line by name; empty when there is none.
 pub trait Fields {
@@ -49,6 +52,7 @@ pub struct Item<'a> {
     fields: &'a dyn Fields,
     hides_fields: bool,
     made: Labels,
+    made_bytes: usize,
     gone: Vec<String>,
     error: Option<(&'static str, String)>,
 }
@@ -70,6 +74,7 @@ impl<'a> Item<'a> {
             fields,
             hides_fields: false,
             made: Labels::new(),
+            made_bytes: 0,
             gone: Vec::new(),
             error: None,
         }
@@ -111,12 +116,19 @@ impl<'a> Item<'a> {
 
     /// Sets a label; without a value it is taken away.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.made.retain(|(made, _)| made != name);
+        if let Some(place) = self.made.iter().position(|(made, _)| made == name) {
+            let (name, value) = self.made.remove(place);
+            self.made_bytes -= name.len() + value.len();
+        }
         if value.is_empty() {
-            if !self.gone.iter().any(|gone| gone == name) {
+            if self.gone.len() < 2 * LABELS_MAX && !self.gone.iter().any(|gone| gone == name) {
                 self.gone.push(name.to_owned());
             }
+        } else if self.made_bytes + name.len() + value.len() > LABELS_BYTES_MAX {
+            let details = format!("the labels of the line have more than {LABELS_BYTES_MAX} bytes");
+            self.set_error("LabelsLimitErr", details);
         } else if self.made.len() < LABELS_MAX {
+            self.made_bytes += name.len() + value.len();
             self.made.push((name.to_owned(), value.to_owned()));
         }
     }
