@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use collector::node::Forwarder;
 use collector::{Accounting, Deliver};
+use platform::threads::STACK_BYTES;
 use platform::{Clock, RealClock, RealDisk};
 use record::{Parser, ParserConfig};
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +31,7 @@ use crate::stored::Parsers;
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     crate::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start threads")?;
@@ -39,6 +41,8 @@ pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     // It is locked, so that no two collectors follow the same files with it.
     config.data_dir.clone_from(&config.collect.spool_dir);
+    crate::private::own_directory(&config.data_dir)
+        .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
     if let Some(journal) = &mut config.journald {
         journal.data_dir.clone_from(&config.data_dir);
     }

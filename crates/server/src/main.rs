@@ -17,6 +17,7 @@ mod jobs;
 mod log;
 mod memory;
 mod pipeline;
+mod private;
 mod recall;
 mod reruns;
 mod server;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("loginson: {}", told(&error));
+            eprintln!("loginson: {}", cli::escaped_lines(&told(&error)));
             ExitCode::FAILURE
         }
     }

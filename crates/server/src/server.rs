@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use collector::Accounting;
+use platform::threads::STACK_BYTES;
 use platform::{RealDisk, placement};
 use query::Queue;
 use tokio::net::TcpListener;
@@ -19,6 +20,7 @@ use crate::config::{Config, QueryOptions};
 use crate::http::{self, App};
 use crate::jobs::{Jobs, QUERIES_DIR};
 use crate::pipeline::Pipeline;
+use crate::private;
 use crate::sources::addresses;
 
 /// How often it is looked whether background queries have expired.
@@ -27,9 +29,12 @@ const EXPIRY_TICK: Duration = Duration::from_secs(1);
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     placement::choose(config.placement.priorities);
+    private::own_directory(&config.data_dir)
+        .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
     crate::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("cannot start threads")?;

@@ -18,6 +18,8 @@ mod tail;
 mod terminal;
 mod verify;
 
+pub use terminal::{escaped, escaped_lines};
+
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -119,6 +121,19 @@ fn query_text(text: &str) -> Result<String, String> {
 /// Runs the command of the process's arguments.
 pub fn run() -> Result<()> {
     let cli = Cli::parse();
+    let keeps_logs = matches!(
+        &cli.command,
+        None | Some(
+            Command::Serve(_)
+                | Command::Collect(_)
+                | Command::Backup(_)
+                | Command::Restore(_)
+                | Command::Verify(_)
+        )
+    );
+    if keeps_logs {
+        crate::private::own_files();
+    }
     match cli.command {
         None => serve::run(cli.serve),
         Some(Command::Serve(args)) => serve::run(args),
