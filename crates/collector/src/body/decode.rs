@@ -9,6 +9,11 @@ use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 /// The largest window that a zstd stream may ask for, as a power of two: 8 MiB, which RFC 9659 sets for HTTP. It is
 /// held in memory; a stream that asks for more is refused with an error.
 pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Bytes that a compressed body may become in any case.
+const DECODED_BYTES_MIN: u64 = 64 << 20;
+/// Bytes beyond them that each byte of a compressed body may become. A body of more is refused there: it was made to fill the disk, as
+/// lines compress by ten to a hundred times.
+const DECODED_PER_BYTE_MAX: u64 = 250;
 /// Bytes of a decompressed piece; a block of zstd.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -24,7 +29,12 @@ pub enum Encoding {
 }
 
 /// Decompresses one body. See the module.
-pub struct Decoder(State);
+pub struct Decoder {
+    state: State,
+    /// Bytes of the body as it was sent, and as it is, so far.
+    sent: u64,
+    decoded: u64,
+}
 
 enum State {
     Plain,
@@ -44,7 +54,7 @@ struct Zstd {
 impl Decoder {
     /// A decoder at the start of a body.
     pub fn new(encoding: Encoding) -> io::Result<Decoder> {
-        Ok(Decoder(match encoding {
+        let state = match encoding {
             Encoding::Plain => State::Plain,
             Encoding::Gzip => State::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
             Encoding::Zstd => {
@@ -53,16 +63,18 @@ impl Decoder {
                 let piece = vec![0; PIECE_BYTES];
                 State::Zstd(Box::new(Zstd { decoder, piece, more: false, at_end: false }))
             }
-        }))
+        };
+        Ok(Decoder { state, sent: 0, decoded: 0 })
     }
 
     /// The next piece of the body, taken from the front of `input`; none when `input` is used up. A plain body comes
-    /// as it is, without a copy.
+    /// as it is, without a copy. [`io::ErrorKind::FileTooLarge`]: it becomes more than it may.
     pub fn next<'a, 'b: 'a>(&'a mut self, input: &mut &'b [u8]) -> io::Result<Option<&'a [u8]>> {
-        match &mut self.0 {
+        let before = input.len();
+        let piece = match &mut self.state {
             State::Plain => {
                 let piece = std::mem::take(input);
-                Ok(Some(piece).filter(|piece| !piece.is_empty()))
+                return Ok(Some(piece).filter(|piece| !piece.is_empty()));
             }
             State::Gzip(gzip) => {
                 gzip.get_mut().clear();
@@ -75,15 +87,25 @@ impl Decoder {
                     gzip.flush()?;
                 }
                 let piece: &[u8] = gzip.get_ref();
-                Ok(Some(piece).filter(|piece| !piece.is_empty()))
+                Some(piece).filter(|piece| !piece.is_empty())
             }
-            State::Zstd(zstd) => zstd.next(input),
+            State::Zstd(zstd) => zstd.next(input)?,
+        };
+        self.sent += (before - input.len()) as u64;
+        self.decoded += piece.map_or(0, <[u8]>::len) as u64;
+        if self.decoded > DECODED_BYTES_MIN + self.sent.saturating_mul(DECODED_PER_BYTE_MAX) {
+            let message = format!(
+                "{} compressed bytes became more than {DECODED_BYTES_MIN} and {DECODED_PER_BYTE_MAX} times as many; send such lines uncompressed",
+                self.sent
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
         }
+        Ok(piece)
     }
 
     /// Ends the body: what is left of it, or an error when it was cut off within its compression.
     pub fn end(&mut self) -> io::Result<&[u8]> {
-        match &mut self.0 {
+        match &mut self.state {
             State::Plain => Ok(&[]),
             State::Gzip(gzip) => {
                 gzip.get_mut().clear();
@@ -188,6 +210,20 @@ mod tests {
             let body = compressed(encoding, &text);
             assert!(body.len() < 1 << 20);
             assert_eq!(decoded(encoding, &body, body.len()).unwrap().len(), text.len());
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused_where_it_becomes_too_much() {
+        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+            // What compresses well, and no better than lines do, may be as long as it will.
+            let mut long = compressed(encoding, &vec![b'x'; DECODED_BYTES_MIN as usize + 1]);
+            let kept = long.len() as u64 * DECODED_PER_BYTE_MAX;
+            long.extend(compressed(encoding, &vec![b'y'; kept as usize - 1]));
+            assert!(decoded(encoding, &long, 4096).is_ok(), "{encoding:?}");
+            let bomb = compressed(encoding, &vec![b'x'; 256 << 20]);
+            let error = decoded(encoding, &bomb, 4096).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{encoding:?}: {error}");
         }
     }
 

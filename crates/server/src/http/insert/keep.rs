@@ -258,6 +258,9 @@ impl Sink {
 }
 
 fn undecodable(error: io::Error) -> ApiError {
+    if error.kind() == io::ErrorKind::FileTooLarge {
+        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string());
+    }
     ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
 }
 

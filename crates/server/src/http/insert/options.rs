@@ -11,6 +11,11 @@ use record::{Format, Hints, Origin, Transport};
 use super::Request;
 use crate::http::error::{ApiError, ApiResult};
 
+/// Bytes of what parameters say of the lines of a request. They count for each line and are kept with each frame.
+const HINTS_BYTES_MAX: usize = 16 << 10;
+/// Fields that may name a stream, each of which is looked for in each line.
+const STREAM_FIELDS_MAX: usize = 64;
+
 /// How the body is compressed.
 pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
     let form = headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"multipart/"));
@@ -55,6 +60,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
                 "extra_fields: '{pair}' is not NAME=VALUE; write for example env=prod,site=berlin"
             ))
         })?;
+        check_extra_field(name, value)?;
         extra_fields.push((name.to_owned(), value.to_owned()));
     }
     let type_name = if format == Format::Json { "_type" } else { "type" };
@@ -78,7 +84,47 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         file,
         ..Hints::default()
     };
+    check_bounds(&hints)?;
     Ok(Origin { hints: Arc::new(hints), ..Origin::new(transport, format, sender) })
+}
+
+/// Whether a client may give its lines a field: not one that Loginson makes itself, by which lines could pose as others or hide.
+fn check_extra_field(name: &str, value: &str) -> ApiResult<()> {
+    if name.is_empty() || name.starts_with('_') {
+        return Err(ApiError::bad_request(format!(
+            "extra_fields: '{name}' is no name for a field of yours; names that begin with '_' are those that Loginson makes"
+        )));
+    }
+    if name == "type" && value == summary::SUMMARY_TYPE {
+        return Err(ApiError::bad_request(format!(
+            "extra_fields: the type '{value}' is that of Loginson's own rows; take another"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether what a request says of its lines is of a size that each of them can bear.
+fn check_bounds(hints: &Hints) -> ApiResult<()> {
+    let Hints {
+        log_type, time_fields, msg_fields, stream_fields, ignore_fields, extra_fields, ..
+    } = hints;
+    if stream_fields.len() > STREAM_FIELDS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "_stream_fields names {} fields, and may name {STREAM_FIELDS_MAX}",
+            stream_fields.len()
+        )));
+    }
+    let lists = [time_fields, msg_fields, stream_fields, ignore_fields].into_iter().flatten();
+    let extra = extra_fields.iter().flat_map(|(name, value)| [name, value]);
+    let all = lists.chain(extra).chain(log_type).chain(&hints.file);
+    let bytes: usize = all.map(String::len).sum();
+    if bytes > HINTS_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "extra_fields, _stream_fields and the other parameters have {bytes} bytes, and may have {HINTS_BYTES_MAX}; \
+             they are kept with all lines: write into the lines what is long"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether a name can be a type; the rules of the configuration know the same ones.

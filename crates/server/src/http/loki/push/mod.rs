@@ -6,8 +6,9 @@
 //! limits of time, accounting, and the answer comes when all is durable.
 //!
 //! Unlike other bodies this one is held whole, because both forms say only at an end what they are; so it has limits of its own:
-//! [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`], [`ENTRIES_MAX`], [`LABELS_BYTES_MAX`]. What exceeds them is refused with 413 before
-//! a line is kept. A shipper sends a request again that failed in the middle: what was kept of it is there twice then.
+//! [`BODY_BYTES_MAX`], [`CONTENT_BYTES_MAX`], [`ENTRIES_MAX`], those of labels and metadata, and of what is made of it
+//! ([`WRITTEN_BYTES_MAX`]): labels are sent once and written with each line. What exceeds them is refused with 413 before
+//! a line is kept, and says which setting of the shipper to change. A shipper sends a request again that failed in the middle: what was kept of it is there twice then.
 //!
 //! Left out: tenants (`X-Scope-OrgID` is not looked at), and fields of lines that are themselves JSON; `unpack_json` finds those.
 
@@ -28,6 +29,7 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use collector::body::{Decoder, Encoding};
 use query::time::format_time;
+use tokio::sync::Semaphore;
 
 use super::LokiResult;
 use crate::http::error::{ApiError, ApiResult};
@@ -39,10 +41,33 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 const CONTENT_BYTES_MAX: usize = 4 << 20;
 /// Entries of a body. Of JSON they are counted when all are read, of which there may be some 400,000 of a few bytes.
 const ENTRIES_MAX: usize = 100_000;
+/// Labels of a stream; Loki takes 15 unless it is told otherwise.
+const LABELS_MAX: usize = 64;
+/// Bytes of the name of a label or of metadata, and of the value of a label, as in Loki.
+const NAME_BYTES_MAX: usize = 1024;
+/// See [`NAME_BYTES_MAX`].
+const VALUE_BYTES_MAX: usize = 2048;
 /// Bytes of the labels of a stream with their names: they are written with each of its lines.
-const LABELS_BYTES_MAX: usize = 32 << 10;
+const LABELS_BYTES_MAX: usize = 8 << 10;
+/// Different names of labels in a body: each is looked for in each line.
+const NAMES_MAX: usize = 256;
+/// Pairs of structured metadata of an entry, and their bytes, as in Loki.
+const METADATA_MAX: usize = 128;
+/// See [`METADATA_MAX`].
+const METADATA_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the lines that are made of a body, whatever its size. Labels of usual length fit in with each of many short lines.
+const WRITTEN_BYTES_MIN: usize = 8 << 20;
+/// The same of a larger body: so many times its decompressed size, and never more than [`WRITTEN_BYTES_MAX`].
+const WRITTEN_PER_BYTE_MAX: usize = 16;
+/// Bytes of the lines that are made of a body, at most.
+const WRITTEN_BYTES_MAX: usize = 32 << 20;
+/// Bodies that are taken apart at a time: each takes some tens of MB then. Others wait.
+const APART_MAX: usize = 8;
 /// Bytes of lines that are handed on at a time.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// Places for bodies that are taken apart.
+static APART: Semaphore = Semaphore::const_new(APART_MAX);
 
 /// The routes of this file.
 pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Router<S> {
@@ -79,13 +104,16 @@ enum PushError {
     /// It exceeds a limit.
     #[error("{0}; let the shipper send smaller batches")]
     TooLarge(String),
+    /// Something in it exceeds a limit, which smaller batches would not change.
+    #[error("{0}")]
+    TooMuch(String),
 }
 
 impl From<PushError> for ApiError {
     fn from(error: PushError) -> ApiError {
         let status = match error {
             PushError::Wrong(_) => StatusCode::BAD_REQUEST,
-            PushError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            PushError::TooLarge(_) | PushError::TooMuch(_) => StatusCode::PAYLOAD_TOO_LARGE,
         };
         ApiError::new(status, error.to_string())
     }
@@ -107,12 +135,13 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let sent = body.read(BODY_BYTES_MAX).await?.ok_or_else(|| {
         PushError::TooLarge(format!("the body has more than {BODY_BYTES_MAX} bytes"))
     })?;
+    let _place = APART.acquire().await.expect("never closed");
     let content = match is_json {
         true => decompressed(body.encoding()?, sent)?,
         false => protobuf::decompressed(&sent)?,
     };
     let streams = if is_json { json::read(&content) } else { protobuf::read(&content) }?;
-    body.name_streams(check(&streams)?);
+    body.name_streams(check(&streams, content.len())?);
     let mut lines = Vec::new();
     for stream in &streams {
         let labels = written(&stream.labels);
@@ -159,27 +188,114 @@ fn too_many() -> PushError {
     PushError::TooLarge(format!("the body has more than {ENTRIES_MAX} entries"))
 }
 
-/// Checks the limits; gives the names of all labels.
-fn check(streams: &[Stream<'_>]) -> Result<Vec<String>, PushError> {
+/// Checks the limits of what stands in a body of so many bytes; gives the names of all labels.
+fn check(streams: &[Stream<'_>], content_bytes: usize) -> Result<Vec<String>, PushError> {
     let entries: usize = streams.iter().map(|stream| stream.entries.len()).sum();
     if entries > ENTRIES_MAX {
         return Err(too_many());
     }
     let mut names = BTreeSet::new();
+    let mut written_bytes = 0usize;
     for stream in streams {
-        let bytes: usize = stream.labels.iter().map(|(n, v)| n.len() + v.len()).sum();
-        if bytes > LABELS_BYTES_MAX {
-            let message = format!("the labels of a stream have more than {LABELS_BYTES_MAX} bytes");
-            return Err(PushError::TooLarge(message));
-        }
+        check_labels(&stream.labels)?;
         names.extend(stream.labels.iter().map(|(name, _)| name.as_ref()));
+        let labels_bytes = pairs_bytes(&stream.labels);
+        for entry in &stream.entries {
+            check_metadata(&entry.metadata)?;
+            let own = text_bytes(&entry.line) + pairs_bytes(&entry.metadata) + HEAD_BYTES;
+            written_bytes = written_bytes.saturating_add(labels_bytes + own);
+        }
     }
-    let bytes: usize = names.iter().map(|name| name.len()).sum();
-    if bytes > LABELS_BYTES_MAX {
-        let message = format!("the names of all labels have more than {LABELS_BYTES_MAX} bytes");
+    if names.len() > NAMES_MAX {
+        let message = format!("the streams have more than {NAMES_MAX} different names of labels");
         return Err(PushError::TooLarge(message));
     }
+    let most = content_bytes.saturating_mul(WRITTEN_PER_BYTE_MAX);
+    let most = most.clamp(WRITTEN_BYTES_MIN, WRITTEN_BYTES_MAX);
+    if written_bytes > most {
+        return Err(PushError::TooLarge(format!(
+            "the {entries} entries with the labels of their streams would be {written_bytes} bytes, and a body of this size may make \
+             {most}; send fewer or shorter labels"
+        )));
+    }
     Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+fn check_labels(labels: &Pairs<'_>) -> Result<(), PushError> {
+    let much = |message: String| Err(PushError::TooMuch(message));
+    if labels.len() > LABELS_MAX {
+        return much(format!(
+            "a stream has {} labels, and may have {LABELS_MAX}; send the others as structured metadata",
+            labels.len()
+        ));
+    }
+    for (name, value) in labels {
+        check_name(name)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return much(format!(
+                "the value of the label '{}' has {} bytes, and may have {VALUE_BYTES_MAX}; send it as structured metadata",
+                begin_of(name),
+                value.len()
+            ));
+        }
+    }
+    let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > LABELS_BYTES_MAX {
+        return much(format!(
+            "the labels of a stream have {bytes} bytes, and may have {LABELS_BYTES_MAX}; send some as structured metadata"
+        ));
+    }
+    Ok(())
+}
+
+fn check_metadata(metadata: &Pairs<'_>) -> Result<(), PushError> {
+    metadata.iter().try_for_each(|(name, _)| check_name(name))?;
+    let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if metadata.len() > METADATA_MAX || bytes > METADATA_BYTES_MAX {
+        return Err(PushError::TooMuch(format!(
+            "the structured metadata of an entry have {} pairs and {bytes} bytes, and may have {METADATA_MAX} and {METADATA_BYTES_MAX}; \
+             send less, or write it into the line",
+            metadata.len()
+        )));
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), PushError> {
+    if name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(PushError::TooMuch(format!(
+        "the name '{}' has {} bytes, and may have {NAME_BYTES_MAX}",
+        begin_of(name),
+        name.len()
+    )))
+}
+
+/// The start of a text, for messages.
+fn begin_of(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        None => text.escape_debug().to_string(),
+        Some((end, _)) => format!("{}…", text[..end].escape_debug()),
+    }
+}
+
+/// Bytes of a line that [`write`] makes, beside its texts and pairs.
+const HEAD_BYTES: usize = r#"{"_msg":,"_time":"2026-01-31T12:00:00.000000001Z"}_"#.len();
+
+/// Bytes of [`written`], which is not made yet.
+fn pairs_bytes(pairs: &Pairs<'_>) -> usize {
+    pairs.iter().map(|(name, value)| text_bytes(name) + text_bytes(value) + 2).sum()
+}
+
+/// Bytes of a text in JSON.
+fn text_bytes(text: &str) -> usize {
+    let more = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    text.len() + 2 + text.bytes().map(more).sum::<usize>()
 }
 
 /// Labels as members of a JSON object.
@@ -231,19 +347,73 @@ mod tests {
 
     #[test]
     fn limits_at_their_ends() {
-        assert_eq!(check(&[stream(2, 1, ENTRIES_MAX)]).unwrap(), ["l000", "l001"]);
-        assert!(matches!(check(&[stream(0, 0, ENTRIES_MAX + 1)]), Err(PushError::TooLarge(_))));
-        let of = |value: usize| check(&[stream(1, value, 1)]);
-        assert!(of(LABELS_BYTES_MAX - 4).is_ok());
-        assert!(matches!(of(LABELS_BYTES_MAX - 3), Err(PushError::TooLarge(_))));
-        let many: Vec<Stream<'_>> = (0..=LABELS_BYTES_MAX / 8)
-            .map(|i| Stream {
-                labels: vec![(format!("l{i:07}").into(), "".into())],
-                entries: Vec::new(),
-            })
-            .collect();
-        assert!(check(&many[1..]).is_ok());
-        assert!(matches!(check(&many), Err(PushError::TooLarge(_))));
+        let whole = |streams: &[Stream<'_>]| check(streams, CONTENT_BYTES_MAX);
+        assert_eq!(whole(&[stream(2, 1, ENTRIES_MAX)]).unwrap(), ["l000", "l001"]);
+        assert!(matches!(whole(&[stream(0, 0, ENTRIES_MAX + 1)]), Err(PushError::TooLarge(_))));
+        let fits = |stream: Stream<'static>| match whole(&[stream]) {
+            Ok(_) => true,
+            Err(PushError::TooMuch(message)) => {
+                assert!(message.contains("may have"), "{message}");
+                false
+            }
+            Err(other) => panic!("{other}"),
+        };
+        let labelled = |pairs: Vec<(String, String)>| Stream {
+            labels: pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect(),
+            entries: Vec::new(),
+        };
+        let with_metadata = |pairs: Vec<(String, String)>| {
+            let metadata = labelled(pairs).labels;
+            Stream {
+                labels: Vec::new(),
+                entries: vec![Entry { time_ns: 0, line: "".into(), metadata }],
+            }
+        };
+        for (most, taken) in [(0, true), (1, false)] {
+            assert_eq!(fits(stream(LABELS_MAX + most, 1, 1)), taken);
+            assert_eq!(fits(stream(1, VALUE_BYTES_MAX + most, 1)), taken);
+            let name = "n".repeat(NAME_BYTES_MAX + most);
+            assert_eq!(fits(labelled(vec![(name.clone(), String::new())])), taken);
+            assert_eq!(fits(with_metadata(vec![(name, String::new())])), taken);
+            assert_eq!(fits(stream(8, LABELS_BYTES_MAX / 8 - 4 + most, 1)), taken);
+            let pair = |i: usize| (format!("{i:04}"), String::new());
+            assert_eq!(fits(with_metadata((0..METADATA_MAX + most).map(pair).collect())), taken);
+            let value = "v".repeat(METADATA_BYTES_MAX - 1 + most);
+            assert_eq!(fits(with_metadata(vec![("m".to_owned(), value)])), taken);
+        }
+        let of_names = |count: usize| -> Vec<Stream<'static>> {
+            (0..count).map(|i| labelled(vec![(format!("l{i}"), String::new())])).collect()
+        };
+        assert!(whole(&of_names(NAMES_MAX)).is_ok());
+        assert!(matches!(whole(&of_names(NAMES_MAX + 1)), Err(PushError::TooLarge(_))));
+    }
+
+    #[test]
+    fn what_is_made_of_a_body_is_bounded_by_its_size() {
+        let one = pairs_bytes(&stream(4, 1000, 1).labels) + text_bytes("") + HEAD_BYTES;
+        for (content_bytes, most) in [
+            (1_400, WRITTEN_BYTES_MIN),
+            (1 << 20, WRITTEN_PER_BYTE_MAX << 20),
+            (CONTENT_BYTES_MAX, WRITTEN_BYTES_MAX),
+        ] {
+            let entries = most / one;
+            assert!(check(&[stream(4, 1000, entries)], content_bytes).is_ok(), "{content_bytes}");
+            let error = check(&[stream(4, 1000, entries + 1)], content_bytes).unwrap_err();
+            assert!(error.to_string().contains("fewer or shorter labels"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_lines_is_known_before_they_are_made() {
+        for text in ["", "plain", "\u{0}\u{1f}\u{7f}\"\\\n\r\t\u{8}\u{c}", "é\u{2028}😀"] {
+            let metadata: Pairs<'_> = vec![(text.into(), text.into()), ("b".into(), "".into())];
+            let entry = Entry { time_ns: 1_769_860_800_000_000_001, line: text.into(), metadata };
+            let labels: Pairs<'_> = vec![("a".into(), text.into())];
+            let mut out = Vec::new();
+            write(&entry, &written(&labels), &mut out);
+            let counted = text_bytes(text) + pairs_bytes(&labels) + pairs_bytes(&entry.metadata);
+            assert_eq!(out.len(), counted + HEAD_BYTES, "{text:?}");
+        }
     }
 
     #[test]

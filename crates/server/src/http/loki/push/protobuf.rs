@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::{CONTENT_BYTES_MAX, ENTRIES_MAX, Entry, Pairs, PushError, Stream, too_long, too_many};
+use super::{
+    CONTENT_BYTES_MAX, ENTRIES_MAX, Entry, Pairs, PushError, Stream, begin_of, too_long, too_many,
+};
 
 /// Undoes the compression.
 pub(super) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
@@ -52,7 +54,7 @@ fn read_stream<'b>(content: &'b [u8], entries: &mut usize) -> Result<Stream<'b>,
 
 fn read_labels(text: &str) -> Result<Pairs<'static>, PushError> {
     let matchers = logql::parse_matchers(text)
-        .map_err(|error| PushError::Wrong(format!("the labels {text:?}: {error}")))?;
+        .map_err(|error| PushError::Wrong(format!("the labels '{}': {error}", begin_of(text))))?;
     Ok(matchers.into_iter().map(|m| (Cow::Owned(m.name), Cow::Owned(m.value))).collect())
 }
 
