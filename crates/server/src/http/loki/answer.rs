@@ -1,18 +1,29 @@
-//! Answers in Loki's shape.
+//! Answers in Loki's shape, written once, as text, within [`ANSWER_BYTES_MAX`]. What clients have not taken yet is bounded too.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use ::query::Progress;
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use logql::Labels;
-use logql::format_number;
 use logql::logs::Entry;
 use logql::metric::{Grid, Series, Value as Numbers};
-use serde_json::{Map, Value, json};
+use logql::{EvalError, Labels, format_number};
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{LokiError, LokiResult};
+use crate::http::error::ApiError;
+
+/// Most bytes of an answer. A larger one is refused with what to do.
+const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// KiB of all answers that clients have not taken yet. Beyond it answers are refused with 503.
+const SENT_KIB_MAX: usize = 512 << 10;
+static SENT: Semaphore = Semaphore::const_new(SENT_KIB_MAX);
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -39,9 +50,122 @@ impl Cost {
     }
 }
 
-fn object(labels: &Labels) -> Value {
-    let pairs = labels.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
-    Value::Object(pairs.collect::<Map<_, _>>())
+/// The text of an answer, of at most so many bytes: [`ANSWER_BYTES_MAX`], or what a message of a tail may have.
+pub struct Text {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Text::of_at_most(ANSWER_BYTES_MAX)
+    }
+}
+
+impl Text {
+    /// An empty one.
+    pub fn of_at_most(bytes_max: usize) -> Text {
+        Text { bytes: Vec::new(), bytes_max }
+    }
+
+    /// Takes what was written out of it.
+    pub fn take(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.bytes)).expect("JSON is UTF-8")
+    }
+
+    /// Writes a value as JSON.
+    pub fn json(&mut self, value: &(impl serde::Serialize + ?Sized)) -> io::Result<()> {
+        serde_json::to_writer(self, value).map_err(io::Error::from)
+    }
+
+    /// Writes an object of texts.
+    pub fn object<'p>(
+        &mut self,
+        pairs: impl IntoIterator<Item = (&'p str, &'p str)>,
+    ) -> io::Result<()> {
+        self.write_all(b"{")?;
+        for (place, (name, value)) in pairs.into_iter().enumerate() {
+            self.write_all(if place > 0 { b"," } else { b"" })?;
+            self.json(name)?;
+            self.write_all(b":")?;
+            self.json(value)?;
+        }
+        self.write_all(b"}")
+    }
+
+    /// Writes a list of what `one` writes of each item.
+    pub fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut one: impl FnMut(&mut Text, T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.write_all(b"[")?;
+        for (place, item) in items.into_iter().enumerate() {
+            self.write_all(if place > 0 { b"," } else { b"" })?;
+            one(self, item)?;
+        }
+        self.write_all(b"]")
+    }
+}
+
+impl io::Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes an answer; the error says what to do when it would be too large.
+pub fn written(write: impl FnOnce(&mut Text) -> io::Result<()>) -> Result<Text, EvalError> {
+    let mut text = Text::default();
+    match write(&mut text) {
+        Ok(()) => Ok(text),
+        Err(_) => Err(EvalError::Refused(format!(
+            "the answer has more than {ANSWER_BYTES_MAX} bytes; ask for fewer lines or series (limit, a narrower range, a more \
+             specific selector), or for a larger step"
+        ))),
+    }
+}
+
+/// The answer `{"status":"success","data":…}`.
+pub fn succeeded(write_data: impl FnOnce(&mut Text) -> io::Result<()>) -> Result<Text, EvalError> {
+    written(|out| {
+        out.write_all(b"{\"status\":\"success\",\"data\":")?;
+        write_data(out)?;
+        out.write_all(b"}")
+    })
+}
+
+/// A text that is sent, and its part of all that are.
+struct Sent {
+    bytes: Vec<u8>,
+    _part: SemaphorePermit<'static>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Sends an answer. The error is that clients take too little of those that are being sent.
+pub fn respond(text: Text) -> LokiResult {
+    let bytes = text.bytes;
+    let part_kib = (bytes.len() >> 10) as u32;
+    let Ok(part) = SENT.try_acquire_many(part_kib) else {
+        return Err(LokiError::from(ApiError::unavailable(
+            "the answers that are being sent to clients take too much memory; try again, or ask for less",
+        )));
+    };
+    let body = Body::from(Bytes::from_owner(Sent { bytes, _part: part }));
+    Ok(([(CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response())
 }
 
 /// Unix seconds, without a fraction where there is none.
@@ -53,69 +177,92 @@ pub fn seconds(time_ns: i64) -> Value {
     }
 }
 
-/// Entries as streams, in the order in which each begins.
-pub fn streams(entries: &[Entry], categorize: bool) -> Vec<Value> {
-    let mut places: BTreeMap<Labels, usize> = BTreeMap::new();
-    let mut streams: Vec<(Labels, Vec<Value>)> = Vec::new();
+/// Name and value.
+type Pair<'e> = (&'e str, &'e str);
+
+fn pairs(labels: &Labels) -> impl Iterator<Item = Pair<'_>> {
+    labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Writes entries as streams, in the order in which each begins.
+pub fn write_streams(out: &mut Text, entries: &[Entry], categorize: bool) -> io::Result<()> {
+    let mut places: HashMap<Vec<Pair<'_>>, usize> = HashMap::new();
+    let mut streams: Vec<(Vec<Pair<'_>>, Vec<&Entry>)> = Vec::new();
     for entry in entries {
-        let mut labels = entry.stream.clone();
+        let mut labels: Vec<Pair<'_>> = pairs(&entry.stream).collect();
         if !categorize {
-            labels.extend(entry.metadata.iter().chain(&entry.parsed).cloned());
-            labels.sort_unstable();
+            labels.extend(pairs(&entry.metadata).chain(pairs(&entry.parsed)));
         }
+        labels.sort_unstable();
+        // Of a name that stands twice the last value is shown.
+        labels.reverse();
+        labels.dedup_by_key(|(name, _)| *name);
+        labels.reverse();
         let place = *places.entry(labels.clone()).or_insert_with(|| {
             streams.push((labels, Vec::new()));
             streams.len() - 1
         });
-        let time = entry.time_ns.to_string();
-        streams[place].1.push(match categorize {
-            false => json!([time, entry.line]),
-            true => {
-                let mut kinds = Map::new();
+        streams[place].1.push(entry);
+    }
+    out.list(streams, |out, (labels, entries)| {
+        out.write_all(b"{\"stream\":")?;
+        out.object(labels)?;
+        out.write_all(b",\"values\":")?;
+        out.list(entries, |out, entry| {
+            write!(out, "[\"{}\",", entry.time_ns)?;
+            out.json(&entry.line)?;
+            if categorize {
+                out.write_all(b",{")?;
+                let mut comma: &[u8] = b"";
                 for (name, labels) in
-                    [("structuredMetadata", &entry.metadata), ("parsed", &entry.parsed)]
+                    [("parsed", &entry.parsed), ("structuredMetadata", &entry.metadata)]
                 {
                     if !labels.is_empty() {
-                        kinds.insert(name.to_owned(), object(labels));
+                        out.write_all(comma)?;
+                        write!(out, "\"{name}\":")?;
+                        out.object(pairs(labels))?;
+                        comma = b",";
                     }
                 }
-                json!([time, entry.line, kinds])
+                out.write_all(b"}")?;
             }
-        });
-    }
-    let one = |(labels, values): (Labels, Vec<Value>)| json!({ "stream": object(&labels), "values": values });
-    streams.into_iter().map(one).collect()
+            out.write_all(b"]")
+        })?;
+        out.write_all(b"}")
+    })
 }
 
 /// The answer with lines.
-pub fn lines(entries: &[Entry], categorize: bool, cost: &Cost) -> Response {
+pub fn lines(entries: &[Entry], categorize: bool, cost: &Cost) -> Result<Text, EvalError> {
     let flags: &[&str] = if categorize { &[CATEGORIZE_LABELS] } else { &[] };
-    let result = Value::Array(streams(entries, categorize));
-    typed("streams", &result, flags, &stats(cost, entries.len() as u64))
+    let stats = stats(cost, entries.len() as u64);
+    typed("streams", flags, &stats, |out| write_streams(out, entries, categorize))
 }
 
 /// The answer with the numbers of one time.
-pub fn instant(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Response {
+pub fn instant(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, EvalError> {
     let time = seconds(grid.time_ns(0));
-    let (kind, result, count) = match numbers {
-        Numbers::Scalar(value) => ("scalar", json!([time, format_number(*value)]), 1),
-        Numbers::Series(series) => {
-            let one = |one: &Series| {
-                let value = one.points.first().copied().flatten()?;
-                Some(
-                    json!({ "metric": object(&one.labels), "value": [time, format_number(value)] }),
-                )
-            };
-            let result: Vec<Value> = series.iter().filter_map(one).collect();
-            let count = result.len() as u64;
-            ("vector", Value::Array(result), count)
+    match numbers {
+        Numbers::Scalar(value) => {
+            typed("scalar", &[], &stats(cost, 1), |out| write_point(out, &time, *value))
         }
-    };
-    typed(kind, &result, &[], &stats(cost, count))
+        Numbers::Series(series) => {
+            let count = series.iter().filter_map(with_value).count() as u64;
+            typed("vector", &[], &stats(cost, count), |out| {
+                out.list(series.iter().filter_map(with_value), |out, (one, value)| {
+                    out.write_all(b"{\"metric\":")?;
+                    out.object(pairs(&one.labels))?;
+                    out.write_all(b",\"value\":")?;
+                    write_point(out, &time, value)?;
+                    out.write_all(b"}")
+                })
+            })
+        }
+    }
 }
 
 /// The answer with the numbers of many times.
-pub fn range(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Response {
+pub fn range(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Result<Text, EvalError> {
     let constant;
     let series = match numbers {
         Numbers::Series(series) => series,
@@ -125,30 +272,49 @@ pub fn range(numbers: &Numbers, grid: &Grid, cost: &Cost) -> Response {
             &constant
         }
     };
-    let one = |one: &Series| {
-        let points = one.points.iter().enumerate().filter_map(|(step, point)| {
-            Some(json!([seconds(grid.time_ns(step)), format_number((*point)?)]))
-        });
-        json!({ "metric": object(&one.labels), "values": points.collect::<Vec<_>>() })
-    };
-    let result: Value = series.iter().map(one).collect();
-    typed("matrix", &result, &[], &stats(cost, series.len() as u64))
+    typed("matrix", &[], &stats(cost, series.len() as u64), |out| {
+        out.list(series, |out, one| {
+            out.write_all(b"{\"metric\":")?;
+            out.object(pairs(&one.labels))?;
+            out.write_all(b",\"values\":")?;
+            let points = one.points.iter().enumerate();
+            let points = points.filter_map(|(step, point)| Some((step, (*point)?)));
+            out.list(points, |out, (step, value)| {
+                write_point(out, &seconds(grid.time_ns(step)), value)
+            })?;
+            out.write_all(b"}")
+        })
+    })
+}
+
+/// A series with its first point, if it has one.
+fn with_value(one: &Series) -> Option<(&Series, f64)> {
+    Some((one, one.points.first().copied().flatten()?))
+}
+
+fn write_point(out: &mut Text, time: &Value, value: f64) -> io::Result<()> {
+    write!(out, "[{time},\"{}\"]", format_number(value))
 }
 
 /// The answer to a query. Clients that read it as it comes need the type before the result.
-fn typed(kind: &str, result: &Value, flags: &[&str], stats: &Value) -> Response {
-    let flags = if flags.is_empty() {
-        String::new()
-    } else {
-        format!(r#""encodingFlags":{},"#, json!(flags))
-    };
-    let body = format!(
-        r#"{{"status":"success","data":{{"resultType":"{kind}",{flags}"result":{result},"stats":{stats}}}}}"#
-    );
-    ([(CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response()
+fn typed(
+    kind: &str,
+    flags: &[&str],
+    stats: &Value,
+    write_result: impl FnOnce(&mut Text) -> io::Result<()>,
+) -> Result<Text, EvalError> {
+    succeeded(|out| {
+        write!(out, "{{\"resultType\":\"{kind}\",")?;
+        if !flags.is_empty() {
+            write!(out, "\"encodingFlags\":{},", json!(flags))?;
+        }
+        out.write_all(b"\"result\":")?;
+        write_result(out)?;
+        write!(out, ",\"stats\":{stats}}}")
+    })
 }
 
-/// `{"status":"success","data":…}`.
+/// `{"status":"success","data":…}`, of little data.
 pub fn success(data: Value) -> Response {
     Json(json!({ "status": "success", "data": data })).into_response()
 }
@@ -192,4 +358,64 @@ fn stats(cost: &Cost, entries: u64) -> Value {
         },
         "cache": {},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(time_ns: i64, line: &str, parsed: &[(&str, &str)]) -> Entry {
+        let owned = |pairs: &[(&str, &str)]| -> Labels {
+            pairs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
+        };
+        Entry {
+            id: record::LineId { sequence: 1, line: 0 },
+            time_ns,
+            line: line.to_owned(),
+            stream: owned(&[("app", "x")]),
+            metadata: owned(&[("detected_level", "info")]),
+            parsed: owned(parsed),
+        }
+    }
+
+    #[test]
+    fn entries_become_streams() {
+        let entries = [
+            entry(1, "a \"b\"\n", &[("app", "y"), ("k", "1")]),
+            entry(2, "c", &[]),
+            entry(3, "d", &[("app", "y"), ("k", "1")]),
+        ];
+        let of = |categorize| -> Value {
+            let mut out = Text::default();
+            write_streams(&mut out, &entries, categorize).unwrap();
+            serde_json::from_slice(&out.bytes).unwrap()
+        };
+        assert_eq!(
+            of(false),
+            json!([
+                { "stream": { "app": "y", "detected_level": "info", "k": "1" },
+                  "values": [["1", "a \"b\"\n"], ["3", "d"]] },
+                { "stream": { "app": "x", "detected_level": "info" }, "values": [["2", "c"]] },
+            ])
+        );
+        let info = json!({ "detected_level": "info" });
+        let both = json!({ "parsed": { "app": "y", "k": "1" }, "structuredMetadata": info });
+        assert_eq!(
+            of(true),
+            json!([{ "stream": { "app": "x" }, "values": [
+                ["1", "a \"b\"\n", both],
+                ["2", "c", { "structuredMetadata": info }],
+                ["3", "d", both],
+            ] }])
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_refused() {
+        let line = "x".repeat(ANSWER_BYTES_MAX / 2);
+        let entries = [entry(1, &line, &[]), entry(2, &line, &[])];
+        assert!(written(|out| write_streams(out, &entries[..1], false)).is_ok());
+        let error = written(|out| write_streams(out, &entries, false)).err().unwrap().to_string();
+        assert!(error.contains("the answer has more than 134217728 bytes"), "{error}");
+    }
 }

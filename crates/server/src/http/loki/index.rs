@@ -12,13 +12,14 @@ use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
+use logql::EvalError;
 use logql::ast::{Grouping, LogQuery, Metric, RangeAggregation, RangeOp, VectorOp};
 use logql::metric::{self, Grid, Series, Value as Numbers};
 use serde_json::json;
 
 use super::LokiError;
 use super::LokiResult;
-use super::answer::{self, Cost};
+use super::answer::{self, Cost, Text};
 use super::labels::{filter, selector};
 use super::params::{self, QUERY_SINCE_NS};
 use super::query::{ask, run, window_ns};
@@ -29,6 +30,9 @@ use crate::http::params::Params;
 const VOLUMES_DEFAULT: usize = 100;
 /// Labels that volumes are told apart by when neither they nor the selector name any.
 const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
+
+/// Labels that volumes may be told apart by, each of which is a pass over the store. More are refused.
+const LABELS_MAX: usize = 64;
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
@@ -45,7 +49,7 @@ async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
     let matchers = selector(&params)?.matchers;
     let mut asked = ask(&app, "index stats", peer)?;
     asked.context.range = range;
-    let (body, _) = run(asked, move |running| {
+    let body = run(asked, move |running, _| {
         let name = "count".to_owned();
         let function = Function::Count(Vec::new());
         let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
@@ -89,8 +93,8 @@ async fn volume(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let grid = Grid::instant(range.end_ns.saturating_sub(1));
-    let (series, cost) = volumes(&app, &params, peer, grid, window_ns(range)).await?;
-    Ok(answer::instant(&Numbers::Series(series), &grid, &cost))
+    let text = volumes(&app, &params, peer, grid, window_ns(range), answer::instant);
+    answer::respond(text.await?)
 }
 
 async fn volume_range(
@@ -101,8 +105,8 @@ async fn volume_range(
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let step_ns = params::duration_ns(&params, "step")?.unwrap_or(window_ns(range) / 100).max(1);
     let grid = Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-    let (series, cost) = volumes(&app, &params, peer, grid, step_ns).await?;
-    Ok(answer::range(&Numbers::Series(series), &grid, &cost))
+    let text = volumes(&app, &params, peer, grid, step_ns, answer::range);
+    answer::respond(text.await?)
 }
 
 async fn volumes(
@@ -111,7 +115,8 @@ async fn volumes(
     peer: SocketAddr,
     grid: Grid,
     range_ns: i64,
-) -> LokiResult<(Vec<Series>, Cost)> {
+    write: fn(&Numbers, &Grid, &Cost) -> Result<Text, EvalError>,
+) -> LokiResult<Text> {
     let matchers = selector(params)?.matchers;
     let limit: usize = params.number("limit")?.unwrap_or(VOLUMES_DEFAULT);
     let mut labels: Vec<String> =
@@ -124,6 +129,11 @@ async fn volumes(
     }
     labels.sort_unstable();
     labels.dedup();
+    if labels.len() > LABELS_MAX {
+        return Err(LokiError::bad_request(format!(
+            "more than {LABELS_MAX} labels (targetLabels)"
+        )));
+    }
     let by_labels = match params.get("aggregateBy") {
         None | Some("series") => false,
         Some("labels") => true,
@@ -136,7 +146,8 @@ async fn volumes(
         false => vec![labels],
     };
     let asked = ask(app, "index volume", peer)?;
-    run(asked, move |running| {
+    run(asked, move |running, cost| {
+        let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
         let mut found: Vec<Series> = Vec::new();
         for labels in groupings {
             let name = labels[0].clone();
@@ -169,11 +180,11 @@ async fn volumes(
                 series = vec![Series { labels: vec![(name, String::new())], points }];
             }
             found.extend(series);
+            found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+            found.truncate(limit);
+            running.check()?;
         }
-        let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
-        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        found.truncate(limit);
-        Ok(found)
+        write(&Numbers::Series(found), &grid, &cost())
     })
     .await
 }

@@ -5,6 +5,7 @@
 //! have, are looked for in the newest part of the range.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::routing::get;
 use logql::ast::{Expr, LogQuery, Matcher};
-use logql::{Labels, detected_level, is_field, logs, parse_duration_ns, push, streams};
-use serde_json::{Map, Value, json};
+use logql::{detected_level, is_field, logs, parse_duration_ns, push, streams};
+use serde_json::{Value, json};
 
-use super::answer::success;
+use super::answer::{self, success};
 use super::params::{self, LABELS_SINCE_NS};
-use super::query::{ask, plain, run};
+use super::query::{ask, run};
 use super::{LokiError, LokiResult};
 use crate::http::App;
 use crate::http::ask::Running;
@@ -30,6 +31,8 @@ const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];
 const UNITS_MAX: usize = 256;
 /// Values of a label; the most frequent ones are given.
 const VALUES_MAX: usize = 10_000;
+/// Selectors of a request for series. More are refused.
+const SELECTORS_MAX: usize = 64;
 /// Lines in which `detected_fields` looks for fields, unless told.
 const FIELD_LINES: usize = 1_000;
 /// Most such lines.
@@ -72,7 +75,7 @@ async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
     let query = selector(&params)?;
     let mut asked = ask(&app, "labels", peer)?;
     asked.context.range = range;
-    let (names, _) = run(asked, move |running| {
+    let text = run(asked, move |running, _| {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for name in USUAL {
             if !values_of(running, &query.matchers, name, 1)?.is_empty() {
@@ -82,10 +85,9 @@ async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
         let check = || running.check();
         let others = streams::names(running.source(), range, UNITS_MAX, &check)?;
         names.extend(others.into_iter().filter(|name| !USUAL.contains(&name.as_str())));
-        Ok(names)
-    })
-    .await?;
-    Ok(success(json!(names)))
+        answer::succeeded(|out| out.list(&names, |out, name| out.json(name)))
+    });
+    answer::respond(text.await?)
 }
 
 /// The values of a label, the most frequent first.
@@ -110,9 +112,11 @@ async fn values(
     let query = selector(&params)?;
     let mut asked = ask(&app, &format!("label {name}"), peer)?;
     asked.context.range = range;
-    let (values, _) =
-        run(asked, move |running| plain(values_of_label(running, &query.matchers, &name))).await?;
-    Ok(success(json!(values)))
+    let text = run(asked, move |running, _| {
+        let values = values_of_label(running, &query.matchers, &name)?;
+        answer::succeeded(|out| out.list(&values, |out, value| out.json(value)))
+    });
+    answer::respond(text.await?)
 }
 
 fn values_of_label(
@@ -138,6 +142,11 @@ async fn series(
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let mut selectors = Vec::new();
     for text in params.all("match[]").chain(params.all("match")) {
+        if selectors.len() == SELECTORS_MAX {
+            return Err(LokiError::bad_request(format!(
+                "more than {SELECTORS_MAX} selectors (match[])"
+            )));
+        }
         selectors.push(logql::parse_matchers(text).map_err(LokiError::bad_request)?);
     }
     if selectors.is_empty() {
@@ -145,19 +154,16 @@ async fn series(
     }
     let mut asked = ask(&app, "series", peer)?;
     asked.context.range = range;
-    let (found, _) = run(asked, move |running| {
-        let mut found: BTreeSet<Labels> = BTreeSet::new();
-        for matchers in &selectors {
-            let streams = streams::streams(matchers, running.source(), &running.context)?;
-            found.extend(streams.into_keys());
-        }
-        Ok(found)
-    })
-    .await?;
-    let one = |labels: Labels| -> Map<String, Value> {
-        labels.into_iter().map(|(name, value)| (name, value.into())).collect()
-    };
-    Ok(success(json!(found.into_iter().map(one).collect::<Vec<_>>())))
+    let text = run(asked, move |running, _| {
+        let selectors: Vec<&[Matcher]> = selectors.iter().map(Vec::as_slice).collect();
+        let found = streams::streams_of(&selectors, running.source(), &running.context)?;
+        answer::succeeded(|out| {
+            out.list(found.into_keys(), |out, labels| {
+                out.object(labels.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+            })
+        })
+    });
+    answer::respond(text.await?)
 }
 
 async fn detected_labels(
@@ -169,7 +175,7 @@ async fn detected_labels(
     let query = selector(&params)?;
     let mut asked = ask(&app, "detected_labels", peer)?;
     asked.context.range = range;
-    let (counts, _) = run(asked, move |running| {
+    let counts = run(asked, move |running, _| {
         let mut counts = Vec::new();
         for name in USUAL {
             let values = values_of(running, &query.matchers, name, VALUES_MAX)?.len();
@@ -194,17 +200,18 @@ async fn sampled(
     let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
     let mut asked = ask(app, "detected_fields", peer)?;
     asked.context.range = range;
-    let (entries, _) = run(asked, move |running| {
-        logs::run(&query, running.source(), &running.context, lines.max(1), false, true)
-    })
-    .await?;
-    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in entries {
-        for (name, value) in entry.metadata.into_iter().chain(entry.parsed) {
-            fields.entry(name).or_default().insert(value);
+    run(asked, move |running, _| {
+        let entries =
+            logs::run(&query, running.source(), &running.context, lines.max(1), false, true)?;
+        let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for entry in entries {
+            for (name, value) in entry.metadata.into_iter().chain(entry.parsed) {
+                fields.entry(name).or_default().insert(value);
+            }
         }
-    }
-    Ok(fields)
+        Ok(fields)
+    })
+    .await
 }
 
 async fn detected_fields(
@@ -228,9 +235,13 @@ async fn field_values_of(
 ) -> LokiResult {
     let fields = sampled(&app, peer, &params).await?;
     let limit: usize = params.number("limit")?.unwrap_or(FIELDS_DEFAULT);
-    let values: Vec<&String> = fields.get(&name).into_iter().flatten().take(limit).collect();
-    let body = json!({ "values": values, "limit": limit });
-    Ok(axum::response::IntoResponse::into_response(axum::Json(body)))
+    let text = answer::written(|out| {
+        out.write_all(b"{\"values\":")?;
+        let values = fields.get(&name).into_iter().flatten().take(limit);
+        out.list(values, |out, value| out.json(value))?;
+        write!(out, ",\"limit\":{limit}}}")
+    });
+    answer::respond(text.map_err(LokiError::bad_request)?)
 }
 
 /// What all values of a field are, in Loki's words.

@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::query::RunError;
 use ::query::source::TimeRange;
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use logql::ast::{Expr, LogQuery, Metric};
-use logql::metric::{Grid, Value};
+use logql::ast::{Expr, LogQuery};
+use logql::metric::Grid;
 use logql::{EvalError, logs, metric};
 
 use super::answer::{self, CATEGORIZE_LABELS, Cost};
@@ -58,18 +57,18 @@ pub fn ask(app: &Arc<App>, text: &str, peer: SocketAddr) -> LokiResult<Asked> {
     Ok(Asked::new(app, "loki", text, peer)?)
 }
 
-/// Runs a part of a query, and says what it cost. What is wrong with the question itself does not count as a failure.
+/// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not count as a failure.
 pub async fn run<T: Send + 'static>(
     asked: Asked,
-    work: impl FnOnce(&Running) -> Result<T, EvalError> + Send + 'static,
-) -> LokiResult<(T, Cost)> {
+    work: impl FnOnce(&Running, &dyn Fn() -> Cost) -> Result<T, EvalError> + Send + 'static,
+) -> LokiResult<T> {
     let came = Instant::now();
     let done = answer(asked, move |running| {
         let waited = came.elapsed();
         let cost =
             || Cost::new(&running.context.progress, waited, came.elapsed().saturating_sub(waited));
-        match work(running) {
-            Ok(value) => Ok(Ok((value, cost()))),
+        match work(running, &cost) {
+            Ok(value) => Ok(Ok(value)),
             Err(EvalError::Run(error)) => Err(error),
             Err(error) => Ok(Err(error)),
         }
@@ -85,9 +84,13 @@ async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let grid = Grid::instant(time_ns);
-    let (value, cost) = numbers(&app, &params, peer, expr, grid).await?;
-    Ok(answer::instant(&value, &grid, &cost))
+    let asked = ask(&app, params.required("query")?, peer)?;
+    let text = run(asked, move |running, cost| {
+        let grid = Grid::instant(time_ns);
+        let value = metric::run(&expr, running.source(), &running.context, grid)?;
+        answer::instant(&value, &grid, &cost())
+    });
+    answer::respond(text.await?)
 }
 
 async fn over(
@@ -112,8 +115,12 @@ async fn over(
             };
             let grid =
                 Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-            let (value, cost) = numbers(&app, &params, peer, expr, grid).await?;
-            Ok(answer::range(&value, &grid, &cost))
+            let asked = ask(&app, params.required("query")?, peer)?;
+            let text = run(asked, move |running, cost| {
+                let value = metric::run(&expr, running.source(), &running.context, grid)?;
+                answer::range(&value, &grid, &cost())
+            });
+            answer::respond(text.await?)
         }
         Expr::Log(query) => {
             let limit = limit(&params)?;
@@ -162,27 +169,12 @@ async fn lines(
     let Wanted { range, limit, forward, categorize } = wanted;
     let mut asked = ask(app, params.required("query")?, peer)?;
     asked.context.range = range;
-    let (entries, cost) = run(asked, move |running| {
-        logs::run(&query, running.source(), &running.context, limit, forward, categorize)
-    })
-    .await?;
-    Ok(answer::lines(&entries, categorize, &cost))
-}
-
-async fn numbers(
-    app: &Arc<App>,
-    params: &Params,
-    peer: SocketAddr,
-    expr: Metric,
-    grid: Grid,
-) -> LokiResult<(Value, Cost)> {
-    let asked = ask(app, params.required("query")?, peer)?;
-    run(asked, move |running| metric::run(&expr, running.source(), &running.context, grid)).await
-}
-
-/// For parts that cannot be asked wrongly.
-pub fn plain<T>(result: Result<T, RunError>) -> Result<T, EvalError> {
-    result.map_err(EvalError::from)
+    let text = run(asked, move |running, cost| {
+        let (source, context) = (running.source(), &running.context);
+        let entries = logs::run(&query, source, context, limit, forward, categorize)?;
+        answer::lines(&entries, categorize, &cost())
+    });
+    answer::respond(text.await?)
 }
 
 /// The whole of a range as one window: its length, at least a nanosecond.

@@ -3,7 +3,11 @@
 //! It begins with the newest lines since `start`, up to `limit`, and goes on with each batch as soon as it is parsed. It has a place
 //! among the tails of the queue and can be cancelled there. A client that reads slower than lines arrive misses some, and
 //! is told how many.
+//!
+//! A tail holds one message, whatever the lines are: batches are looked at piece by piece, few at a time, and a line that is too long
+//! for a message is left out and told. Left out: lines of the past beyond [`RECENT_BYTES_MAX`], for which there are queries.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,6 +29,7 @@ use logql::logs::{Entry, look};
 use logql::{Reader, logs, push};
 use record::Batch;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
@@ -34,7 +39,7 @@ use tokio_tungstenite::tungstenite::protocol::{
     CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode,
 };
 
-use super::answer::streams;
+use super::answer::{CATEGORIZE_LABELS, Text, write_streams};
 use super::params::{self, QUERY_SINCE_NS};
 use super::query::{categorizes, limit, parse};
 use super::{LokiError, LokiResult};
@@ -53,6 +58,17 @@ const CANCEL_TICK: Duration = Duration::from_millis(100);
 const SEND_TIME_MAX: Duration = Duration::from_secs(60);
 /// Lines of one message. More come in further ones.
 const MESSAGE_LINES_MAX: usize = 500;
+/// Bytes of lines and labels with which a message is sent, though there are more lines.
+const MESSAGE_BYTES: usize = 256 << 10;
+/// Bytes of a line with its labels. A larger one is not sent, and told.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the text of a message: escapes make six of one.
+const TEXT_BYTES_MAX: usize = 8 * (MESSAGE_BYTES + ENTRY_BYTES_MAX);
+/// Memory for the newest lines with which a tail begins. It begins without them if they take more.
+const RECENT_BYTES_MAX: u64 = 4 << 20;
+/// Tails that look at lines at a time: each holds a line then, and what stages make of it. Others wait.
+const LOOKING_MAX: usize = 4;
+static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
 /// Bytes of a message from the client, which has nothing to say. A longer one ends the tail.
 const CLIENT_BYTES_MAX: usize = 4_096;
 
@@ -182,20 +198,33 @@ impl Follower {
         limit: usize,
     ) -> Result<std::convert::Infallible, Gone> {
         let (mut live, mut lines_total) = pipeline.follow();
+        let mut context = context;
+        let memory_bytes = &mut context.limits.memory_bytes_max;
+        *memory_bytes = RECENT_BYTES_MAX.min(*memory_bytes);
         // Frames up to here are shown from the store, those behind as they are parsed.
         let stored = pipeline.store().hot_frames().iter().map(|f| f.sequence()).max();
         let query = &self.query;
         let categorize = self.categorize;
-        let mut recent = tokio::task::block_in_place(|| {
+        let place = LOOKING.acquire().await.expect("never closed");
+        let recent = tokio::task::block_in_place(|| {
             let source = pipeline.source();
-            logs::run(query, &source, &context, limit, false, categorize).unwrap_or_else(|error| {
-                tracing::warn!("a tail begins without the last lines: {error}");
-                Vec::new()
-            })
+            logs::run(query, &source, &context, limit, false, categorize)
         });
-        recent.retain(|entry| stored.is_none_or(|stored| entry.id.sequence <= stored));
-        recent.reverse();
-        self.send(socket, &recent).await?;
+        drop(place);
+        match recent {
+            Ok(mut recent) => {
+                recent.retain(|entry| stored.is_none_or(|stored| entry.id.sequence <= stored));
+                recent.reverse();
+                let mut rest = &recent[..];
+                while !rest.is_empty() {
+                    rest = self.send(socket, rest).await?;
+                }
+            }
+            Err(error) => {
+                let reason = format!("the tail begins without the last lines: {error}");
+                self.send_left_out(socket, json!({ "reason": reason })).await?;
+            }
+        }
         let mut last_sent = Instant::now();
         loop {
             let received = tokio::select! {
@@ -215,14 +244,11 @@ impl Follower {
                     let skipped = (total - lines).saturating_sub(lines_total);
                     lines_total = total;
                     if skipped > 0 {
-                        self.send_skipped(socket, skipped).await?;
+                        // Loki names every line that was dropped; here only their number is known.
+                        let lines = json!({ "lines_skipped": skipped.to_string() });
+                        self.send_left_out(socket, lines).await?;
                     }
-                    let entries = tokio::task::block_in_place(|| self.entries(&batch));
-                    let is_stored = |entry: &Entry| Some(entry.id.sequence) <= stored;
-                    let fresh: Vec<Entry> =
-                        entries.into_iter().filter(|entry| !is_stored(entry)).collect();
-                    if !fresh.is_empty() {
-                        self.send(socket, &fresh).await?;
+                    if self.show(socket, &batch, stored).await? {
                         last_sent = Instant::now();
                     }
                 }
@@ -235,37 +261,121 @@ impl Follower {
         }
     }
 
-    fn entries(&mut self, batch: &Arc<Batch>) -> Vec<Entry> {
-        let rows = self.pushed.selected(batch, &mut self.scratch);
-        let mut entries = Vec::new();
-        for index in 0..rows.len() {
-            let Some((batch, place)) = rows.line(index) else { continue };
-            let (reader, categorize) = (&mut self.reader, self.categorize);
-            entries.extend(look(&self.query, reader, batch, place, categorize));
-        }
+    /// Sends the lines of a batch that pass, in pieces; whether there were any.
+    async fn show(
+        &mut self,
+        socket: &mut Socket,
+        batch: &Arc<Batch>,
+        stored: Option<u64>,
+    ) -> Result<bool, Gone> {
+        let selected = tokio::task::block_in_place(|| {
+            let rows = self.pushed.selected(batch, &mut self.scratch);
+            let places = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
+            places.collect::<Vec<u32>>()
+        });
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
-        entries
-    }
-
-    async fn send(&self, socket: &mut Socket, entries: &[Entry]) -> Result<(), Gone> {
-        for part in entries.chunks(MESSAGE_LINES_MAX) {
-            let mut message = json!({ "streams": streams(part, self.categorize) });
-            if self.categorize {
-                message["encodingFlags"] = json!([super::answer::CATEGORIZE_LABELS]);
+        let mut rest = &selected[..];
+        let mut any = false;
+        while !rest.is_empty() {
+            let place = LOOKING.acquire().await.expect("never closed");
+            let (entries, too_long, behind) =
+                tokio::task::block_in_place(|| self.entries(batch, rest, stored));
+            drop(place);
+            rest = behind;
+            for bytes in too_long {
+                self.send_too_long(socket, bytes).await?;
             }
-            self.permit.progress.rows.fetch_add(part.len() as u64, Relaxed);
-            self.send_message(socket, text(&message)).await?;
+            any |= !entries.is_empty();
+            let mut unsent = &entries[..];
+            while !unsent.is_empty() {
+                unsent = self.send(socket, unsent).await?;
+            }
         }
-        Ok(())
+        Ok(any)
     }
 
-    /// Loki names every line that was dropped; here only their number is known.
-    async fn send_skipped(&self, socket: &mut Socket, lines: u64) -> Result<(), Gone> {
+    /// The entries of the first lines at these places, about as many as go into a message; the sizes of those that are too long; and the
+    /// places behind.
+    fn entries<'p>(
+        &mut self,
+        batch: &Arc<Batch>,
+        mut places: &'p [u32],
+        stored: Option<u64>,
+    ) -> (Vec<Entry>, Vec<usize>, &'p [u32]) {
+        let (mut entries, mut too_long, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((&place, behind)) = places.split_first()
+            && bytes < MESSAGE_BYTES
+        {
+            places = behind;
+            let entry = look(&self.query, &mut self.reader, batch, place, self.categorize);
+            if let Some(entry) = entry.filter(|entry| Some(entry.id.sequence) > stored) {
+                match entry.bytes() {
+                    // It is not held while the client is waited for.
+                    long if long > ENTRY_BYTES_MAX => too_long.push(long),
+                    fits => {
+                        bytes += fits;
+                        entries.push(entry);
+                    }
+                }
+            }
+        }
+        (entries, too_long, places)
+    }
+
+    /// Sends the first entries as one message, and gives back those behind. What is too long is told instead.
+    async fn send<'e>(
+        &self,
+        socket: &mut Socket,
+        entries: &'e [Entry],
+    ) -> Result<&'e [Entry], Gone> {
+        if let Some(first) = entries.first()
+            && first.bytes() > ENTRY_BYTES_MAX
+        {
+            self.send_too_long(socket, first.bytes()).await?;
+            return Ok(&entries[1..]);
+        }
+        let mut bytes = 0;
+        let fits = |entry: &&Entry| {
+            let fits = bytes < MESSAGE_BYTES && entry.bytes() <= ENTRY_BYTES_MAX;
+            bytes += entry.bytes();
+            fits
+        };
+        let count = entries.iter().take(MESSAGE_LINES_MAX).take_while(fits).count();
+        let (sent, rest) = entries.split_at(count);
+        let mut message = Text::of_at_most(TEXT_BYTES_MAX);
+        if self.write(&mut message, sent).is_err() {
+            return Err(Gone(Some("a message would be too long")));
+        }
+        self.permit.progress.rows.fetch_add(sent.len() as u64, Relaxed);
+        self.send_message(socket, Message::Text(message.take().into())).await?;
+        Ok(rest)
+    }
+
+    fn write(&self, message: &mut Text, entries: &[Entry]) -> std::io::Result<()> {
+        message.write_all(b"{")?;
+        if self.categorize {
+            message.write_all(b"\"encodingFlags\":")?;
+            message.json(&[CATEGORIZE_LABELS])?;
+            message.write_all(b",")?;
+        }
+        message.write_all(b"\"streams\":")?;
+        write_streams(message, entries, self.categorize)?;
+        message.write_all(b"}")
+    }
+
+    async fn send_too_long(&self, socket: &mut Socket, bytes: usize) -> Result<(), Gone> {
+        let reason = format!(
+            "a line with its labels takes {bytes} bytes, and a tail sends {ENTRY_BYTES_MAX}; ask for it by a query"
+        );
+        self.send_left_out(socket, json!({ "lines_skipped": "1", "reason": reason })).await
+    }
+
+    /// Says that lines were left out, as Loki does.
+    async fn send_left_out(&self, socket: &mut Socket, labels: Value) -> Result<(), Gone> {
         let now = crate::http::now_ns().to_string();
-        let dropped =
-            json!([{ "timestamp": now, "labels": { "lines_skipped": lines.to_string() } }]);
+        let dropped = json!([{ "timestamp": now, "labels": labels }]);
         let message = json!({ "streams": [], "dropped_entries": dropped });
-        self.send_message(socket, text(&message)).await
+        self.send_message(socket, Message::Text(message.to_string().into())).await
     }
 
     async fn send_message(&self, socket: &mut Socket, message: Message) -> Result<(), Gone> {
@@ -276,10 +386,6 @@ impl Follower {
             Err(_) => Err(Gone(Some("the client did not read"))),
         }
     }
-}
-
-fn text(message: &Value) -> Message {
-    Message::Text(message.to_string().into())
 }
 
 /// Waits for what the client says, which is at most that it goes; whether it is still there. Pings are answered within.
