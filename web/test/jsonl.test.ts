@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { JsonLines, readJsonLines, type Row } from '../src/lib/jsonl';
+import { JsonLines, noteOf, readJsonLines, type Row } from '../src/lib/jsonl';
 
 const TEXT = '{"a":"1"}\n\n{"b":"ü😀\\n"}\r\n{"n":3,"o":{"x":[1]},"z":null}\n{"last":"no newline"}';
 const ROWS = [{ a: '1' }, { b: 'ü😀\n' }, { n: '3', o: '{"x":[1]}', z: 'null' }, { last: 'no newline' }];
@@ -34,6 +34,24 @@ test('a stream of bytes cut inside characters', async () => {
 
 test('rubbish is an error, not a row', () => {
   expect(() => new JsonLines().push('{"a":\n')).toThrow();
+});
+
+test('notes of the server are told from lines that look like them', () => {
+  const read = (line: string) => noteOf(new JsonLines().push(line + '\n')[0] as Row);
+  expect(read('{"_error":{"message":"too slow"}}')).toEqual({ error: 'too slow' });
+  expect(read('{"_error":{}}').error).toBeTruthy();
+  expect(read('{"_skipped":{"lines":123}}')).toEqual({ skipped: 123 });
+  for (const line of [
+    '{"_error":"gone"}',
+    '{"_skipped":"99"}',
+    '{"_error":"{\\"message\\":\\"gone\\"}"}',
+    '{"_error":{"message":"x"},"_msg":"y"}',
+    '{"_msg":"_error","_time":"1"}',
+    '{"_error":null}',
+    '[]',
+  ]) {
+    expect(read(line), line).toEqual({});
+  }
 });
 
 test('every name of a field is a name', () => {

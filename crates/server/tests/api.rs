@@ -212,7 +212,10 @@ fn a_tail_shows_what_was_and_what_comes() {
     while let Some(chunk) = read_chunk(&mut reader).unwrap() {
         rest.extend(chunk);
     }
-    assert!(String::from_utf8_lossy(&rest).contains("\"_error\":\"the tail was cancelled\""));
+    assert!(
+        String::from_utf8_lossy(&rest)
+            .contains("{\"_error\":{\"message\":\"the tail was cancelled\"}}")
+    );
     server.wait_for("the entry ends", |server| server.get(&path).json()["state"] == "cancelled");
 }
 
@@ -301,7 +304,7 @@ fn limits_end_queries_and_name_the_setting() {
     let query = |text: &str| server.get(&format!("/select/logsql/query?query={}", encoded(text)));
     let rows = query("*").rows();
     let last = rows.last().unwrap();
-    assert!(last["_error"].as_str().unwrap().contains("query.rows_max"), "{last}");
+    assert!(last["_error"]["message"].as_str().unwrap().contains("query.rows_max"), "{last}");
     assert!(rows.len() <= 5001);
     let answer = query("* | stats by (_msg) count()");
     assert_eq!(answer.status, 503, "{}", answer.text());

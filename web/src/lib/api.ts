@@ -1,6 +1,6 @@
 // The HTTP API as typed calls. Nothing here keeps state; see docs/api.md for the contract.
 
-import { readJsonLines, type Row } from './jsonl';
+import { noteOf, readJsonLines, type Row } from './jsonl';
 import { stepParam } from './steps';
 import type { Span } from './time';
 
@@ -109,7 +109,11 @@ export async function queryLines(params: LinesParams, take: (rows: Row[]) => voi
   if (response.body) {
     await readJsonLines(response.body, (rows) => {
       const last = rows[rows.length - 1];
-      if (last && '_error' in last) failure = (rows.pop() as Row)['_error'] ?? 'The query was ended by a limit.';
+      const error = last && noteOf(last).error;
+      if (error !== undefined) {
+        failure = error;
+        rows.pop();
+      }
       take(rows);
     });
   }

@@ -2,6 +2,30 @@
 
 export type Row = Record<string, string>;
 
+/** What the server says between rows: why there are no more, or how many lines a tail left out. */
+export interface Note {
+  error?: string;
+  skipped?: number;
+}
+
+/** Notes by the rows that they were read as. Fields of a log line are texts, a note is an object: no line can pose as one. */
+const notes = new WeakMap<Row, Note>();
+
+/** The note that a row is; without members when it is a row of the log. */
+export function noteOf(row: Row): Note {
+  return notes.get(row) ?? {};
+}
+
+function toNote(value: object): Note | undefined {
+  const entries = Object.entries(value) as [string, unknown][];
+  const [name, said] = entries[0] ?? ['', null];
+  if (entries.length !== 1 || typeof said !== 'object' || said === null) return undefined;
+  const { message, lines } = said as { message?: unknown; lines?: unknown };
+  if (name === '_error') return { error: typeof message === 'string' ? message : 'The server ended the answer.' };
+  if (name === '_skipped') return { skipped: typeof lines === 'number' ? lines : 0 };
+  return undefined;
+}
+
 /** A line longer than this is no answer of Loginson; the stream is given up with an error. */
 const LINE_CHARS_MAX = 64 * 1024 * 1024;
 
@@ -50,6 +74,8 @@ function toRow(value: unknown): Row {
   for (const [name, field] of Object.entries(value)) {
     row[name] = typeof field === 'string' ? field : JSON.stringify(field);
   }
+  const note = toNote(value);
+  if (note) notes.set(row, note);
   return row;
 }
 

@@ -4,6 +4,7 @@
 // Lines are put on the page four times a second at most, so that a flood does not freeze the browser.
 
 import { ApiError, isAbort, tailLines, type Row } from './api';
+import { noteOf } from './jsonl';
 import { toApiError } from './lines.svelte';
 
 export const TAIL_ROWS_MAX = 1000;
@@ -94,10 +95,11 @@ export class Tail {
 
   #take(rows: Row[]): void {
     for (const row of rows) {
-      if ('_skipped' in row) this.skipped += Number(row['_skipped']) || 0;
-      else if ('_error' in row) {
+      const { skipped, error } = noteOf(row);
+      if (skipped !== undefined) this.skipped += skipped;
+      else if (error !== undefined) {
         // Someone cancelled it in the queue, or a limit ended it: coming back by itself would defy that.
-        this.error = new ApiError(row['_error'] ?? 'The tail was ended.', 200);
+        this.error = new ApiError(error, 200);
         this.stop();
       } else {
         this.#pending.push(row);

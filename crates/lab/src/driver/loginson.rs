@@ -409,12 +409,12 @@ impl LoginsonSession {
         else {
             return Ok(None);
         };
-        let mut line: BTreeMap<String, String> =
-            serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))?;
-        match line.remove("_error") {
-            Some(error) => Err(node.refused(error)),
-            None => Ok(Some(line)),
+        // Values of rows are texts; of an error it is an object.
+        if line.starts_with(b"{\"_error\":{") {
+            return Err(node.refused(String::from_utf8_lossy(line).into_owned()));
         }
+        let line = serde_json::from_slice(line).map_err(|e| node.answer(e.to_string()))?;
+        Ok(Some(line))
     }
 }
 

@@ -4,14 +4,20 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use clap::ValueEnum;
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::{Agent, Body};
+
+use crate::export::Format;
 
 /// Time to connect. A server that does not take the connection by then is not there.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Bytes read of an error's text.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
+
+/// Characters that are shown of an answer that is none of Loginson's.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// A server's address and the connections to it.
 pub struct Client {
@@ -29,18 +35,54 @@ pub struct NotReached(String);
 pub struct Refusal {
     /// The HTTP status.
     pub status: u16,
-    /// The answer's fields: `error` and what belongs to it.
+    /// The answer's fields: `error` and what belongs to it; null when the answer is none of Loginson's.
     pub body: Value,
+    /// What is said of an answer that brings no message: from where it came and what it is.
+    described: String,
 }
 
 impl Refusal {
     /// The message of the server.
     pub fn message(&self) -> String {
-        match self.body["error"].as_str() {
-            Some(message) => message.to_owned(),
-            None => format!("the server answered with status {}", self.status),
+        match self.body["error"].as_str().map(str::trim) {
+            Some(message) if !message.is_empty() => message.to_owned(),
+            _ => self.described.clone(),
         }
     }
+}
+
+/// What an answer that is no refusal has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Json,
+    Rows,
+}
+
+impl Expected {
+    /// By the path that was asked for.
+    fn at(path: &str) -> Expected {
+        let rows =
+            path.starts_with("/select/") || path == "/api/v1/export" || path.ends_with("/results");
+        if rows { Expected::Rows } else { Expected::Json }
+    }
+
+    /// Whether an answer of that media type may be it.
+    fn is_met_by(self, media_type: &str) -> bool {
+        match self {
+            Expected::Json => media_type == "application/json",
+            Expected::Rows => {
+                let formats = <Format as ValueEnum>::value_variants().iter();
+                formats
+                    .map(|format| media_type_of(format.media_type()))
+                    .any(|ours| ours == media_type)
+            }
+        }
+    }
+}
+
+/// A media type without its parameters.
+fn media_type_of(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
 }
 
 impl Client {
@@ -56,6 +98,8 @@ impl Client {
             if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let config = Agent::config_builder()
             .http_status_as_error(false)
+            // A proxy that wants a login sends to its page, which is no answer.
+            .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIME_MAX))
             .build();
         Ok(Client { agent: config.into(), server })
@@ -69,7 +113,7 @@ impl Client {
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
         let form = form.iter().map(|(name, value)| (*name, value.as_str()));
-        self.judge(self.agent.post(url).send_form(form))
+        self.judge(path, self.agent.post(url).send_form(form))
     }
 
     /// Posts bytes, with parameters in the address.
@@ -81,7 +125,7 @@ impl Client {
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
         let request = self.agent.post(url).query_pairs(params.iter().copied());
-        self.judge(request.content_type("text/plain").send(body))
+        self.judge(path, request.content_type("text/plain").send(body))
     }
 
     /// What is at a path, with parameters.
@@ -91,29 +135,29 @@ impl Client {
         params: &[(&str, &str)],
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
-        self.judge(self.agent.get(url).query_pairs(params.iter().copied()).call())
+        self.judge(path, self.agent.get(url).query_pairs(params.iter().copied()).call())
     }
 
     /// Posts nothing; gives the JSON of the answer.
     pub fn post_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(self.agent.post(url).send_empty())
+        self.json(path, self.agent.post(url).send_empty())
     }
 
     /// The JSON at a path.
     pub fn get_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(self.agent.get(url).call())
+        self.json(path, self.agent.get(url).call())
     }
 
     /// Deletes what is at a path; gives the JSON of the answer.
     pub fn delete_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(self.agent.delete(url).call())
+        self.json(path, self.agent.delete(url).call())
     }
 
-    fn json(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Value> {
-        match self.judge(result)? {
+    fn json(&self, path: &str, result: Result<Response<Body>, ureq::Error>) -> Result<Value> {
+        match self.judge(path, result)? {
             Ok(mut response) => Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?),
             Err(refusal) => Err(anyhow!(super::terminal::escaped(&refusal.message()))),
         }
@@ -121,11 +165,25 @@ impl Client {
 
     fn judge(
         &self,
+        path: &str,
         result: Result<Response<Body>, ureq::Error>,
     ) -> Result<Result<Response<Body>, Refusal>> {
         let mut response = result.map_err(|error| self.explain(error))?;
-        if response.status().is_success() {
+        let header = |name: &str| {
+            let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let (content_type, location) = (header("content-type"), header("location"));
+        let media_type = media_type_of(&content_type).to_ascii_lowercase();
+        let status = response.status();
+        if status.is_success() && Expected::at(path).is_met_by(&media_type) {
             return Ok(Ok(response));
+        }
+        let from = format!("{}{path} answered with status {status}", self.server);
+        if status.is_redirection() {
+            return Err(anyhow!(super::terminal::escaped(&format!(
+                "{from} and sends to '{location}', as a proxy does that wants a login; name Loginson itself with --server"
+            ))));
         }
         let text = response
             .body_mut()
@@ -134,9 +192,19 @@ impl Client {
             .lossy_utf8(true)
             .read_to_string();
         let text = text.unwrap_or_default();
-        let body = serde_json::from_str(&text)
-            .unwrap_or_else(|_| serde_json::json!({ "error": text.trim() }));
-        Ok(Err(Refusal { status: response.status().as_u16(), body }))
+        let begin: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
+        let kind = if media_type.is_empty() { "no media type" } else { media_type.as_str() };
+        let described = match begin.is_empty() {
+            true => format!("{from}, without a text ({kind})"),
+            false => format!("{from}, and a text that is not Loginson's ({kind}): {begin}"),
+        };
+        if status.is_success() {
+            return Err(anyhow!(super::terminal::escaped(&format!(
+                "{described}; name Loginson itself with --server"
+            ))));
+        }
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Ok(Err(Refusal { status: status.as_u16(), body, described }))
     }
 
     fn explain(&self, error: ureq::Error) -> anyhow::Error {
@@ -180,4 +248,94 @@ pub fn explain_query_refusal(refusal: &Refusal) -> anyhow::Error {
         super::terminal::escaped(line),
         " ".repeat(column)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What a client makes of an answer.
+    fn judged(path: &str, answer: &str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let answer = answer.to_owned();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            assert!(lines.map_while(Result::ok).any(|line| line.is_empty()));
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let client = Client::new(&server).unwrap();
+        let told = match client.get(path, &[]) {
+            Ok(Ok(mut response)) => {
+                format!("taken: {}", response.body_mut().read_to_string().unwrap())
+            }
+            Ok(Err(refusal)) => format!("refused: {}", refusal.message()),
+            Err(error) => format!("error: {error}"),
+        };
+        answering.join().unwrap();
+        told.replace(&server, "SERVER")
+    }
+
+    #[test]
+    fn answers_that_are_not_ours_are_told() {
+        let answer = |status: &str, kind: &str, body: &str| {
+            let length = body.len();
+            format!(
+                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+            )
+        };
+        let rows = "/select/logsql/query";
+        for (path, answer, expected) in [
+            (rows, answer("200 OK", "application/stream+json", "{}"), "taken: {}"),
+            (rows, answer("200 OK", "text/csv; charset=utf-8", "a"), "taken: a"),
+            ("/api/v1/backups", answer("200 OK", "application/json", "{}"), "taken: {}"),
+            (
+                rows,
+                answer("200 OK", "text/html; charset=utf-8", "<html>Log in\u{1b}[2J"),
+                "error: http://SERVER/select/logsql/query answered with status 200 OK, and a text that is not Loginson's \
+                 (text/html): <html>Log in\\x1b[2J; name Loginson itself with --server",
+            ),
+            (
+                rows,
+                answer("200 OK", "application/json", "{\"login\":1}"),
+                "error: http://SERVER/select/logsql/query answered with status 200 OK, and a text that is not Loginson's \
+                 (application/json): {\"login\":1}; name Loginson itself with --server",
+            ),
+            (
+                "/api/v1/backups",
+                "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+                "error: http://SERVER/api/v1/backups answered with status 204 No Content, without a text (no media type); \
+                 name Loginson itself with --server",
+            ),
+            (
+                rows,
+                "HTTP/1.1 302 Found\r\nLocation: https://sso/?a=b\r\nContent-Length: 0\r\n\r\n"
+                    .to_owned(),
+                "error: http://SERVER/select/logsql/query answered with status 302 Found and sends to 'https://sso/?a=b', \
+                 as a proxy does that wants a login; name Loginson itself with --server",
+            ),
+            (
+                rows,
+                answer("502 Bad Gateway", "text/html", ""),
+                "refused: http://SERVER/select/logsql/query answered with status 502 Bad Gateway, without a text (text/html)",
+            ),
+            (
+                rows,
+                answer("401 Unauthorized", "application/json", "{\"error\":\" \"}"),
+                "refused: http://SERVER/select/logsql/query answered with status 401 Unauthorized, and a text that is not \
+                 Loginson's (application/json): {\"error\":\" \"}",
+            ),
+            (
+                rows,
+                answer("400 Bad Request", "application/json", "{\"error\":\"no query\"}"),
+                "refused: no query",
+            ),
+        ] {
+            assert_eq!(judged(path, &answer), expected);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! last piece, and what stands behind that is cut off when the export goes on. So a row is there once, whenever it broke off.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
 use super::progress::{Watch, bytes_bar};
+use super::terminal::Harmless;
 use crate::at_rest::RestSource;
 use crate::config::{Config, RawConfig};
 use crate::export::{self, EncodeError, Encoder, Format};
@@ -86,7 +87,7 @@ pub fn run(args: ExportArgs) -> Result<()> {
             result => result,
         };
     }
-    let mut output = Output::open(args.output.as_deref())?;
+    let mut output = Output::open(args.output.as_deref(), args.format)?;
     let result = match &args.data_dir {
         Some(dir) => at_rest(&args, dir, &mut output),
         None => by_server(&args, &mut output),
@@ -115,10 +116,8 @@ fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
     }
     let last = tail.strip_suffix(b"\n").unwrap_or(&tail);
     let last = &last[memchr::memrchr(b'\n', last).map_or(0, |at| at + 1)..];
-    if args.format == Format::Jsonl && last.starts_with(b"{\"_error\":") {
-        let error: serde_json::Value = serde_json::from_slice(last)?;
-        let error = super::terminal::escaped(error["_error"].as_str().unwrap_or_default());
-        bail!("the export is not complete: {error}");
+    if let Some(error) = export::error_of(last).filter(|_| args.format == Format::Jsonl) {
+        bail!("the export is not complete: {}", super::terminal::escaped(&error));
     }
     Ok(())
 }
@@ -198,7 +197,7 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
     asked.extend(before.as_ref().map(|before| ("cursor", before.cursor.clone())));
     let mut progress = before.unwrap_or_else(|| Progress { asked: named, ..Progress::default() });
     let mut output: Box<dyn Write> = match &args.output {
-        None => Box::new(io::stdout().lock()),
+        None => standard_output(args.format)?,
         Some(path) => {
             let cannot = || format!("cannot write {}", path.display());
             let file = File::options().create(true).append(true).open(path).with_context(cannot)?;
@@ -339,16 +338,28 @@ fn parsers(args: &ExportArgs) -> Result<Parsers> {
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }
 
+/// Standard output; where that is a terminal, text of logs cannot drive it.
+fn standard_output(format: Format) -> Result<Box<dyn Write>> {
+    let out = BufWriter::new(io::stdout());
+    if !io::stdout().is_terminal() {
+        return Ok(Box::new(out));
+    }
+    if format == Format::Parquet {
+        bail!("a Parquet file is nothing for a terminal; name a file with --output");
+    }
+    Ok(Box::new(Harmless::new(out)))
+}
+
 /// Where an export goes. A file has its name only when it is complete.
 enum Output {
-    Standard(BufWriter<io::Stdout>),
+    Standard(Box<dyn Write>),
     File { file: File, part: PathBuf, whole: PathBuf, complete: bool },
 }
 
 impl Output {
-    fn open(path: Option<&Path>) -> Result<Output> {
+    fn open(path: Option<&Path>, format: Format) -> Result<Output> {
         let Some(whole) = path else {
-            return Ok(Output::Standard(BufWriter::new(io::stdout())));
+            return standard_output(format).map(Output::Standard);
         };
         let part = whole.with_added_extension("part");
         let file =

@@ -189,7 +189,8 @@ impl Import<'_> {
                 bail!("{}", super::terminal::escaped(&refusal.message()));
             }
             self.bar.suspend(|| {
-                eprintln!("loginson: {}; trying again in {} s", refusal.message(), pause.as_secs());
+                let message = super::terminal::escaped(&refusal.message());
+                eprintln!("loginson: {message}; trying again in {} s", pause.as_secs());
             });
             thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);

@@ -121,7 +121,7 @@ fn write_text(out: &mut dyn Write, found: &Inspection, blocks: bool) -> io::Resu
 }
 
 fn write_values(out: &mut dyn Write, values: &FieldValues) -> io::Result<()> {
-    let field = &values.field;
+    let field = &escaped(&values.field);
     let Some(different) = values.different else {
         return writeln!(out, "{field:<19} too many to be counted");
     };

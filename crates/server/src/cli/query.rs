@@ -8,6 +8,7 @@ use clap::Args;
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
 use super::terminal::{Format, Printer, escaped};
+use crate::export::error_of;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -101,11 +102,9 @@ fn copy_rows(answer: &mut impl BufRead, printer: &mut Printer, format: Format) -
             break;
         }
         let row = line.strip_suffix(b"\n").unwrap_or(&line);
-        if format != Format::Raw && row.starts_with(b"{\"_error\":") {
-            let error: serde_json::Value = serde_json::from_slice(row)?;
+        if let Some(error) = error_of(row).filter(|_| format != Format::Raw) {
             printer.flush()?;
-            let error = escaped(error["_error"].as_str().unwrap_or_default());
-            bail!("the answer is not complete: {error}");
+            bail!("the answer is not complete: {}", escaped(&error));
         }
         match printer.print(row) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(rows),

@@ -8,6 +8,7 @@ use clap::Args;
 use super::ServerArgs;
 use super::client::{Client, explain_query_refusal};
 use super::terminal::{Format, Printer};
+use crate::export::{SKIPPED_LINE_BEGIN, error_of};
 
 const ENDED: &str = "the server ended the connection, as it does when it stops, or when lines wait and a suspended terminal \
                      takes none for some minutes (query.client_idle_max)";
@@ -48,6 +49,10 @@ pub fn run(args: TailArgs) -> Result<()> {
         if answer.read_until(b'\n', &mut line).context(ENDED)? == 0 {
             bail!("{ENDED}");
         }
+        if let Some(error) = error_of(&line) {
+            printer.flush()?;
+            bail!("the tail ends: {}", super::terminal::escaped(&error));
+        }
         let printed = show(line.strip_suffix(b"\n").unwrap_or(&line), &mut printer, args.format)
             // Lines come in bursts: each is shown at once when no other stands ready behind it.
             .and_then(|()| if answer.buffer().is_empty() { printer.flush() } else { Ok(()) });
@@ -63,11 +68,11 @@ fn show(row: &[u8], printer: &mut Printer, format: Format) -> io::Result<()> {
         // Sent to keep the connection open.
         return Ok(());
     }
-    if row.starts_with(b"{\"_skipped\":") {
+    if row.starts_with(SKIPPED_LINE_BEGIN) {
         let skipped: serde_json::Value = serde_json::from_slice(row).unwrap_or_default();
         eprintln!(
             "loginson: {} lines skipped, they came faster than they could be shown",
-            skipped["_skipped"]
+            skipped["_skipped"]["lines"]
         );
         return Ok(());
     }

@@ -33,6 +33,58 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// As [`escaped`], of a text of several lines.
+pub fn escaped_lines(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+/// Bytes of a line that [`Harmless`] holds back, at most; of a longer one it writes parts.
+const HELD_BYTES_MAX: usize = 64 << 10;
+
+/// Passes text on to a terminal, so that it cannot drive it: [`escaped`], newlines as they are.
+pub struct Harmless<W: Write> {
+    to: W,
+    held: Vec<u8>,
+}
+
+impl<W: Write> Harmless<W> {
+    /// Writes to a terminal.
+    pub fn new(to: W) -> Harmless<W> {
+        Harmless { to, held: Vec::new() }
+    }
+
+    fn write_held(&mut self, bytes: usize) -> std::io::Result<()> {
+        let text = escaped_lines(&String::from_utf8_lossy(&self.held[..bytes]));
+        self.held.drain(..bytes);
+        self.to.write_all(text.as_bytes())
+    }
+}
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        let whole = memchr::memrchr(b'\n', &self.held).map_or(0, |at| at + 1);
+        if whole > 0 {
+            self.write_held(whole)?;
+        }
+        if self.held.len() > HELD_BYTES_MAX {
+            // Not within a character.
+            let end = (self.held.len() - 3..self.held.len())
+                .rev()
+                .find(|&at| self.held[at] & 0xc0 != 0x80)
+                .unwrap_or(self.held.len());
+            self.write_held(end)?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Also what is held back of a line.
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.write_held(self.held.len())?;
+        self.to.flush()
+    }
+}
+
 /// Marks that turn the direction of writing, with which text can pose as other text.
 fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -128,6 +180,28 @@ mod tests {
         ] {
             assert_eq!(escaped(text), expected);
         }
+    }
+
+    #[test]
+    fn what_is_passed_on_is_harmless_however_it_is_cut() {
+        let text = "a\u{1b}[2Jé\u{9b}\nb\u{202e}\r\n\nlast";
+        let expected = "a\\x1b[2Jé\\u{9b}\nb\\u{202e}\\x0d\n\nlast";
+        for cut in 1..text.len() {
+            let mut harmless = Harmless::new(Vec::new());
+            for part in text.as_bytes().chunks(cut) {
+                harmless.write_all(part).unwrap();
+            }
+            harmless.flush().unwrap();
+            assert_eq!(String::from_utf8(harmless.to).unwrap(), expected, "{cut}");
+        }
+        let mut harmless = Harmless::new(Vec::new());
+        let long = "é".repeat(HELD_BYTES_MAX);
+        for part in long.as_bytes().chunks(1001) {
+            harmless.write_all(part).unwrap();
+            assert!(harmless.held.len() <= HELD_BYTES_MAX + 1001);
+        }
+        harmless.flush().unwrap();
+        assert!(String::from_utf8(harmless.to).unwrap() == long);
     }
 
     #[test]

@@ -140,12 +140,35 @@ impl Encoder {
     pub fn fail(&mut self, error: &str, out: &mut Vec<u8>) -> bool {
         let can_say = matches!(self.form, Form::Jsonl);
         if can_say {
-            out.extend_from_slice(
-                format!("{}\n", serde_json::json!({ "_error": error })).as_bytes(),
-            );
+            out.extend_from_slice(&error_line(error));
         }
         can_say
     }
+}
+
+/// How a line of JSON begins that says why there are no more. Values of rows are texts ([`write_json`]), this one is an object: no
+/// line of a log looks like it, whatever its fields are called.
+pub const ERROR_LINE_BEGIN: &[u8] = b"{\"_error\":{";
+/// The same of a line that says how many lines a tail has left out.
+pub const SKIPPED_LINE_BEGIN: &[u8] = b"{\"_skipped\":{";
+
+/// A line of JSON that says why there are no more.
+pub fn error_line(message: &str) -> Vec<u8> {
+    format!("{}\n", serde_json::json!({ "_error": { "message": message } })).into_bytes()
+}
+
+/// A line of JSON that says how many lines a tail has left out here.
+pub fn skipped_line(lines: u64) -> Vec<u8> {
+    format!("{}\n", serde_json::json!({ "_skipped": { "lines": lines } })).into_bytes()
+}
+
+/// The message of [`error_line`]; none when the line is a row.
+pub fn error_of(line: &[u8]) -> Option<String> {
+    if !line.starts_with(ERROR_LINE_BEGIN) {
+        return None;
+    }
+    let error: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+    Some(error["_error"]["message"].as_str().unwrap_or("the server says no reason").to_owned())
 }
 
 /// Appends row `index` as one line of JSON, values as text.

@@ -1,9 +1,10 @@
 //! `/api/v1/backups`: makes backups of the data directory, lists and deletes them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Error;
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::{delete, get};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
+use super::audit;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 use crate::backup::{self, BACKUPS_DIR, Exists, Manifest, NoRoom};
@@ -32,7 +34,11 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "backups": found.await? })).into_response())
 }
 
-async fn make(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+async fn make(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
     let pipeline = app.pipeline()?;
     let now_ns = super::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
@@ -44,20 +50,28 @@ async fn make(State(app): State<Arc<App>>, params: Params) -> ApiResult {
         let (dir, free_bytes_min) = (&app.config.data_dir, app.config.store.disk_free_bytes_min);
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
         let manifest = made.map_err(refused)?;
-        tracing::info!("backup '{}' of {} lines made", manifest.name, manifest.lines);
+        let what = format!("backup '{}' of {} lines made", manifest.name, manifest.lines);
+        audit::note(peer, &what, "");
         Ok(shown(&app, &manifest))
     });
     Ok((StatusCode::CREATED, Json(answer.await?)).into_response())
 }
 
-async fn remove(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
+async fn remove(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path(name): Path<String>,
+) -> ApiResult {
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let place = only_one(&app)?;
     let removed = blocking(move || {
         let _place = place;
         let removed = backup::delete(&app.config.data_dir.join(BACKUPS_DIR), &name);
         match removed.map_err(internal)? {
-            true => Ok(json!({ "name": name, "deleted": true })),
+            true => {
+                audit::note(peer, &format!("backup '{name}' deleted"), "");
+                Ok(json!({ "name": name, "deleted": true }))
+            }
             false => Err(ApiError::not_found(format!(
                 "there is no backup '{name}'; the list is at /api/v1/backups"
             ))),

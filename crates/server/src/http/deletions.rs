@@ -1,8 +1,9 @@
 //! `/api/v1/deletions`: deletion of lines by a filter, to ask for, to look at and to cancel.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
 
 use super::App;
+use super::audit;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 use crate::upkeep::line_filter;
@@ -29,7 +31,11 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "deletions": entries })).into_response())
 }
 
-async fn begin(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+async fn begin(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    params: Params,
+) -> ApiResult {
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, super::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
@@ -38,6 +44,7 @@ async fn begin(State(app): State<Arc<App>>, params: Params) -> ApiResult {
     let deletion = tokio::task::spawn_blocking(work).await;
     let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
     let deletion = deletion.map_err(told)?;
+    audit::note(peer, &format!("deletion {} begins", deletion.id), &deletion.filter);
     let body = Json(entry(&deletion, &DeletionProgress::default()));
     Ok((StatusCode::ACCEPTED, body).into_response())
 }
@@ -49,7 +56,11 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
     Ok(Json(entry(deletion, progress)).into_response())
 }
 
-async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+async fn cancel(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> ApiResult {
     let number: u64 = id.parse().map_err(|_| unknown(&id))?;
     let pipeline = app.pipeline()?;
     let work = move || {
@@ -58,8 +69,11 @@ async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResul
         Ok((cancelled, all.into_iter().find(|(deletion, _)| deletion.id == number)))
     };
     let result: Result<Result<_, StoreError>, _> = tokio::task::spawn_blocking(work).await;
-    let (_, found) =
+    let (cancelled, found) =
         result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(told)?;
+    if cancelled {
+        audit::note(peer, &format!("deletion {number} cancelled"), "");
+    }
     let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
     Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
 }

@@ -4,6 +4,7 @@
 //! write the answer. Nothing here blocks the threads of the runtime.
 
 mod ask;
+mod audit;
 mod backups;
 mod body;
 pub mod collecting;

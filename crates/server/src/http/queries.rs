@@ -19,6 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
 use super::ask::{no_place, wrong_query};
+use super::audit;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 use crate::export::Format;
@@ -103,8 +104,10 @@ async fn submit(
         return Err(ApiError::bad_request(crate::export::EncodeError::NoLine.to_string()));
     }
     let jobs = Arc::clone(app.jobs()?);
+    let text = submission.query.clone();
     let submitted = blocking(move || jobs.submit(submission)).await?;
     let id = submitted.map_err(|error| refused(&app, error))?;
+    audit::note(peer, &format!("background query {id} begins"), &text);
     let state = app.queue.get(id).map_or("done", |info| info.state.name());
     let location = format!("/api/v1/queries/{id}");
     let body = json!({
@@ -121,14 +124,25 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
 }
 
 /// Cancels what runs, waits or is paused; deletes what has ended and is kept.
-async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+async fn cancel(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> ApiResult {
     let number = number(&id)?;
+    let noted = |what: &str| audit::note(peer, &format!("query {number} {what}"), "");
     let state = match app.queue.cancel(number) {
-        Cancel::Cancelled => "cancelled",
+        Cancel::Cancelled => {
+            noted("cancelled");
+            "cancelled"
+        }
         Cancel::Ended(state) => {
             let jobs = Arc::clone(app.jobs()?);
             match blocking(move || jobs.remove(number)).await? {
-                Ok(()) => "deleted",
+                Ok(()) => {
+                    noted("and its results deleted");
+                    "deleted"
+                }
                 // Not one in the background.
                 Err(JobError::Unknown(_)) => state.name(),
                 Err(error) => return Err(refused(&app, error)),
@@ -139,12 +153,17 @@ async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResul
     Ok(Json(json!({ "id": id, "state": state })).into_response())
 }
 
-async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+async fn pause(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> ApiResult {
     let number = number(&id)?;
     match app.queue.pause(number) {
         QueueChange::Changed(state) => {
             let jobs = Arc::clone(app.jobs()?);
             blocking(move || jobs.paused(number)).await?;
+            audit::note(peer, &format!("query {number} {}", state.name()), "");
             Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
         }
         QueueChange::Refused(state) => Err(conflict(format!("query {id} is {}", state.name()))),
@@ -153,7 +172,11 @@ async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult
     }
 }
 
-async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+async fn resume(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> ApiResult {
     let number = number(&id)?;
     if app.queue.get(number).is_none() {
         return Err(unknown(&id));
@@ -161,6 +184,7 @@ async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResul
     let jobs = Arc::clone(app.jobs()?);
     let resumed = blocking(move || jobs.resume(number)).await?;
     let state = resumed.map_err(|error| refused(&app, error))?;
+    audit::note(peer, &format!("query {number} resumed"), "");
     Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
 }
 

@@ -18,6 +18,7 @@ use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, 
 
 use super::App;
 use super::ask::{Asked, Running, answer, reading_thread, start};
+use super::audit;
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 use crate::reruns::RerunError;
@@ -101,6 +102,7 @@ async fn rerun(
     };
     if params.get("background").is_some_and(|value| value != "0") {
         let id = start(asked, work).await?;
+        audit::note(peer, &format!("summary made again as query {id}"), &text);
         let body = json!({ "id": id.to_string() });
         return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
     }
@@ -114,6 +116,7 @@ async fn rerun(
         };
         ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
     })?;
+    audit::note(peer, "summary made again", &text);
     let mut body = shown(&done.rerun);
     body["lines"] = done.lines.into();
     Ok(Json(body).into_response())

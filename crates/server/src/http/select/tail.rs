@@ -29,7 +29,7 @@ use super::super::ask::{no_place, wrong_query};
 use super::super::error::ApiResult;
 use super::super::listen::raised;
 use super::super::params::Params;
-use crate::export::{Format, write_json};
+use crate::export::{Format, error_line, skipped_line, write_json};
 use crate::http::stream::{CHUNKS_MAX, rows_answer};
 use crate::pipeline::{Pipeline, TailBatch};
 
@@ -100,7 +100,7 @@ impl Follower {
             () = raised(&mut stopping) => {}
             () = cancelled(&wish) => {
                 // A client that reads nothing has no room for the reason; it sees the end.
-                let _ = sender.try_send(Ok("{\"_error\":\"the tail was cancelled\"}\n".into()));
+                let _ = sender.try_send(Ok(error_line("the tail was cancelled").into()));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Follower {
                     let skipped = (total - lines).saturating_sub(lines_total);
                     if skipped > 0 {
                         app.tail_lines_skipped.fetch_add(skipped, Relaxed);
-                        self.send(format!("{{\"_skipped\":\"{skipped}\"}}\n").into_bytes()).await?;
+                        self.send(skipped_line(skipped)).await?;
                     }
                     lines_total = total;
                     let sequence = batch.frame().map(|frame| frame.header().sequence);
@@ -201,8 +201,7 @@ impl Follower {
             self.send(chunk).await?;
         }
         if let Err(error) = result {
-            let line = format!("{}\n", serde_json::json!({ "_error": error.to_string() }));
-            self.send(line.into_bytes()).await?;
+            self.send(error_line(&error.to_string())).await?;
             return Err(Gone);
         }
         Ok(any)
