@@ -370,6 +370,16 @@ fn tail() {
     let next = read_message(&mut reader);
     assert_eq!(next["streams"][0]["stream"]["app_name"], "proxy");
     assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(60), "GET /live"]]));
+    // What is too long for a message is told.
+    let line =
+        |s: u8, path: &str| format!("<14>1 2026-01-31T12:01:0{s}Z web1 proxy 7 - - GET {path}\n");
+    let lines = line(1, &"x".repeat(2 << 20)) + &line(2, "/after");
+    server.post("/insert/lines", lines.as_bytes());
+    let told = read_message(&mut reader);
+    let reason = told["dropped_entries"][0]["labels"]["reason"].as_str();
+    assert!(reason.is_some_and(|reason| reason.contains("ask for it by a query")), "{told}");
+    let next = read_message(&mut reader);
+    assert_eq!(next["streams"][0]["values"], json!([[nanoseconds(62), "GET /after"]]));
     // It is a tail of the queue, and ends when it is cancelled.
     let queries = server.get("/api/v1/queries").json();
     let entry = queries["queries"]
