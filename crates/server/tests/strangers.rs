@@ -139,7 +139,7 @@ fn fields_of_lines_do_not_steer_the_reader() {
 #[test]
 fn a_sender_cannot_set_what_loginson_makes() {
     let server = Server::start();
-    for fields in ["_type=summary", "type=summary", "_msg=x", "_time=1", "_id=1-1", "_=x", "=x"] {
+    for fields in ["_type=summary", "_level=x", "_msg=x", "_time=1", "_id=1-1", "_=x", "=x"] {
         let path = format!("/insert/lines?extra_fields={}", encoded(fields));
         let answer = server.post(&path, b"line\n");
         assert_eq!(answer.status, 400, "{fields}: {}", answer.text());

@@ -60,7 +60,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
                 "extra_fields: '{pair}' is not NAME=VALUE; write for example env=prod,site=berlin"
             ))
         })?;
-        check_extra_field(name, value)?;
+        check_extra_field(name)?;
         extra_fields.push((name.to_owned(), value.to_owned()));
     }
     let type_name = if format == Format::Json { "_type" } else { "type" };
@@ -89,15 +89,10 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
 }
 
 /// Whether a client may give its lines a field: not one that Loginson makes itself, by which lines could pose as others or hide.
-fn check_extra_field(name: &str, value: &str) -> ApiResult<()> {
+fn check_extra_field(name: &str) -> ApiResult<()> {
     if name.is_empty() || name.starts_with('_') {
         return Err(ApiError::bad_request(format!(
             "extra_fields: '{name}' is no name for a field of yours; names that begin with '_' are those that Loginson makes"
-        )));
-    }
-    if name == "type" && value == summary::SUMMARY_TYPE {
-        return Err(ApiError::bad_request(format!(
-            "extra_fields: the type '{value}' is that of Loginson's own rows; take another"
         )));
     }
     Ok(())
