@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use record::{Format, FrameBuilder, Hints, Origin, Parser, ParserConfig, Transport, TypeRule};
+use record::{Format, FrameBuilder, Hints, MessageFormat, Origin, Parser, ParserConfig, Transport, TypeRule};
 
 /// 2026-11-21T12:00:00Z.
 const ARRIVAL_NS: i64 = 1_795_262_400_000_000_000;
@@ -55,6 +55,11 @@ fn origin(which: u8) -> Origin {
             ignore_fields: vec!["x*".into()],
             extra_fields: vec![("_type".into(), "mine".into()), ("_time".into(), String::new())],
             file: Some("f".into()),
+            ..Hints::default()
+        }),
+        6 => hints(Hints {
+            format: Some(MessageFormat::Logfmt),
+            level_fields: vec!["l".into()],
             ..Hints::default()
         }),
         _ => Origin::new(Transport::File, Format::Auto, None),

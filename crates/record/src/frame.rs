@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::parse::MessageFormat;
+
 mod builder;
 mod memory;
 
@@ -99,12 +101,18 @@ pub struct Hints {
     /// The type of the lines; matching rules are then not asked.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub log_type: Option<String>,
-    /// JSON keys that may hold the time, in order of preference.
+    /// Keys, of JSON or logfmt, that may hold the time, in order of preference.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub time_fields: Vec<String>,
     /// JSON keys that may hold the message, in order of preference.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub msg_fields: Vec<String>,
+    /// JSON keys that may hold the level, in order of preference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub level_fields: Vec<String>,
+    /// How the lines are parsed, whatever their type is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<MessageFormat>,
     /// Fields that name the stream of a line, instead of host and application.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stream_fields: Vec<String>,

@@ -44,6 +44,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use platform::{Clock, Disk};
+use record::MessageFormat;
 use record::frame::LINE_BYTES_MAX;
 
 pub use board::{FileInfo, FileState, FileTotals};
@@ -122,6 +123,14 @@ pub struct FileRule {
     pub exclude: Vec<Exclude>,
     /// The type of their lines.
     pub log_type: Option<String>,
+    /// How their lines are parsed; as they look when it is not set.
+    pub format: Option<MessageFormat>,
+    /// Keys of their lines that hold the time, the message, and the level.
+    pub time_fields: Vec<String>,
+    /// See `time_fields`.
+    pub msg_fields: Vec<String>,
+    /// See `time_fields`.
+    pub level_fields: Vec<String>,
     /// Fields that each line gets in addition.
     pub fields: Vec<(String, String)>,
     /// Whether files that are there when a pattern is used for the first time are read from their end.
@@ -144,6 +153,10 @@ impl FileRule {
             paths,
             exclude: Vec::new(),
             log_type: None,
+            format: None,
+            time_fields: Vec::new(),
+            msg_fields: Vec::new(),
+            level_fields: Vec::new(),
             fields: Vec::new(),
             from_end: false,
             shape: Shape { join: None, record_bytes_max: 1 << 20, record_lines_max: 1000 },

@@ -17,6 +17,8 @@ pub enum Join {
     Start(Regex),
     /// A line that matches belongs to the record before.
     Continue(Regex),
+    /// A line of a container belongs to the one before where that is a part: `TIME stdout P …`.
+    Parts,
 }
 
 impl Join {
@@ -36,12 +38,38 @@ impl Join {
         parse(regex).map(Join::Continue)
     }
 
-    fn begins(&self, line: &[u8]) -> bool {
+    /// Whether a line begins a record, behind the line before it.
+    fn begins(&self, before: &[u8], line: &[u8]) -> bool {
         match self {
             Join::Start(regex) => regex.is_match(line),
             Join::Continue(regex) => !regex.is_match(line),
+            Join::Parts => match part_of(before) {
+                // Lines of the other stream may come between; they are no part of this one.
+                Some(stream) => stream_of(line).is_none_or(|(found, _)| found != stream),
+                None => true,
+            },
         }
     }
+
+    /// Whether a record is over behind this line, whatever follows.
+    fn ends(&self, line: &[u8]) -> bool {
+        matches!(self, Join::Parts) && part_of(line).is_none()
+    }
+}
+
+/// The stream of a line of a container that goes on in the next one.
+fn part_of(line: &[u8]) -> Option<&[u8]> {
+    let (stream, rest) = stream_of(line)?;
+    matches!(rest, [b'P'] | [b'P', b' ' | b':', ..]).then_some(stream)
+}
+
+/// The stream of a line of a container, and what stands behind it.
+fn stream_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    const TIME_BYTES_MAX: usize = 40;
+    let blank = memchr::memchr(b' ', &line[..line.len().min(TIME_BYTES_MAX)])?;
+    let rest = &line[blank + 1..];
+    let stream = rest.get(..6).filter(|stream| matches!(*stream, b"stdout" | b"stderr"))?;
+    Some((stream, rest[6..].strip_prefix(b" ")?))
 }
 
 fn parse(regex: &str) -> Result<Regex, FileError> {
@@ -100,7 +128,8 @@ pub fn cut<'a>(
     each: &mut dyn FnMut(Piece<'a>, usize),
 ) -> Done {
     if shape.join.is_some() || bytes.len() > shape.record_bytes_max {
-        let mut cutter = Cutter { bytes, shape, each, from: 0, stretch: 0, lines: 0, cuts: 0 };
+        let mut cutter =
+            Cutter { bytes, shape, each, from: 0, stretch: 0, last: (0, 0), lines: 0, cuts: 0 };
         return cutter.run(end);
     }
     let whole = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
@@ -123,6 +152,8 @@ struct Cutter<'a, 'b> {
     from: usize,
     /// Where the records of one line begin that were not given yet; they end at `from`.
     stretch: usize,
+    /// The last line of the open record.
+    last: (usize, usize),
     /// Lines of the open record.
     lines: usize,
     cuts: u64,
@@ -154,7 +185,9 @@ impl Cutter<'_, '_> {
         self.join(at, to);
         self.cut_line(to);
         self.lines += 1;
-        if self.shape.join.is_none() {
+        self.last = (at, to);
+        let ends = |join: &Join| join.ends(&self.bytes[at..to]);
+        if self.shape.join.as_ref().is_none_or(ends) {
             self.record(to + 1);
         }
     }
@@ -180,7 +213,8 @@ impl Cutter<'_, '_> {
             return;
         }
         let join = self.shape.join.as_ref().expect("records of one line are not open");
-        let begins = join.begins(&self.bytes[at..to]);
+        let before = &self.bytes[self.last.0..self.last.1];
+        let begins = join.begins(before, &self.bytes[at..to]);
         let fits = to - self.from <= self.shape.record_bytes_max
             && self.lines < self.shape.record_lines_max;
         self.cuts += u64::from(!begins && !fits);
@@ -319,6 +353,29 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_container_are_one_record() {
+        let parts = shape(Some(Join::Parts), 1000, 100);
+        let (first, second, last) = ("1T stdout P a", "2T stdout P b", "3T stdout F c");
+        let whole = format!("{first}\n{second}\n{last}");
+        let text = format!("0T stdout F x\n{whole}\n4T stderr F y\n");
+        let expected = ["0T stdout F x", &whole, "4T stderr F y"];
+        check(&parts, End::Open, &text, &expected, "", 0);
+        // A part alone is waited for; the other stream does not belong to it.
+        check(&parts, End::Open, "1T stdout P a\n", &[], "1T stdout P a\n", 0);
+        check(&parts, End::Lines, "1T stdout P a\n", &["1T stdout P a"], "", 0);
+        let mixed = "1T stdout P a\n2T stderr F b\n3T stdout F c\n";
+        check(
+            &parts,
+            End::Open,
+            mixed,
+            &["1T stdout P a", "2T stderr F b", "3T stdout F c"],
+            "",
+            0,
+        );
+        check(&parts, End::Open, "x\nP y\n\n", &["x", "P y", ""], "", 0);
+    }
+
+    #[test]
     fn records_end_at_the_limits() {
         let lines = shape(continued("^ "), 100, 2);
         check(&lines, End::Lines, "a\n b\nc\n", &["a\n b", "c"], "", 0);
@@ -350,7 +407,7 @@ mod tests {
         let mut open_lines = 0;
         for line in text.split_terminator('\n') {
             let belongs = open_lines > 0
-                && shape.join.as_ref().is_some_and(|join| !join.begins(line.as_bytes()))
+                && shape.join.as_ref().is_some_and(|join| !join.begins(b"", line.as_bytes()))
                 && open_lines < shape.record_lines_max
                 && records.last().unwrap().len() + 1 + line.len() <= shape.record_bytes_max;
             if belongs {

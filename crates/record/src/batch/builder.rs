@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, ROW_FIELDS_MAX, RowHead, SHARED, STEMS_MAX,
-    Stem, StemId, Text, stems_of,
+    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, PLACE, ROW_FIELDS_MAX, RowHead, SHARED,
+    STEMS_MAX, Stem, StemId, Text, stems_of,
 };
 use crate::frame::Frame;
 
@@ -14,6 +14,13 @@ use crate::frame::Frame;
 pub struct Kept {
     at: u32,
     length: u32,
+}
+
+impl Kept {
+    /// Whether it is an empty value.
+    pub fn is_empty(self) -> bool {
+        self.length == 0
+    }
 }
 
 /// Builds a batch row by row.
@@ -193,6 +200,11 @@ impl BatchBuilder {
         let at = self.batch.arena.len() as u32 | IN_ARENA;
         self.batch.arena.extend_from_slice(value);
         Kept { at, length: value.len() as u32 }
+    }
+
+    /// A value kept before.
+    pub fn kept(&self, kept: Kept) -> &[u8] {
+        &self.batch.arena[(kept.at & PLACE) as usize..][..kept.length as usize]
     }
 
     /// Adds a field with a value kept before.

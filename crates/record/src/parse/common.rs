@@ -20,8 +20,10 @@ pub(crate) struct Common {
     pub forced: Option<Forced>,
     /// Whether `find_head` looks for a head.
     pub may_have_head: bool,
+    /// Whether lines may have what a runtime of containers writes before them.
+    pub may_be_container: bool,
     /// Shapes of lines that have nothing in common but their type and origin; by kind, with and without head.
-    pub tails: [Option<StemId>; 6],
+    pub tails: [Option<StemId>; 8],
     /// The same for the rule that held last.
     pub rule_tail: Option<(usize, StemId)>,
 }
@@ -56,6 +58,17 @@ impl Common {
         if let Some((id, level)) = level_of(&hints.extra_fields, rows) {
             extra.push((id, level));
         }
+        let forced = match type_name {
+            Some("syslog") => Some(Forced::Syslog),
+            Some("json") => Some(Forced::Message(MessageFormat::Json)),
+            Some("access") => Some(Forced::Message(MessageFormat::Access)),
+            Some("logfmt") => Some(Forced::Message(MessageFormat::Logfmt)),
+            Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
+            _ => None,
+        };
+        let of_hints = hints.format.filter(|format| *format != MessageFormat::Auto);
+        let forced = of_hints.map(Forced::Message).or(forced);
+        let is_plain = forced == Some(Forced::Message(MessageFormat::Plain));
         Common {
             extra_left_out,
             sender,
@@ -63,19 +76,14 @@ impl Common {
             file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
             extra,
             type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
-            forced: match type_name {
-                Some("syslog") => Some(Forced::Syslog),
-                Some("json") => Some(Forced::Message(MessageFormat::Json)),
-                Some("access") => Some(Forced::Message(MessageFormat::Access)),
-                Some("plain") => Some(Forced::Message(MessageFormat::Plain)),
-                _ => None,
+            forced,
+            may_have_head: match forced {
+                Some(Forced::Syslog) => true,
+                Some(Forced::Message(_)) => origin.format == Format::Syslog,
+                None => origin.format != Format::Json,
             },
-            may_have_head: match type_name {
-                Some("syslog") => true,
-                Some("json" | "access" | "plain") => origin.format == Format::Syslog,
-                _ => origin.format != Format::Json,
-            },
-            tails: [None; 6],
+            may_be_container: origin.format == Format::Auto && !is_plain,
+            tails: [None; 8],
             rule_tail: None,
         }
     }

@@ -32,7 +32,7 @@ const SPAN_BYTES_MIN: usize = 9;
 /// Longer heads are not known.
 const SPAN_BYTES_MAX: usize = 255;
 /// Kinds of messages, without and with a level of their own.
-const VARIANTS: usize = 12;
+const VARIANTS: usize = 16;
 
 /// What is seen of a head before it is known: the places of its parts, and its time.
 #[derive(Clone, Copy, Debug)]

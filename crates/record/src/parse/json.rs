@@ -3,48 +3,70 @@
 //! Keys of nested objects are joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`]
 //! stay JSON text; numbers and literals are kept as written; null is no field; of a repeated key the last value
 //! counts.
-//! A value is a place in the line unless it has escapes. Keys that may hold the time or the message are held
-//! back until the object has ended, because another one may be preferred.
+//! A value is a place in the line unless it has escapes. Keys that may hold the time, the message or the level are held
+//! back until the object has ended, because another one may be preferred: which ones they are, `json_names` says, and what
+//! their values mean, `json_time` and `json_level`.
 //!
 //! Lines of one source have the same keys in the same order, so each key is first compared with the one that
 //! stood there in the line before (`Flattener::seen`); only a different one is looked up.
 //!
-//! The grammar is that of RFC 8259, checked to the end. One thing is forgiven: half a surrogate pair in an escape
-//! becomes U+FFFD, because loggers that cut messages make them. Left out: the text of comments, NaN, single
-//! quotes.
+//! The grammar is that of RFC 8259, checked to the end. An object that breaks it is read once more
+//! ([`Flattener::mend`]): what can be understood becomes fields, and a note says what was wrong and where. So the sender's
+//! one bad byte, control character, `NaN` or cut end does not cost the fields before and behind it. Half a surrogate pair
+//! becomes U+FFFD, since loggers that cut messages make them; that, and a key that occurs twice, is noted too.
+//!
+//! Pairs of logfmt go the same way ([`Flattener::pairs`]). Left out: comments, single quotes.
 
-use super::json_scan::{Broken, Scan, unescape};
+use super::json_level;
+use super::json_names::{
+    DOCKER_PLACE, LEVELS, LEVELS_OWN, MESSAGES, Marks, Part, TIMES, Use, find,
+};
+use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
+use super::json_time;
+use super::logfmt;
 use super::row::{Given, Own, Rows, is_given, is_taken};
+use super::rules::Names;
 use super::time::Context;
 use super::times::Times;
 use crate::batch::{FieldId, Kept};
-use crate::frame::Hints;
 
 /// Objects nested deeper than that are kept as JSON text in one field.
 pub const JSON_DEPTH_MAX: usize = 16;
 /// Keys of a line whose place is remembered for the next line.
 const SEEN_MAX: usize = 256;
-/// Keys that may hold the time, or the message; more of the hints are not looked at.
-const CANDIDATES_MAX: usize = 16;
+/// Keys that are named to hold the time, the message or the level; more are not looked at.
+pub(crate) const CANDIDATES_MAX: usize = 16;
 
-const TIME_FIELDS: [&str; 5] = ["_time", "@timestamp", "timestamp", "time", "ts"];
-const MSG_FIELDS: [&str; 3] = ["_msg", "message", "msg"];
+/// What is noted of an object.
+const TWICE: &str = "a key occurs twice, its last value counts";
+const HALVES: &str = "half a surrogate pair in JSON, U+FFFD stored";
 
 /// What a key is for.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Field(FieldId),
-    /// A field of a name that lines are given.
-    Given(FieldId),
-    Time(u8),
-    Message(u8),
+    /// A field that says more than its value.
+    Known(FieldId, Meaning),
+    Time(u8, Marks),
+    Message(u8, Marks),
     Ignored,
     NoRoom,
 }
 
+/// What a field says more than its value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meaning {
+    /// Its name is one that lines are given.
+    given: bool,
+    marks: Marks,
+    /// Its place among the keys of the level.
+    level: Option<u8>,
+    part: Option<Part>,
+}
+
 /// A value, in the object or in the batch.
 #[derive(Clone, Copy, Debug)]
-enum Value {
+pub(crate) enum Value {
     /// Its place in the object's text.
     Text(u32, u32),
     Made(Kept),
@@ -53,8 +75,11 @@ enum Value {
 /// What the caller knows of the object.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
-    pub hints: &'a Hints,
+    /// Keys that were named by the source, or by the rule of this place.
+    pub names: Names<'a>,
     pub origin: u16,
+    /// The object is not a part of the line, so that its values have to be copied.
+    pub is_made: bool,
     /// Which names the line is given.
     pub given: Given,
     /// The time is not known yet, so the object's is wanted, under these circumstances.
@@ -67,7 +92,23 @@ pub(crate) struct Found {
     pub message: bool,
     /// What the keys for the time say.
     pub time: TimeFound,
+    /// What those for the level say.
+    pub level: LevelFound,
+    /// The line of a container's program, which the message is.
+    pub docker: Option<Value>,
 }
+
+/// The outcome of looking for the level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LevelFound {
+    None,
+    Known(&'static str),
+    /// A word that is none of ours.
+    Other(Value),
+}
+
+/// What was wrong with an object of which fields could be read: what, and bytes of the object before it.
+pub(crate) type Faults = [Option<Fault>; 2];
 
 /// The outcome of looking for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +117,8 @@ pub(crate) enum TimeFound {
     None,
     /// Taken from a key, in nanoseconds since 1970 UTC.
     Resolved(i64),
-    /// Taken from a key.
-    At(super::time::Written),
+    /// A time that cannot be.
+    Absurd,
     /// A key that was named for it has a value that is no time.
     Unreadable,
 }
@@ -86,14 +127,20 @@ pub(crate) enum TimeFound {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flattener {
     path: Vec<u8>,
-    text: String,
+    text: Vec<u8>,
     stack: Vec<u8>,
     seen: Vec<Seen>,
-    /// For which origin, with a head or not, with the time wanted or not, `seen` holds.
-    seen_for: Option<(u16, bool, bool)>,
+    /// For which origin and rule, with a head or not, with the time wanted or not, `seen` holds.
+    seen_for: Option<(u16, Option<u16>, bool, bool)>,
     /// Values of the object that may be its time or message, by place among the candidates, ascending.
     times: Vec<(u8, Value)>,
     messages: Vec<(u8, Value)>,
+    levels: Vec<(u8, Value)>,
+    /// Seconds and nanoseconds that stand apart.
+    parts: [Option<Value>; 2],
+    marks: Marks,
+    /// Members that became fields, or were held.
+    members: usize,
 }
 
 /// A key of the line before.
@@ -115,7 +162,7 @@ impl Seen {
 struct Flight<'a, 'm, 'f> {
     scan: Scan<'a>,
     rows: &'m mut Rows<'f>,
-    /// Where the object begins in its line.
+    /// Where the object begins in its line, if it is a part of it.
     begin: usize,
     around: Around<'a>,
     memory: &'m mut Flattener,
@@ -137,12 +184,89 @@ impl Flattener {
         around: Around<'a>,
         times: &mut Times,
         rows: &mut Rows<'_>,
-    ) -> Result<Found, &'static str> {
-        let begin = rows.offset(text);
+    ) -> Result<Found, Broken> {
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
-            return Err("not JSON: invalid UTF-8");
+            return Err(Broken);
         }
-        let surroundings = Some((around.origin, around.given.head, around.wants_time.is_some()));
+        let mut flight = self.start(Scan::new(text), text, around, rows);
+        flight.whole()?;
+        Ok(flight.found(times))
+    }
+
+    /// As [`flatten`](Self::flatten) for a text that is no object to its end: writes the fields that can be read, and says
+    /// what was wrong. None when there are none; the row may have fields then, too.
+    pub fn mend<'a>(
+        &mut self,
+        text: &'a [u8],
+        around: Around<'a>,
+        times: &mut Times,
+        rows: &mut Rows<'_>,
+    ) -> Option<(Found, Faults)> {
+        let mut flight = self.start(Scan::mending(text), text, around, rows);
+        let encoding = std::str::from_utf8(text).err().map(|error| Fault {
+            what: "JSON with bytes that are not UTF-8",
+            at: error.valid_up_to() as u32,
+        });
+        flight.whole_loosely();
+        if flight.memory.members == 0 {
+            return None;
+        }
+        let [first, end] = flight.scan.faults();
+        let faults = match encoding {
+            Some(encoding) => [Some(encoding), end.or(first)],
+            None => [first, end.filter(|end| Some(*end) != first)],
+        };
+        Some((flight.found(times), faults))
+    }
+
+    /// Writes the fields of a text of pairs; whether all of it was pairs.
+    pub fn pairs<'a>(
+        &mut self,
+        text: &'a [u8],
+        around: Around<'a>,
+        times: &mut Times,
+        rows: &mut Rows<'_>,
+    ) -> (Found, bool) {
+        let mut flight = self.start(Scan::new(text), text, around, rows);
+        let whole = logfmt::pairs(text, |pair| {
+            let value = if pair.escaped {
+                flight.made(pair.value)
+            } else {
+                let at = pair.value.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
+                Value::Text(
+                    if pair.value.is_empty() { 0 } else { at as u32 },
+                    pair.value.len() as u32,
+                )
+            };
+            let role = flight.role(Some(pair.key));
+            flight.take(role, value);
+        });
+        let mut found = flight.found(times);
+        if let (TimeFound::None, Some(context)) = (found.time, around.wants_time)
+            && around.names.time.is_empty()
+        {
+            let value = |name: &str| rows.builder.get(rows.builder.known_id(name)?);
+            let (date, time) =
+                (value("date").unwrap_or_default(), value("time").unwrap_or_default());
+            let zone = value("tz").unwrap_or_default();
+            if !date.is_empty()
+                && let Some(time_ns) = json_time::of_date_and_time(date, time, zone, context)
+            {
+                found.time = TimeFound::Resolved(time_ns);
+            }
+        }
+        (found, whole)
+    }
+
+    fn start<'a, 'm, 'f>(
+        &'m mut self,
+        scan: Scan<'a>,
+        text: &[u8],
+        around: Around<'a>,
+        rows: &'m mut Rows<'f>,
+    ) -> Flight<'a, 'm, 'f> {
+        let head = (around.given.head, around.wants_time.is_some());
+        let surroundings = Some((around.origin, around.names.rule, head.0, head.1));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -150,10 +274,12 @@ impl Flattener {
         self.path.clear();
         self.times.clear();
         self.messages.clear();
-        let mut flight =
-            Flight { scan: Scan::new(text), rows, begin, around, memory: self, key_place: 0 };
-        flight.whole().map_err(|Broken| "not JSON: broken or cut off")?;
-        Ok(Found { message: flight.put_message(), time: flight.take_time(times) })
+        self.levels.clear();
+        self.parts = [None; 2];
+        self.marks = Marks::NONE;
+        self.members = 0;
+        let begin = if around.is_made { 0 } else { rows.offset(text) };
+        Flight { scan, rows, begin, around, memory: self, key_place: 0 }
     }
 }
 
@@ -164,6 +290,27 @@ impl<'a> Flight<'a, '_, '_> {
         self.object(1)?;
         self.scan.blanks();
         self.scan.end()
+    }
+
+    /// What can be read of a text that has no object from end to end.
+    fn whole_loosely(&mut self) {
+        self.scan.blanks();
+        if !self.scan.skip(b'{') {
+            return;
+        }
+        if self.object(1).is_err() {
+            return self.scan.give_up();
+        }
+        self.scan.blanks();
+        if self.scan.end().is_err() {
+            self.scan.set_end("text behind the JSON object");
+        }
+    }
+
+    fn found(&mut self, times: &mut Times) -> Found {
+        let (message, docker) = self.put_message();
+        let time = self.take_time(times);
+        Found { message, time, level: self.take_level(), docker }
     }
 
     /// The members of an object and its closing brace; the opening one is behind us.
@@ -184,6 +331,10 @@ impl<'a> Flight<'a, '_, '_> {
                 self.scan.blanks();
                 self.member(&key[1..key.len() - 2], false, depth, Some(role))?;
             } else {
+                if self.scan.mends() && self.scan.peek() == Some(b'}') {
+                    self.scan.set_fault("JSON with a comma too many");
+                    return self.scan.expect(b'}');
+                }
                 self.scan.expect(b'"')?;
                 let (key, escaped) = self.scan.string()?;
                 self.scan.blanks();
@@ -215,9 +366,9 @@ impl<'a> Flight<'a, '_, '_> {
                 self.memory.path.push(b'.');
             }
             if escaped {
-                self.memory.text.clear();
-                unescape(utf8(key), &mut self.memory.text);
-                self.memory.path.extend_from_slice(self.memory.text.as_bytes());
+                if unescape_bytes(key, &mut self.memory.path) {
+                    self.rows.note(HALVES);
+                }
             } else {
                 self.memory.path.extend_from_slice(key);
             }
@@ -239,10 +390,11 @@ impl<'a> Flight<'a, '_, '_> {
                 self.scan.expect(b'"')?;
                 let begin = self.scan.place();
                 let (text, escaped) = self.scan.string()?;
+                if text.is_empty() && self.scan.is_cut() {
+                    return Err(Broken);
+                }
                 if escaped {
-                    self.memory.text.clear();
-                    unescape(utf8(text), &mut self.memory.text);
-                    Value::Made(self.rows.builder.keep_made(self.memory.text.as_bytes()))
+                    self.made_of_json(text)
                 } else {
                     Value::Text(begin, text.len() as u32)
                 }
@@ -262,22 +414,65 @@ impl<'a> Flight<'a, '_, '_> {
             }
             None => self.role(if whole { Some(key) } else { None }),
         };
-        match role {
-            Role::Field(id) => self.put(id, value),
-            Role::Given(id) => {
-                self.rows.set_apart();
-                self.put(id, value);
-            }
-            Role::Time(place) => hold(&mut self.memory.times, place, value),
-            Role::Message(place) => hold(&mut self.memory.messages, place, value),
-            Role::Ignored => {}
-            Role::NoRoom => self.rows.no_room(),
-        }
+        self.take(role, value);
         Ok(())
+    }
+
+    /// A value without the escapes of JSON.
+    fn made_of_json(&mut self, text: &[u8]) -> Value {
+        self.memory.text.clear();
+        if unescape_bytes(text, &mut self.memory.text) {
+            self.rows.note(HALVES);
+        }
+        Value::Made(self.rows.builder.keep_made(&self.memory.text))
+    }
+
+    /// A value without the escapes of logfmt, which are those of Go: `\"`, `\\`, `\n`, `\u00e9`.
+    fn made(&mut self, text: &[u8]) -> Value {
+        self.made_of_json(text)
+    }
+
+    /// Does with a value what its key is for.
+    #[inline]
+    fn take(&mut self, role: Role, value: Value) {
+        self.memory.members += 1;
+        let memory = &mut *self.memory;
+        let twice = match role {
+            Role::Field(id) => return self.put(id, value),
+            Role::Known(id, meaning) => {
+                if meaning.given {
+                    self.rows.set_apart();
+                }
+                memory.marks.add(meaning.marks);
+                if let Some(place) = meaning.level {
+                    hold(&mut memory.levels, place, value);
+                }
+                if let Some(part) = meaning.part {
+                    memory.parts[part as usize] = Some(value);
+                }
+                return self.put(id, value);
+            }
+            Role::Time(place, marks) => {
+                memory.marks.add(marks);
+                hold(&mut memory.times, place, value)
+            }
+            Role::Message(place, marks) => {
+                memory.marks.add(marks);
+                hold(&mut memory.messages, place, value)
+            }
+            Role::Ignored => false,
+            Role::NoRoom => return self.rows.no_room(),
+        };
+        if twice {
+            self.rows.note(TWICE);
+        }
     }
 
     #[inline]
     fn put(&mut self, id: FieldId, value: Value) {
+        if self.rows.builder.get(id).is_some() {
+            self.rows.note(TWICE);
+        }
         if self.rows.has_room(id) {
             self.push(id, value);
         }
@@ -286,6 +481,9 @@ impl<'a> Flight<'a, '_, '_> {
     #[inline]
     fn push(&mut self, id: FieldId, value: Value) {
         match value {
+            Value::Text(at, length) if self.around.is_made => {
+                self.rows.builder.push_made(id, self.scan.part(at, length));
+            }
             Value::Text(_, 0) => self.rows.builder.push_slice(id, 0, 0),
             Value::Text(at, length) => {
                 self.rows.builder.push_slice(id, self.begin + at as usize, length as usize);
@@ -305,7 +503,10 @@ impl<'a> Flight<'a, '_, '_> {
         {
             return seen.role;
         }
-        let role = find_role(utf8(name), self.around, self.rows);
+        let role = match std::str::from_utf8(name) {
+            Ok(name) => find_role(name, self.around, self.rows),
+            Err(_) => find_role(&String::from_utf8_lossy(name), self.around, self.rows),
+        };
         let seen = &mut self.memory.seen;
         if place < SEEN_MAX && place == seen.len() {
             seen.push(Seen { text: Vec::new(), whole: false, role });
@@ -323,58 +524,124 @@ impl<'a> Flight<'a, '_, '_> {
         role
     }
 
-    /// Writes the preferred message as `_msg` and the other candidates as fields.
-    fn put_message(&mut self) -> bool {
+    /// Writes the preferred message as `_msg` and the other candidates as fields; whether there was one. That of a
+    /// container is given back instead.
+    fn put_message(&mut self) -> (bool, Option<Value>) {
         let held = std::mem::take(&mut self.memory.messages);
-        let filled = |(_, value): &(u8, Value)| !matches!(value, Value::Text(_, 0));
-        let chosen = held.iter().position(filled).unwrap_or(0);
+        let named = self.around.names.msg;
+        let marks = self.memory.marks;
+        let can = |place: u8| !named.is_empty() || marks.has(MESSAGES[usize::from(place)].needs);
+        let filled = |(place, value): &(u8, Value)| can(*place) && !value.is_empty();
+        let chosen = held.iter().position(filled).or_else(|| held.iter().position(|m| can(m.0)));
+        let mut docker = None;
         for (i, &(place, value)) in held.iter().enumerate() {
-            if i == chosen {
+            let is_chosen = Some(i) == chosen;
+            if is_chosen && named.is_empty() && place == DOCKER_PLACE {
+                docker = Some(value);
+                continue;
+            }
+            if is_chosen {
                 let id = self.rows.id(Own::Msg);
                 self.push(id, value);
-            } else {
-                let name = candidate(&self.around.hints.msg_fields, &MSG_FIELDS, place);
+            }
+            let name = match named.is_empty() {
+                true => MESSAGES[usize::from(place)].name,
+                false if usize::from(place) == CANDIDATES_MAX => MESSAGES[0].name,
+                false => &named[usize::from(place)],
+            };
+            if !is_chosen || (named.is_empty() && MESSAGES[usize::from(place)].keeps) {
                 self.put_named(name, value);
             }
         }
-        let found = !held.is_empty();
         self.memory.messages = held;
-        found
+        (chosen.is_some(), docker)
     }
 
     /// The preferred time that can be read; the other candidates become fields.
     fn take_time(&mut self, times: &mut Times) -> TimeFound {
+        let Some(context) = self.around.wants_time else { return TimeFound::None };
         let held = std::mem::take(&mut self.memory.times);
-        let named = &self.around.hints.time_fields;
+        let named = self.around.names.time;
         let mut found = TimeFound::None;
         for &(place, value) in &held {
-            let text = match value {
-                Value::Text(at, length) => self.scan.part(at, length),
-                Value::Made(_) => b"escaped",
-            };
-            let name = candidate(named, &TIME_FIELDS, place);
-            if !matches!(found, TimeFound::At(_) | TimeFound::Resolved(_)) {
+            let known = named.is_empty().then(|| &TIMES[usize::from(place)]);
+            let name = known.map_or_else(|| named[usize::from(place)].as_str(), |known| known.name);
+            let can = known.is_none_or(|known| self.memory.marks.has(known.needs));
+            let keeps = known.is_some_and(|known| known.keeps);
+            if can && !matches!(found, TimeFound::Resolved(_)) {
+                let text = self.text(value);
                 // VictoriaLogs: 0 and nothing mean the arrival.
-                if matches!(text, b"" | b"0") {
+                if matches!(*text, [] | [b'0']) && !keeps {
                     continue;
                 }
-                let context = self.around.wants_time;
-                if let Some(time_ns) = context.and_then(|context| times.whole(text, context)) {
-                    found = TimeFound::Resolved(time_ns);
-                    continue;
+                let number_only = known.is_some_and(|known| known.number);
+                let outcome = match json_time::read(&text, number_only, context, times) {
+                    Some(Ok(time_ns)) => TimeFound::Resolved(time_ns),
+                    // A name that may be something else says nothing of the time then.
+                    _ if keeps => TimeFound::None,
+                    Some(Err(_)) => TimeFound::Absurd,
+                    None if known.is_none() || matches!(name, "_time" | "@timestamp") => {
+                        TimeFound::Unreadable
+                    }
+                    None => TimeFound::None,
+                };
+                if outcome != TimeFound::None {
+                    found = outcome;
                 }
-                if let Some(written) = read_time(text) {
-                    found = TimeFound::At(written);
+                if matches!(found, TimeFound::Resolved(_)) && !keeps {
                     continue;
-                }
-                if !named.is_empty() || matches!(name, "_time" | "@timestamp") {
-                    found = TimeFound::Unreadable;
                 }
             }
             self.put_named(name, value);
         }
         self.memory.times = held;
+        if let ([Some(seconds), nanos], false) =
+            (self.memory.parts, matches!(found, TimeFound::Resolved(_)))
+        {
+            let nanos = nanos.map(|nanos| self.text(nanos)).unwrap_or_default();
+            if let Some(time_ns) = json_time::of_parts(&self.text(seconds), &nanos, context) {
+                found = TimeFound::Resolved(time_ns);
+            }
+        }
         found
+    }
+
+    /// The preferred level that is one. A word that is not known counts where it stands under a usual name.
+    fn take_level(&mut self) -> LevelFound {
+        let held = std::mem::take(&mut self.memory.levels);
+        let named = self.around.names.level;
+        let marks = self.memory.marks;
+        let mut found = LevelFound::None;
+        for &(place, value) in &held {
+            let kind = match named.is_empty() {
+                true => LEVELS[usize::from(place)].1,
+                false => named_kind(&named[usize::from(place)]),
+            };
+            let text = self.text(value);
+            if let Some(level) = json_level::find(kind, &text, marks) {
+                found = LevelFound::Known(level);
+                break;
+            }
+            if matches!(found, LevelFound::None)
+                && (!named.is_empty() || place < LEVELS_OWN)
+                && !text.is_empty()
+            {
+                found = LevelFound::Other(value);
+            }
+        }
+        self.memory.levels = held;
+        match (found, json_level::unnamed(marks)) {
+            (LevelFound::None, Some(level)) if named.is_empty() => LevelFound::Known(level),
+            _ => found,
+        }
+    }
+
+    /// What a value says.
+    fn text(&self, value: Value) -> std::borrow::Cow<'a, [u8]> {
+        match value {
+            Value::Text(at, length) => self.scan.part(at, length).into(),
+            Value::Made(kept) => self.rows.builder.kept(kept).to_vec().into(),
+        }
     }
 
     fn put_named(&mut self, name: &str, value: Value) {
@@ -388,44 +655,43 @@ impl<'a> Flight<'a, '_, '_> {
     }
 }
 
-/// A part of the object as text.
-fn utf8(part: &[u8]) -> &str {
-    std::str::from_utf8(part).expect("the object is UTF-8, and cut next to ASCII bytes")
+impl Value {
+    fn is_empty(self) -> bool {
+        match self {
+            Value::Text(_, length) => length == 0,
+            Value::Made(kept) => kept.is_empty(),
+        }
+    }
 }
 
-/// Holds a value back; the last one of a place counts.
-fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) {
+/// How a key says the level that was named for it.
+fn named_kind(name: &str) -> json_level::Kind {
+    match find(name) {
+        Some((Use::Level(_, kind), _)) => kind,
+        _ => json_level::Kind::Level,
+    }
+}
+
+/// What a value of an object says.
+pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v Rows<'_>) -> &'v [u8] {
+    match value {
+        Value::Text(at, length) => &object[at as usize..][..length as usize],
+        Value::Made(kept) => rows.builder.kept(kept),
+    }
+}
+
+/// Holds a value back; the last one of a place counts. Whether there was one already.
+fn hold(held: &mut Vec<(u8, Value)>, place: u8, value: Value) -> bool {
     let at = held.partition_point(|(other, _)| *other < place);
     match held.get_mut(at) {
-        Some(same) if same.0 == place => same.1 = value,
-        _ => held.insert(at, (place, value)),
-    }
-}
-
-/// The time a JSON value says: RFC 3339 or a number since 1970.
-fn read_time(text: &[u8]) -> Option<super::time::Written> {
-    use super::time;
-    if let Some((written, length)) = time::iso(text) {
-        return (length == text.len()).then_some(written);
-    }
-    let exponent = memchr::memchr2(b'e', b'E', text).is_some();
-    let (local_s, nanos) = match exponent {
-        false => time::since_1970(text)?,
-        true => {
-            let seconds: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-            (1e8..1e19).contains(&seconds).then_some(())?;
-            time::since_1970(format!("{seconds:.0}").as_bytes())?
+        Some(same) if same.0 == place => {
+            same.1 = value;
+            true
         }
-    };
-    Some(time::Written { local_s, nanos, offset_s: Some(0), has_year: true })
-}
-
-fn candidate<'a>(hints: &'a [String], common: &[&'a str], place: u8) -> &'a str {
-    let place = usize::from(place);
-    if hints.is_empty() || place == CANDIDATES_MAX {
-        common[place % CANDIDATES_MAX]
-    } else {
-        &hints[place]
+        _ => {
+            held.insert(at, (place, value));
+            false
+        }
     }
 }
 
@@ -434,30 +700,54 @@ fn find_role(name: &str, around: Around<'_>, rows: &mut Rows<'_>) -> Role {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     };
-    if around.hints.ignore_fields.iter().any(ignored) {
+    let names = around.names;
+    if names.ignore.iter().any(ignored) {
         return Role::Ignored;
     }
-    let place_in = |hints: &[String], common: &[&str]| match hints.is_empty() {
-        true => common.iter().position(|c| *c == name),
-        false => hints.iter().take(CANDIDATES_MAX).position(|h| h == name),
+    let (usage, marks) = find(name).unwrap_or((Use::Mark, Marks::NONE));
+    let named = |list: &[String]| {
+        let place = list.iter().take(CANDIDATES_MAX).position(|n| n == name);
+        place.map(|place| place as u8)
     };
-    // What is called the message is it, unless a key that was named instead is there.
-    let is_msg = name == MSG_FIELDS[0] && !around.hints.msg_fields.is_empty();
-    if around.wants_time.is_some()
-        && let Some(place) = place_in(&around.hints.time_fields, &TIME_FIELDS)
-    {
-        return Role::Time(place as u8);
+    if around.wants_time.is_some() {
+        match usage {
+            _ if !names.time.is_empty() => {
+                if let Some(place) = named(names.time) {
+                    return Role::Time(place, marks);
+                }
+            }
+            Use::Time(place) => return Role::Time(place, marks),
+            _ => {}
+        }
     }
-    if let Some(place) = place_in(&around.hints.msg_fields, &MSG_FIELDS) {
-        return Role::Message(place as u8);
+    match usage {
+        _ if !names.msg.is_empty() => {
+            if let Some(place) = named(names.msg) {
+                return Role::Message(place, marks);
+            }
+            // What is called the message is it, unless a key that was named instead is there.
+            if name == MESSAGES[0].name {
+                return Role::Message(CANDIDATES_MAX as u8, marks);
+            }
+        }
+        Use::Message(place) => return Role::Message(place, marks),
+        _ => {}
     }
-    if is_msg {
-        return Role::Message(CANDIDATES_MAX as u8);
-    }
-    match field(name, rows) {
-        None => Role::NoRoom,
-        Some(id) if is_given(name, around.given) => Role::Given(id),
-        Some(id) => Role::Field(id),
+    let Some(id) = field(name, rows) else { return Role::NoRoom };
+    let level = match usage {
+        _ if !names.level.is_empty() => named(names.level),
+        Use::Level(place, _) => Some(place),
+        _ => None,
+    };
+    let part = match usage {
+        Use::TimePart(part) => Some(part),
+        _ => None,
+    };
+    let given = is_given(name, around.given);
+    let meaning = Meaning { given, marks, level, part };
+    match given || marks != Marks::NONE || level.is_some() || part.is_some() {
+        true => Role::Known(id, meaning),
+        false => Role::Field(id),
     }
 }
 

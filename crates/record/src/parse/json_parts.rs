@@ -57,6 +57,15 @@ pub fn json_members_by(
     scan.end().ok()
 }
 
+/// Whether a text is an object from end to end.
+pub(crate) fn is_object(text: &[u8]) -> bool {
+    let mut scan = Scan::new(text);
+    text.first() == Some(&b'{')
+        && std::str::from_utf8(text).is_ok()
+        && scan.nested(&mut Vec::new()).is_ok()
+        && scan.end().is_ok()
+}
+
 /// Calls `each` with the items of the array that `text` is from end to end, in their order; strings without quotes and
 /// escapes, all else as it is written. None, when it is not one: then `each` may have been called before that was found out.
 pub fn json_items(text: &[u8], mut each: impl FnMut(JsonKind, &str)) -> Option<()> {

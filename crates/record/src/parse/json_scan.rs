@@ -2,6 +2,10 @@
 //!
 //! Positions only ever stop next to ASCII bytes, so that slices of a text that is UTF-8 are so too. That it is, is
 //! for the caller to see.
+//!
+//! A scan that mends ([`Scan::mending`]) goes on over what can be understood all the same, and remembers the first
+//! place where it had to ([`Fault`]): control characters, escapes that are none, words for numbers (`NaN`), a comma
+//! too many, text that ends within a string. It is the slow path, taken where the grammar failed.
 
 use super::short;
 
@@ -9,15 +13,74 @@ use super::short;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
+/// What was wrong with a text that could be read all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What was found, to be followed by the place.
+    pub what: &'static str,
+    /// Bytes before it.
+    pub at: u32,
+}
+
 /// A place in a text.
 pub(crate) struct Scan<'a> {
     text: &'a [u8],
     at: usize,
+    mends: bool,
+    fault: Option<Fault>,
+    end: Option<Fault>,
 }
 
 impl<'a> Scan<'a> {
     pub fn new(text: &'a [u8]) -> Self {
-        Scan { text, at: 0 }
+        Scan { text, at: 0, mends: false, fault: None, end: None }
+    }
+
+    /// A scan over a text in which the grammar has failed, or will.
+    pub fn mending(text: &'a [u8]) -> Self {
+        Scan { mends: true, ..Scan::new(text) }
+    }
+
+    /// Whether it is one that mends.
+    #[inline]
+    pub fn mends(&self) -> bool {
+        self.mends
+    }
+
+    /// The first thing that was mended, and where nothing could be read any more.
+    pub fn faults(&self) -> [Option<Fault>; 2] {
+        [self.fault, self.end]
+    }
+
+    /// Whether the text ended too early.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.end.is_some() && self.at >= self.text.len()
+    }
+
+    /// Remembers what is wrong here.
+    #[cold]
+    pub fn set_fault(&mut self, what: &'static str) {
+        self.set_fault_at(what, self.at);
+    }
+
+    /// Remembers what was wrong at a place.
+    #[cold]
+    fn set_fault_at(&mut self, what: &'static str, at: usize) {
+        self.fault.get_or_insert(Fault { what, at: at as u32 });
+    }
+
+    /// Remembers that what follows is not read.
+    #[cold]
+    pub fn set_end(&mut self, what: &'static str) {
+        self.end.get_or_insert(Fault { what, at: self.at as u32 });
+    }
+
+    /// Remembers that nothing can be read from here on.
+    #[cold]
+    pub fn give_up(&mut self) {
+        let is_cut = self.at >= self.text.len();
+        self.set_end(if is_cut { "JSON cut off" } else { "JSON broken" });
     }
 
     /// Bytes in front of this place.
@@ -82,7 +145,15 @@ impl<'a> Scan<'a> {
         let begin = self.at;
         let mut escaped = false;
         loop {
-            self.at = special(bytes, self.at).ok_or(Broken)?;
+            self.at = match special(bytes, self.at) {
+                Some(at) => at,
+                None if self.mends => {
+                    self.at = bytes.len();
+                    self.give_up();
+                    return Ok((&bytes[begin..], escaped));
+                }
+                None => return Err(Broken),
+            };
             match bytes[self.at] {
                 b'"' => {
                     let text = &self.text[begin..self.at];
@@ -91,19 +162,20 @@ impl<'a> Scan<'a> {
                 }
                 b'\\' => {
                     escaped = true;
-                    self.at += match bytes.get(self.at + 1) {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                        Some(b'u') => {
-                            let digits = bytes.get(self.at + 2..self.at + 6).ok_or(Broken)?;
-                            if !digits.iter().all(u8::is_ascii_hexdigit) {
-                                return Err(Broken);
-                            }
-                            6
+                    self.at += match escape_bytes(&bytes[self.at..]) {
+                        Some(length) => length,
+                        None if self.mends => {
+                            self.set_fault("JSON with a wrong escape");
+                            1
                         }
-                        _ => return Err(Broken),
+                        None => return Err(Broken),
                     };
                 }
-                _ => return Err(Broken), // a control character
+                _ if self.mends => {
+                    self.set_fault("JSON with a control character");
+                    self.at += 1;
+                }
+                _ => return Err(Broken),
             }
         }
     }
@@ -111,6 +183,9 @@ impl<'a> Scan<'a> {
     /// A number or literal.
     #[inline]
     pub fn scalar(&mut self) -> Result<&'a [u8], Broken> {
+        if self.mends {
+            return self.scalar_loosely();
+        }
         let rest = &self.text[self.at..];
         let length = match rest.first() {
             Some(b'-' | b'0'..=b'9') => number_length(rest)?,
@@ -123,9 +198,38 @@ impl<'a> Scan<'a> {
         Ok(&self.text[self.at - length..self.at])
     }
 
+    /// A number, literal, or another word without blanks. The last one of a text that is cut off is not taken: a number
+    /// may have had more digits.
+    #[cold]
+    fn scalar_loosely(&mut self) -> Result<&'a [u8], Broken> {
+        let rest = &self.text[self.at..];
+        let of_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'_');
+        let length = rest.iter().take_while(|b| of_word(b)).count();
+        if length == 0 || length == rest.len() {
+            self.at += length;
+            return Err(Broken);
+        }
+        let mut strict = Scan::new(rest);
+        if strict.scalar().is_err() || strict.at != length {
+            self.set_fault("JSON with a wrong value");
+        }
+        self.at += length;
+        Ok(&rest[..length])
+    }
+
     /// An array or object with all that is in it, as text. Not recursive: depth costs a byte of `stack` a level.
     pub fn nested(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
         let begin = self.at;
+        if self.mends {
+            let mut strict = Scan { at: begin, ..Scan::new(self.text) };
+            let Ok(found) = strict.nested(stack) else {
+                let found = self.nested_loosely(stack)?;
+                self.set_fault_at("JSON broken", strict.at);
+                return Ok(found);
+            };
+            self.at = strict.at;
+            return Ok(found);
+        }
         stack.clear();
         'values: loop {
             self.blanks();
@@ -164,6 +268,29 @@ impl<'a> Scan<'a> {
                 stack.pop();
             }
             return Ok(&self.text[begin..self.at]);
+        }
+    }
+
+    /// From a bracket to the one that closes it, whatever stands between.
+    #[cold]
+    fn nested_loosely(&mut self, stack: &mut Vec<u8>) -> Result<&'a [u8], Broken> {
+        let begin = self.at;
+        stack.clear();
+        loop {
+            let byte = self.peek().ok_or(Broken)?;
+            self.at += 1;
+            match byte {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => stack.push(byte),
+                // '}' and ']' are two behind '{' and '['.
+                b'}' | b']' if stack.pop() != Some(byte - 2) => return Err(Broken),
+                _ => {}
+            }
+            if stack.is_empty() {
+                return Ok(&self.text[begin..self.at]);
+            }
         }
     }
 
@@ -250,40 +377,74 @@ fn number_length(text: &[u8]) -> Result<usize, Broken> {
     Ok(at)
 }
 
+/// Bytes of the escape at the start; none when it is none.
+#[inline]
+fn escape_bytes(text: &[u8]) -> Option<usize> {
+    match text.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' => text.get(2..6)?.iter().all(u8::is_ascii_hexdigit).then_some(6),
+        _ => None,
+    }
+}
+
 /// Appends a checked string without its escapes.
 pub(crate) fn unescape(text: &str, out: &mut String) {
+    let mut bytes = std::mem::take(out).into_bytes();
+    unescape_bytes(text.as_bytes(), &mut bytes);
+    *out = String::from_utf8(bytes).expect("escapes are characters");
+}
+
+/// Appends a string without its escapes; what only looks like one stays as it is. Whether a half of a surrogate pair
+/// became U+FFFD.
+pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut halves = false;
     let mut rest = text;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        out.push_str(&rest[..at]);
-        let letter = rest.as_bytes()[at + 1];
-        rest = &rest[at + 2..];
-        out.push(match letter {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        let Some(length) = escape_bytes(rest) else {
+            out.push(b'\\');
+            rest = &rest[1..];
+            continue;
+        };
+        let letter = rest[1];
+        match letter {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
             b'u' => {
-                let (character, length) = unicode(rest);
-                rest = &rest[length..];
-                character
+                let (character, digits) = unicode(&rest[2..]);
+                halves |= character == char::REPLACEMENT_CHARACTER
+                    && !rest[2..6].eq_ignore_ascii_case(b"fffd");
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = &rest[2 + digits..];
+                continue;
             }
-            other => char::from(other),
-        });
+            other => out.push(other),
+        }
+        rest = &rest[length..];
     }
-    out.push_str(rest);
+    out.extend_from_slice(rest);
+    halves
 }
 
 /// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes taken; half a pair is
 /// U+FFFD.
-fn unicode(text: &str) -> (char, usize) {
-    let unit = |at: usize| u32::from_str_radix(text.get(at..at + 4)?, 16).ok();
-    let first = unit(0).expect("checked by the scan");
+fn unicode(text: &[u8]) -> (char, usize) {
+    let unit = |at: usize| {
+        let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
+        // `from_str_radix` takes a sign.
+        digits.bytes().all(|b| b.is_ascii_hexdigit()).then_some(())?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(0).expect("checked by the caller");
     if let Some(character) = char::from_u32(first) {
         return (character, 4);
     }
     if first < 0xdc00
-        && text[4..].starts_with("\\u")
+        && text[4..].starts_with(b"\\u")
         && let Some(second @ 0xdc00..0xe000) = unit(6)
     {
         let point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);

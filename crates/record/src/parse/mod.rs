@@ -1,7 +1,7 @@
 //! From lines to records: which type a line has, and which fields.
 //!
 //! The way of a line: its head is looked for (`syslog`); a rule or the source names the type and the format of
-//! the message (`rules`); the message becomes fields (`json`, `access`, or text); the time is completed from the
+//! the message (`rules`); the message becomes fields (`json`, `logfmt`, `access`, `cef`, or text); the time is completed from the
 //! arrival (`time`); the level is brought to one set of words, as `_level` (`level`).
 //!
 //! Decisions:
@@ -10,7 +10,8 @@
 //! - What a line brings as a field keeps its name and value. What Loginson says of a line has names that begin with an
 //!   underscore; `level` is the line's own word, and only where it brings none that of its syslog severity. Where a JSON
 //!   message brings a name of the syslog head (`hostname`), the head's value is stored as `syslog.NAME`.
-//! - The time of a syslog head is preferred to a time in its message: it is the sender's for all lines alike.
+//! - The time of a syslog head is preferred to a time in its message: it is the sender's for all lines alike. So is that
+//!   of a container's runtime (`cri`). A key that was named for the time goes before both.
 //! - A time without zone is only compared with the arrival where lines arrive as they are written, that is by
 //!   syslog; lines of files and requests have the configured zone.
 //! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as `json.NAME`; an extra field
@@ -20,12 +21,18 @@
 //! not parsed again (`heads`); see `examples/parse_speed.rs`.
 
 mod access;
+mod cef;
 mod common;
+mod cri;
 mod heads;
 mod json;
+mod json_level;
+mod json_names;
 mod json_parts;
 mod json_scan;
+mod json_time;
 mod level;
+mod logfmt;
 mod row;
 mod rules;
 mod short;
@@ -43,15 +50,17 @@ use std::sync::Arc;
 pub use json::JSON_DEPTH_MAX;
 pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
-pub use rules::{MessageFormat, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
+pub use rules::{
+    FieldNames, MessageFormat, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule,
+};
 
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, Origin, Transport};
 use common::{Common, Forced};
 use heads::{Heads, Learnt, Sight};
-use json::{Around, Flattener, TimeFound};
+use json::{Around, Faults, Flattener, Found, LevelFound, TimeFound};
 use row::{Given, Own, Rows};
-use rules::{Rules, Subject};
+use rules::{Names, Rules, Subject};
 use syslog::{Expect, Head};
 use times::Times;
 
@@ -70,6 +79,8 @@ pub struct Parser {
     rules: Arc<Rules>,
     zone_offset_s: i32,
     flattener: Flattener,
+    /// For objects within values.
+    inner: Flattener,
     heads: Heads,
     times: Times,
     scratch: Vec<u8>,
@@ -86,6 +97,8 @@ struct Opening<'a> {
     has_time: bool,
     /// The head says how severe the line is.
     severe: bool,
+    /// Keys that were named for what they hold.
+    names: Names<'a>,
 }
 
 /// What a message turned out to be.
@@ -94,6 +107,7 @@ enum Kind {
     Plain,
     Json,
     Access,
+    Logfmt,
 }
 
 impl Parser {
@@ -106,6 +120,7 @@ impl Parser {
             rules: Arc::new(Rules::new(&config.types)?),
             zone_offset_s: config.syslog_zone_offset_s,
             flattener: Flattener::default(),
+            inner: Flattener::default(),
             heads: Heads::default(),
             times: Times::default(),
             scratch: Vec::new(),
@@ -127,6 +142,7 @@ impl Parser {
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
         self.flattener.begin_batch();
+        self.inner.begin_batch();
         self.heads.begin_batch();
         for line in frame.lines() {
             rows.begin(&line);
@@ -151,7 +167,10 @@ impl Parser {
         let text = trimmed(line.bytes);
         let mut sight = None;
         // Places in a line count from its first byte, so not behind a byte order mark.
-        if common.may_have_head && text.as_ptr() == line.bytes.as_ptr() {
+        if common.may_have_head
+            && line.origin.hints.time_fields.is_empty()
+            && text.as_ptr() == line.bytes.as_ptr()
+        {
             let context = self.context(line);
             sight = self.heads.sight(text, line.origin_index, &mut self.times, context);
         }
@@ -160,7 +179,11 @@ impl Parser {
         {
             return;
         }
-        let head = find_head(text, line.origin, common.forced);
+        let container = if common.may_be_container { cri::head(text) } else { None };
+        let head = match &container {
+            Some(container) => Head { message: container.message, ..Head::default() },
+            None => find_head(text, line.origin, common.forced),
+        };
         let subject = Subject {
             app_name: head.app_name,
             hostname: head.hostname,
@@ -177,29 +200,53 @@ impl Parser {
             _ if line.origin.format == Format::Json => MessageFormat::Json,
             _ => MessageFormat::Auto,
         };
-        let opening = Opening {
+        let named_rules = self.rules.have_names().then(|| self.rules.clone());
+        let names = |rule: Option<(usize, MessageFormat)>| match (&named_rules, rule) {
+            (Some(rules), Some((place, _))) => rules.names(place, &line.origin.hints),
+            _ => Names::of(&line.origin.hints),
+        };
+        let mut opening = Opening {
             message: head.message,
             has_head: head.format.is_some(),
-            has_time: head.written.is_some(),
+            has_time: head.written.is_some() || container.is_some(),
             severe: head.priority.is_some() || head.severity.is_some(),
+            names: names(rule),
         };
-        let kind = self.message(opening, format, line, rows);
+        let mut joined = Vec::new();
+        let parts = container.filter(|c| c.is_part() && memchr::memchr(b'\n', text).is_some());
+        let mut kind = match parts.and_then(|_| cri::join(text, &mut joined)) {
+            Some(()) => self.made_message(&joined, opening, line, rows),
+            None => self.message(opening, format, line, rows),
+        };
         if kind == Kind::Json
             && head.format.is_none()
             && rule.is_none()
             && common.type_name.is_none()
         {
             rule = self.rule_of_json(subject, rows);
+            opening.names = names(rule);
+            if opening.names.rule.is_some() && parts.is_none() {
+                rows.clear();
+                kind = self.message(opening, format, line, rows);
+            }
+        }
+        if let Some(container) = container {
+            self.put_container(&container, joined.is_empty(), line, rows);
         }
         let detected = match kind {
             Kind::Json => "json",
             Kind::Access => "access",
+            Kind::Logfmt => "logfmt",
             Kind::Plain if opening.has_head => "syslog",
             Kind::Plain => "plain",
         };
         let own = rows.builder.row_fields();
         let variant = variant(kind, rows);
-        let learns = sight.filter(|s| s.fits(&head, line.bytes) && common.may_share(line, rows));
+        let learns = sight.filter(|s| {
+            s.fits(&head, line.bytes)
+                && common.may_share(line, rows)
+                && opening.names.rule.is_none()
+        });
         self.put_head(&head, line, rows);
         if learns.is_some() {
             self.put_tail(detected, rule, line, common, rule_names, rows);
@@ -219,7 +266,7 @@ impl Parser {
         }
         let may_share = common.may_share(line, rows);
         let tail = match rule {
-            None => common.tails[kind as usize + 3 * usize::from(opening.has_head)],
+            None => common.tails[kind as usize + 4 * usize::from(opening.has_head)],
             Some((place, _)) => common.rule_tail.filter(|t| t.0 == place).map(|t| t.1),
         };
         if may_share && let Some(tail) = tail {
@@ -230,7 +277,7 @@ impl Parser {
         if may_share && let Some(tail) = rows.builder.share_from(own) {
             match rule {
                 None => {
-                    common.tails[kind as usize + 3 * usize::from(opening.has_head)] = Some(tail)
+                    common.tails[kind as usize + 4 * usize::from(opening.has_head)] = Some(tail)
                 }
                 Some((place, _)) => common.rule_tail = Some((place, tail)),
             }
@@ -263,7 +310,9 @@ impl Parser {
         let known = *known;
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
-        let opening = Opening { message, has_head: true, has_time: true, severe: known.severe };
+        let names = Names::of(&line.origin.hints);
+        let opening =
+            Opening { message, has_head: true, has_time: true, severe: known.severe, names };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
@@ -324,7 +373,7 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) -> Kind {
-        use MessageFormat::{Access, Auto, Json};
+        use MessageFormat::{Access, Auto, Json, Logfmt};
         let message = opening.message;
         // The mark that the message is JSON, from the CEE of old.
         let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
@@ -339,6 +388,12 @@ impl Parser {
                     }
                 }
             }
+        } else if format == Logfmt || (format == Auto && logfmt::looks_so(message)) {
+            if self.logfmt(message, opening, line, rows) {
+                return Kind::Logfmt;
+            }
+            rows.clear();
+            rows.note("not logfmt");
         } else if matches!(format, Access | Auto) {
             match access::parse(message, &mut self.times) {
                 Some(access) => {
@@ -349,12 +404,17 @@ impl Parser {
                 None => {}
             }
         }
+        if format == Auto && message.starts_with(b"CEF:") {
+            self.put_cef(message, rows);
+        }
         rows.put(Own::Msg, message);
         let timed = match opening.has_head {
             true => None,
             false => time_plain::find(message, &mut self.plain_form),
         };
-        if let Some((written, _)) = timed {
+        if let Some((written, _)) = timed
+            && !opening.has_time
+        {
             self.set_time(written, line, rows);
         }
         let level = || match timed {
@@ -376,51 +436,189 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut Rows<'_>,
     ) -> Result<(), &'static str> {
-        let context = self.context(line);
-        let around = Around {
-            hints: &line.origin.hints,
-            origin: line.origin_index,
-            given: given(opening.has_head, line.origin),
-            wants_time: (!opening.has_time).then_some(context),
+        let around = self.around(opening, false, line);
+        let flattened = self.flattener.flatten(object, around, &mut self.times, rows);
+        let found = match flattened {
+            Ok(found) => found,
+            Err(json_scan::Broken) => {
+                rows.clear();
+                let mended = self.flattener.mend(object, around, &mut self.times, rows);
+                let Some((found, faults)) = mended else {
+                    return Err("not JSON: broken or cut off");
+                };
+                note_faults(faults, object, rows);
+                found
+            }
         };
-        let found = self.flattener.flatten(object, around, &mut self.times, rows)?;
-        if !found.message {
-            rows.put(Own::Msg, object);
-        }
-        match found.time {
-            TimeFound::Resolved(time_ns) => rows.builder.set_time(time_ns),
-            TimeFound::At(written) => self.set_time(written, line, rows),
-            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
-            TimeFound::None => {}
-        }
         if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
             // The head's takes its place.
             rows.set_apart();
         }
-        self.put_json_level(opening.severe, rows);
+        self.put_found(&found, object, opening, rows);
+        match found.docker {
+            Some(value) => {
+                let text = json::bytes(value, object, rows).to_vec();
+                let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
+                self.made_message(&text, Opening { has_time, ..opening }, line, rows);
+            }
+            None if !found.message => rows.put(Own::Msg, object),
+            None => {}
+        }
         Ok(())
     }
 
-    /// Says the level of an object in the common words. An unknown word is kept as it is, unless the head knows better.
-    fn put_json_level(&mut self, severe: bool, rows: &mut Rows<'_>) {
-        // The line may say it in so many words.
+    /// Writes the fields of a message of pairs; whether it has any.
+    fn logfmt(
+        &mut self,
+        message: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> bool {
+        let around = self.around(opening, false, line);
+        let (found, whole) = self.flattener.pairs(message, around, &mut self.times, rows);
+        if rows.builder.row_fields() == 0 && !found.message {
+            return false;
+        }
+        if !whole {
+            rows.note("not all of it is logfmt");
+        }
+        if !found.message {
+            rows.put(Own::Msg, message);
+        } else if let Some(value) = found.docker {
+            let id = rows.id(Own::Msg);
+            let text = json::bytes(value, message, rows).to_vec();
+            rows.builder.push_made(id, &text);
+        }
+        self.put_found(&found, message, opening, rows);
+        true
+    }
+
+    /// Writes a message that stands in the line with escapes, or in parts, and what it says: the fields of an object, or the
+    /// level of a text.
+    fn made_message(
+        &mut self,
+        text: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) -> Kind {
+        let text = trimmed(text);
+        let object = text.trim_ascii();
+        let id = rows.id(Own::Msg);
+        if object.first() == Some(&b'{') && json_parts::is_object(object) {
+            let around = self.around(opening, true, line);
+            if let Ok(found) = self.inner.flatten(object, around, &mut self.times, rows) {
+                if !found.message || found.docker.is_some() {
+                    rows.builder.push_made(id, text);
+                }
+                self.put_found(&found, object, opening, rows);
+                return Kind::Json;
+            }
+        }
+        rows.builder.push_made(id, text);
+        let level = match time_plain::find(text, &mut self.plain_form) {
+            Some((written, length)) => {
+                if !opening.has_time {
+                    self.set_time(written, line, rows);
+                }
+                level::of_timed(text, &text[length..])
+            }
+            None => level::find(text),
+        };
+        if let Some(level) = level.filter(|_| !opening.severe) {
+            rows.put_static(Own::Severe, level);
+        }
+        Kind::Plain
+    }
+
+    fn around<'a>(&self, opening: Opening<'a>, is_made: bool, line: &Line<'_>) -> Around<'a> {
+        let wants_time = !opening.has_time || !opening.names.time.is_empty();
+        Around {
+            names: opening.names,
+            origin: line.origin_index,
+            is_made,
+            given: given(opening.has_head, line.origin),
+            wants_time: wants_time.then(|| self.context(line)),
+        }
+    }
+
+    /// Writes time and level that the keys of an object say. An unknown word for the level is kept as it is, unless the head
+    /// knows better.
+    fn put_found(
+        &mut self,
+        found: &Found,
+        object: &[u8],
+        opening: Opening<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        match found.time {
+            TimeFound::Resolved(time_ns) => {
+                rows.builder.set_time(time_ns);
+                rows.set_named_time(!opening.names.time.is_empty());
+            }
+            TimeFound::Absurd if opening.has_time => rows.note("absurd time in the named field"),
+            TimeFound::Absurd => rows.note("absurd time, arrival taken"),
+            TimeFound::Unreadable if opening.has_time => rows.note("named time not readable"),
+            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
+            TimeFound::None => {}
+        }
+        // The line may say its level in so many words.
         if rows.is_apart() && rows.has(Own::Severe) {
             return;
         }
-        let mut unknown = None;
-        for id in rows.level_keys().into_iter().flatten() {
-            let value = rows.builder.get(id).filter(|value| !value.is_empty());
-            let Some(value) = value else { continue };
-            if let Some(known) = level::from_word(value) {
-                return rows.put_static(Own::Severe, known);
+        match found.level {
+            LevelFound::Known(level) => rows.put_static(Own::Severe, level),
+            LevelFound::Other(value) if !opening.severe => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(json::bytes(value, object, rows));
+                let id = rows.id(Own::Severe);
+                rows.builder.push_made(id, &self.scratch);
             }
-            unknown.get_or_insert(id);
+            _ => {}
         }
-        if let Some(id) = unknown.filter(|_| !severe) {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(rows.builder.get(id).unwrap_or_default());
-            let id = rows.id(Own::Severe);
-            rows.builder.push_made(id, &self.scratch);
+    }
+
+    fn put_cef(&mut self, message: &[u8], rows: &mut Rows<'_>) {
+        let scratch = &mut self.scratch;
+        let whole = cef::parse(message, |name, value| {
+            let Some(id) = rows.key_id(name) else { return rows.no_room() };
+            if !rows.has_room(id) {
+                return;
+            }
+            if memchr::memchr(b'\\', value).is_none() {
+                rows.put_as(id, value);
+            } else {
+                scratch.clear();
+                cef::unescape(value, scratch);
+                rows.builder.push_made(id, scratch);
+            }
+        });
+        if whole.is_none() {
+            rows.note("not CEF to its end");
+        }
+    }
+
+    /// Writes what the runtime of containers says of a line.
+    fn put_container(
+        &self,
+        container: &cri::Head<'_>,
+        alone: bool,
+        line: &Line<'_>,
+        rows: &mut Rows<'_>,
+    ) {
+        if !rows.has_named_time() {
+            self.set_time(container.written, line, rows);
+        }
+        let mut put = |name: &str, part: &[u8]| match rows.key_id(name) {
+            Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
+                rows.put_as(id, part)
+            }
+            _ => {}
+        };
+        put("stream", container.stream);
+        if alone && container.is_part() {
+            put("logtag", container.tag);
         }
     }
 
@@ -483,7 +681,7 @@ impl Parser {
         if let Some(note) = head.note {
             rows.note(note);
         }
-        if let Some(written) = head.written {
+        if let Some(written) = head.written.filter(|_| !rows.has_named_time()) {
             self.set_head_time(written, head.clock_unset, line, rows);
         }
     }
@@ -582,7 +780,7 @@ fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
         // Where a text is searched for a level the head has none to give.
         Kind::Plain => (false, false),
         Kind::Access => (false, true),
-        Kind::Json => (rows.level().is_some(), rows.has(Own::Severe)),
+        Kind::Json | Kind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };
     4 * kind as usize + 2 * usize::from(has_level) + usize::from(is_severe)
 }
@@ -597,6 +795,18 @@ fn find_head<'a>(text: &'a [u8], origin: &Origin, forced: Option<Forced>) -> Hea
         (Some(Forced::Syslog), _) | (_, Format::Syslog) => syslog::head(text, Expect::Syslog),
         (None, Format::Auto) => syslog::head(text, Expect::Maybe),
         _ => Head { message: text, ..Head::default() },
+    }
+}
+
+fn note_faults(faults: Faults, object: &[u8], rows: &mut Rows<'_>) {
+    let begin = rows.offset(object) as u32;
+    let mut noted = false;
+    for fault in faults.into_iter().flatten() {
+        rows.note_at(fault.what, begin + fault.at);
+        noted = true;
+    }
+    if !noted {
+        rows.note("JSON broken");
     }
 }
 

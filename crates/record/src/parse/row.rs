@@ -54,7 +54,10 @@ pub(crate) struct Rows<'f> {
     level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
     level_keys_left: usize,
     apart: bool,
-    notes: [&'static str; NOTES_MAX],
+    /// The time was said by a key that was named for it.
+    named_time: bool,
+    /// Each with the place it is of, in bytes of the line, if it is of one.
+    notes: [(&'static str, Option<u32>); NOTES_MAX],
     notes_count: usize,
 }
 
@@ -67,7 +70,8 @@ impl<'f> Rows<'f> {
             level_keys: [None; LEVEL_KEYS.len()],
             level_keys_left: usize::MAX,
             apart: false,
-            notes: [""; NOTES_MAX],
+            named_time: false,
+            notes: [("", None); NOTES_MAX],
             notes_count: 0,
         }
     }
@@ -77,6 +81,7 @@ impl<'f> Rows<'f> {
         self.line = line.bytes;
         self.notes_count = 0;
         self.apart = false;
+        self.named_time = false;
     }
 
     /// Takes fields and notes back, to parse the line in another way.
@@ -84,6 +89,7 @@ impl<'f> Rows<'f> {
         self.builder.clear_fields();
         self.notes_count = 0;
         self.apart = false;
+        self.named_time = false;
     }
 
     /// Marks the row as one whose message brings a name of those that are given to lines.
@@ -96,6 +102,18 @@ impl<'f> Rows<'f> {
     #[inline]
     pub fn is_apart(&self) -> bool {
         self.apart
+    }
+
+    /// Remembers that a key that was named for the time has said it.
+    #[inline]
+    pub fn set_named_time(&mut self, named: bool) {
+        self.named_time = named;
+    }
+
+    /// Whether it has: then no other time counts.
+    #[inline]
+    pub fn has_named_time(&self) -> bool {
+        self.named_time
     }
 
     /// Whether the row has a value under an own name already: one that the line brought.
@@ -135,6 +153,15 @@ impl<'f> Rows<'f> {
 
     /// Says what failed; the line is kept all the same.
     pub fn note(&mut self, note: &'static str) {
+        self.add_note((note, None));
+    }
+
+    /// As [`note`](Self::note), with the place in the line: so many bytes stand before it.
+    pub fn note_at(&mut self, note: &'static str, at: u32) {
+        self.add_note((note, Some(at)));
+    }
+
+    fn add_note(&mut self, note: (&'static str, Option<u32>)) {
         if self.notes_count < NOTES_MAX && !self.notes[..self.notes_count].contains(&note) {
             self.notes[self.notes_count] = note;
             self.notes_count += 1;
@@ -144,15 +171,21 @@ impl<'f> Rows<'f> {
     #[cold]
     fn write_notes(&mut self) {
         let id = self.id(Own::Note);
-        let notes = &self.notes[..self.notes_count];
-        match (self.builder.get(id).filter(|own| !own.is_empty()), notes) {
-            (None, [note]) => self.builder.push_static(id, note),
-            (None, notes) => self.builder.push_made(id, notes.join("; ").as_bytes()),
-            (Some(own), notes) => {
-                let all = [own, b"; ", notes.join("; ").as_bytes()].concat();
-                self.builder.push_made(id, &all);
+        let own = self.builder.get(id).filter(|own| !own.is_empty());
+        if let (None, [(note, None)]) = (own, &self.notes[..self.notes_count]) {
+            return self.builder.push_static(id, note);
+        }
+        let mut all = own.unwrap_or_default().to_vec();
+        for (note, at) in &self.notes[..self.notes_count] {
+            if !all.is_empty() {
+                all.extend_from_slice(b"; ");
+            }
+            all.extend_from_slice(note.as_bytes());
+            if let Some(at) = at {
+                all.extend_from_slice(format!(" at byte {at}").as_bytes());
             }
         }
+        self.builder.push_made(id, &all);
     }
 
     /// The number of an own name.

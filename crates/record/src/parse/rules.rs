@@ -8,18 +8,24 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use memchr::memmem;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+use super::json::CANDIDATES_MAX;
+use crate::frame::Hints;
 
 /// Rules of one configuration. More are an error when it is read.
 pub const TYPE_RULES_MAX: usize = 1_000;
 /// Bytes of a type's name. A longer one is an error when it is read.
 pub const TYPE_NAME_BYTES_MAX: usize = 64;
 
+/// Keys that can be named for the time, for the message, and for the level. More are an error when they are read.
+pub const NAMES_MAX: usize = CANDIDATES_MAX;
+
 /// How the message of a line is parsed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageFormat {
-    /// As it looks: an access line, a JSON object, or else text.
+    /// As it looks: an access line, a JSON object, pairs, or else text.
     #[default]
     Auto,
     /// Text, whatever it looks like.
@@ -28,6 +34,70 @@ pub enum MessageFormat {
     Json,
     /// An access line of Apache or nginx.
     Access,
+    /// Pairs of keys and values: `level=info msg="…"`.
+    Logfmt,
+}
+
+/// Names of keys, one or several in order of preference: `"ts"` or `["ts", "time"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "OneOrMany")]
+pub struct FieldNames(pub Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for FieldNames {
+    fn from(given: OneOrMany) -> Self {
+        match given {
+            OneOrMany::One(name) => FieldNames(vec![name]),
+            OneOrMany::Many(names) => FieldNames(names),
+        }
+    }
+}
+
+impl FieldNames {
+    /// The names, if they can be used.
+    ///
+    /// # Errors
+    /// When they are too many, or one is empty; the error says so.
+    pub fn checked(&self) -> Result<Vec<String>, String> {
+        if self.0.len() > NAMES_MAX {
+            return Err(format!("names {} keys, but there can be {NAMES_MAX}", self.0.len()));
+        }
+        if self.0.iter().any(String::is_empty) {
+            return Err("has an empty name; write for example \"ts\", or leave it out".to_owned());
+        }
+        Ok(self.0.clone())
+    }
+}
+
+/// Keys that were named for what they hold, by the source or by a rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Names<'a> {
+    pub time: &'a [String],
+    pub msg: &'a [String],
+    pub level: &'a [String],
+    pub ignore: &'a [String],
+    /// Place of the rule, if it names any.
+    pub rule: Option<u16>,
+}
+
+impl<'a> Names<'a> {
+    /// Those that came with the lines.
+    #[inline]
+    pub fn of(hints: &'a Hints) -> Names<'a> {
+        Names {
+            time: &hints.time_fields,
+            msg: &hints.msg_fields,
+            level: &hints.level_fields,
+            ignore: &hints.ignore_fields,
+            rule: None,
+        }
+    }
 }
 
 /// Which lines have a type, and how their message is parsed; `[[types]]` of the configuration.
@@ -54,6 +124,15 @@ pub struct TypeRule {
     /// How to parse the message.
     #[serde(default)]
     pub format: MessageFormat,
+    /// Keys of the message that hold the time.
+    #[serde(default)]
+    pub time_field: FieldNames,
+    /// Keys of the message that hold what becomes `_msg`.
+    #[serde(default)]
+    pub msg_field: FieldNames,
+    /// Keys of the message that hold the level.
+    #[serde(default)]
+    pub level_field: FieldNames,
 }
 
 /// Why rules cannot be used.
@@ -97,6 +176,16 @@ pub enum RuleError {
         /// Name of the rule.
         rule: String,
     },
+    /// Names of keys that cannot be used.
+    #[error("type rule '{rule}': {key} {error}")]
+    Fields {
+        /// Name of the rule.
+        rule: String,
+        /// Which names.
+        key: &'static str,
+        /// Why.
+        error: String,
+    },
     /// Too many rules.
     #[error(
         "{found} type rules, but there can be {TYPE_RULES_MAX}; put several app_name or hostname values into \
@@ -127,6 +216,7 @@ pub(crate) struct Rules {
     others: Vec<u16>,
     /// Whether a rule asks for more of a line than its head and sender.
     look_at_lines: bool,
+    have_names: bool,
 }
 
 #[derive(Debug)]
@@ -137,6 +227,9 @@ struct Rule {
     contains: Option<memmem::Finder<'static>>,
     regex: Option<regex::bytes::Regex>,
     format: MessageFormat,
+    time: Vec<String>,
+    msg: Vec<String>,
+    level: Vec<String>,
 }
 
 impl Rules {
@@ -147,6 +240,7 @@ impl Rules {
         let mut rules = Rules::default();
         for (place, rule) in given.iter().enumerate() {
             rules.rules.push(ready(place, rule)?);
+            rules.have_names |= rules.rules[place].has_names();
             rules.look_at_lines |= rule.contains.is_some() || rule.regex.is_some();
             let place = place as u16;
             if rule.app_name.is_empty() {
@@ -166,6 +260,28 @@ impl Rules {
     /// Whether lines with the same head and sender may have different rules.
     pub(crate) fn look_at_lines(&self) -> bool {
         self.look_at_lines
+    }
+
+    /// Whether a rule names keys.
+    pub(crate) fn have_names(&self) -> bool {
+        self.have_names
+    }
+
+    /// The keys that a rule names, and for what it names none, those of the source.
+    pub(crate) fn names<'a>(&'a self, place: usize, hints: &'a Hints) -> Names<'a> {
+        let rule = &self.rules[place];
+        let of_hints = Names::of(hints);
+        if !rule.has_names() {
+            return of_hints;
+        }
+        let first = |rule: &'a [String], other| if rule.is_empty() { other } else { rule };
+        Names {
+            time: first(&rule.time, of_hints.time),
+            msg: first(&rule.msg, of_hints.msg),
+            level: first(&rule.level, of_hints.level),
+            ignore: of_hints.ignore,
+            rule: Some(place as u16),
+        }
     }
 
     /// Place, name and format of the first rule that holds.
@@ -197,6 +313,10 @@ impl Rules {
 }
 
 impl Rule {
+    fn has_names(&self) -> bool {
+        !(self.time.is_empty() && self.msg.is_empty() && self.level.is_empty())
+    }
+
     /// Whether the conditions other than that on the application hold; the cheap ones first.
     fn holds(&self, subject: Subject<'_>) -> bool {
         let host = || self.hostname.iter().any(|h| h.as_bytes() == subject.hostname);
@@ -225,6 +345,9 @@ fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         let error = || RuleError::RemoteIp { rule: given.name.clone(), given: text.clone() };
         network(text).ok_or_else(error)
     };
+    let names = |key: &'static str, names: &FieldNames| {
+        names.checked().map_err(|error| RuleError::Fields { rule: given.name.clone(), key, error })
+    };
     let regex = given.regex.as_deref().map(regex::bytes::Regex::new).transpose();
     Ok(Rule {
         hostname: given.hostname.clone(),
@@ -232,6 +355,9 @@ fn ready(place: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),
         regex: regex.map_err(|e| RuleError::Regex { rule: name.clone(), error: Box::new(e) })?,
         format: given.format,
+        time: names("time_field", &given.time_field)?,
+        msg: names("msg_field", &given.msg_field)?,
+        level: names("level_field", &given.level_field)?,
         name,
     })
 }
@@ -327,6 +453,8 @@ mod tests {
             (rule("x", |r| r.remote_ip = vec!["host".into()]), "for example 10.1.2.3"),
             (rule("x", |r| r.regex = Some("(".into())), "'x'"),
             (rule("x", |r| r.contains = Some(String::new())), "leave it out"),
+            (rule("x", |r| r.time_field.0 = vec![String::new()]), "'x': time_field has an empty"),
+            (rule("x", |r| r.level_field.0 = vec!["a".into(); 17]), "level_field names 17 keys"),
         ];
         for (rule, expected) in rows {
             let error = Rules::new(std::slice::from_ref(&rule)).unwrap_err().to_string();
@@ -344,5 +472,11 @@ mod tests {
         assert!(parse(r#"{"name":"x","format":"json","app_name":["a"]}"#).is_ok());
         assert!(parse(r#"{"name":"x","app":["a"]}"#).is_err());
         assert!(parse(r#"{"name":"x","format":"xml"}"#).is_err());
+        let named =
+            parse(r#"{"name":"x","format":"logfmt","time_field":"t","msg_field":["a","b"]}"#);
+        let named = named.unwrap();
+        assert_eq!((named.time_field.0.len(), named.msg_field.0.len()), (1, 2));
+        assert_eq!(named.format, MessageFormat::Logfmt);
+        assert!(parse(r#"{"name":"x","time_fields":"t"}"#).is_err());
     }
 }

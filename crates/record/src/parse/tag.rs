@@ -58,7 +58,7 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
         return false;
     }
     let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
-    if !ends && !(bracketed || glued(name, behind)) {
+    if !(ends || bracketed || glued(name, behind)) {
         return false;
     }
     (head.app_name, head.proc_id) = (name, proc_id);

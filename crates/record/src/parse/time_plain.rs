@@ -182,18 +182,20 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
             literal => (*rest.first()? == literal).then_some(1)?,
         };
     }
-    let written = |local_s, offset_s, has_year| Written { local_s, nanos, offset_s, has_year };
     if let Some(seconds) = since_1970 {
-        return Some((written(seconds, Some(0), true), at));
+        return Some((Written { local_s: seconds, nanos, offset_s: Some(0), has_year: true }, at));
     }
     if !has_year {
         // A leap year: the parser finds out which.
         year = 1972;
     }
+    if form.ends_with('s') {
+        nanos = time::fraction(line, &mut at);
+    }
     let days = crate::civil::days_from_civil(year, month, day)?;
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
     let offset_s = time::zone(line, &mut at);
-    Some((written(local_s, offset_s, has_year), at))
+    Some((Written { local_s, nanos, offset_s, has_year }, at))
 }
 
 fn two_of(value: &mut u32, rest: &[u8]) -> Option<usize> {
@@ -228,7 +230,7 @@ mod tests {
             ("I20260131 12:00:00.250000  1234 file.cc:1] x", 1_769_860_800, 250_000_000),
             ("I, [2026-01-31T12:00:00.250000 #1234]  INFO -- : x", 1_769_860_800, 250_000_000),
             ("260131 12:00:00 [Note] x", 1_769_860_800, 0),
-            ("31-Jan-2026 12:00:00.250 INFO [main] x", 1_769_860_800, 0),
+            ("31-Jan-2026 12:00:00.250 INFO [main] x", 1_769_860_800, 250_000_000),
             ("31 Jan 2026 12:00:00 x", 1_769_860_800, 0),
             ("1234:M 31 Jan 2026 12:00:00.250 * x", 1_769_860_800, 250_000_000),
             ("Sat Jan 31 12:00:00 2026 x", 1_769_860_800, 0),

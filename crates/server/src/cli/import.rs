@@ -31,6 +31,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 #[command(after_help = "Examples:
   loginson import /var/log/syslog
   loginson import --type access access.log access.log.1.gz access.log.2.zst
+  loginson import --format logfmt --time-field when --level-field sev app.log
   journalctl -o short-iso | loginson import -
 
 Plain, gzip and zstd files are told apart by their first bytes. When an import fails it says how many lines were
@@ -42,6 +43,18 @@ pub struct ImportArgs {
     /// Type of the lines, instead of what the rules for types find
     #[arg(long = "type", value_name = "TYPE")]
     log_type: Option<String>,
+    /// How lines are parsed, instead of as they look
+    #[arg(long, value_name = "FORMAT", value_parser = ["auto", "plain", "json", "access", "logfmt"])]
+    format: Option<String>,
+    /// Keys of JSON or logfmt that hold the time, in order of preference
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    time_field: Vec<String>,
+    /// Keys that hold the message
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    msg_field: Vec<String>,
+    /// Keys that hold the level
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    level_field: Vec<String>,
     /// Lines of the first file to leave out: they were acknowledged before
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip_lines: u64,
@@ -54,12 +67,19 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let client = Client::new(&args.server.server)?;
     let started = Instant::now();
     let (mut lines, mut bytes) = (0, 0);
+    let options = [
+        ("type", args.log_type.unwrap_or_default()),
+        ("format", args.format.unwrap_or_default()),
+        ("_time_field", args.time_field.join(",")),
+        ("_msg_field", args.msg_field.join(",")),
+        ("_level_field", args.level_field.join(",")),
+    ];
     for (i, path) in args.files.iter().enumerate() {
         let skip = if i == 0 { args.skip_lines } else { 0 };
         let mut import = Import {
             client: &client,
             path,
-            log_type: args.log_type.as_deref(),
+            options: &options,
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             lines_kept: 0,
             bytes_kept: 0,
@@ -95,7 +115,8 @@ pub fn run(args: ImportArgs) -> Result<()> {
 struct Import<'a> {
     client: &'a Client,
     path: &'a Path,
-    log_type: Option<&'a str>,
+    /// Parameters that are the same for all files; empty ones are not given.
+    options: &'a [(&'static str, String)],
     bar: ProgressBar,
     /// Lines of the file that are known to be durable, those of an earlier import included.
     lines_kept: u64,
@@ -208,7 +229,8 @@ impl Import<'_> {
     fn post(&self, batch: &[u8]) -> Result<Result<(u64, u64), Refusal>> {
         let file = self.path.to_string_lossy();
         let mut params = vec![("file", file.as_ref())];
-        params.extend(self.log_type.map(|log_type| ("type", log_type)));
+        let given = self.options.iter().filter(|(_, value)| !value.is_empty());
+        params.extend(given.map(|(name, value)| (*name, value.as_str())));
         let answer = self.client.post_bytes("/insert/lines", &params, batch).map_err(|error| {
             if error.is::<NotReached>() {
                 return error;

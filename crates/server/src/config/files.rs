@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::FileRule;
 use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
+use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
+use super::nearest::nearest;
 use super::raw::{RawFiles, RawMultiline};
 
 /// Shorter records would be pieces of lines.
@@ -27,6 +29,13 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         );
     }
     rule.log_type = raw.log_type.clone();
+    for (key, names, wanted) in [
+        ("time_field", &raw.time_field, &mut rule.time_fields),
+        ("msg_field", &raw.msg_field, &mut rule.msg_fields),
+        ("level_field", &raw.level_field, &mut rule.level_fields),
+    ] {
+        *wanted = names.checked().map_err(|error| anyhow!("files.{key} {error}"))?;
+    }
     rule.fields = raw.fields.clone().into_iter().collect();
     rule.from_end = match raw.start.as_deref() {
         None | Some("beginning") => false,
@@ -34,6 +43,17 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         Some(other) => bail!("files.start must be \"beginning\" or \"end\", not '{other}'"),
     };
     rule.shape.join = raw.multiline.as_ref().map(join).transpose()?;
+    if raw.format.as_deref() == Some(CRI) {
+        ensure!(
+            raw.multiline.is_none(),
+            "files.multiline cannot stand beside format = \"cri\", which joins the parts of lines"
+        );
+        rule.shape.join = Some(Join::Parts);
+    } else if let Some(name) = &raw.format {
+        rule.format = Some(format(name).map_err(|error| anyhow!("files.format: {error}"))?);
+    } else if raw.multiline.is_none() && rule.paths.iter().all(of_containers) {
+        rule.shape.join = Some(Join::Parts);
+    }
     if let Some(text) = &raw.record_bytes_max {
         let bytes = super::bytes("files.record_bytes_max", text)?;
         ensure!(
@@ -56,6 +76,34 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         }
     }
     Ok(rule)
+}
+
+/// Where Kubernetes keeps the files of containers.
+const CONTAINER_DIRS: [&str; 2] = ["/var/log/containers/", "/var/log/pods/"];
+
+fn of_containers(pattern: &Pattern) -> bool {
+    CONTAINER_DIRS.iter().any(|dir| pattern.text().starts_with(dir))
+}
+
+/// The name of lines of containers: files are cut so that a line in parts is one record.
+const CRI: &str = "cri";
+
+/// The format of a name.
+pub fn format(name: &str) -> Result<MessageFormat> {
+    const KNOWN: [(&str, MessageFormat); 5] = [
+        ("auto", MessageFormat::Auto),
+        ("plain", MessageFormat::Plain),
+        ("json", MessageFormat::Json),
+        ("access", MessageFormat::Access),
+        ("logfmt", MessageFormat::Logfmt),
+    ];
+    if let Some((_, format)) = KNOWN.iter().find(|(known, _)| *known == name) {
+        return Ok(*format);
+    }
+    match nearest(name, KNOWN.iter().map(|(known, _)| *known)) {
+        Some(near) => bail!("'{name}' is no format; did you mean '{near}'?"),
+        None => bail!("'{name}' is no format; use auto, plain, json, access or logfmt"),
+    }
 }
 
 fn join(raw: &RawMultiline) -> Result<Join> {
@@ -90,6 +138,10 @@ mod tests {
             paths = ["/var/log/*.log", "relative.log"]
             exclude = ["*.1", "/var/log/private/**"]
             type = "shop"
+            format = "logfmt"
+            time_field = "t"
+            msg_field = ["text", "what"]
+            level_field = "sev"
             fields = { env = "prod" }
             start = "end"
             multiline = { continue = '^\s' }
@@ -102,11 +154,21 @@ mod tests {
         let rule = &rules.unwrap()[0];
         assert_eq!(rule.paths[0].text(), "/var/log/*.log");
         assert!(rule.paths[1].text().starts_with('/'));
+        assert_eq!(rule.format, Some(MessageFormat::Logfmt));
+        assert_eq!(
+            (&rule.time_fields[..], &rule.level_fields[..]),
+            (&["t".into()][..], &["sev".into()][..])
+        );
+        assert_eq!(rule.msg_fields, ["text", "what"]);
         assert!(rule.from_end && matches!(rule.shape.join, Some(Join::Continue(_))));
         let limits = (rule.shape.record_bytes_max, rule.shape.record_lines_max);
         assert_eq!(limits, (8 << 20, 7));
         assert_eq!((rule.record_age_ms, rule.line_age_ms), (5_000, 3_600_000));
         assert_eq!(parse("paths = ['/a']").unwrap().len(), 1);
+        let joins = |text: &str| parse(text).unwrap()[0].shape.join.clone();
+        assert!(joins("paths = ['/a']").is_none());
+        assert!(matches!(joins("paths = ['/a']\nformat = 'cri'"), Some(Join::Parts)));
+        assert!(matches!(joins("paths = ['/var/log/containers/*.log']"), Some(Join::Parts)));
     }
 
     #[test]
@@ -117,6 +179,13 @@ mod tests {
             ("paths = ['/a']\nexclude = ['[']", "files.exclude"),
             ("paths = ['/a']\ntype = ''", "files.type"),
             ("paths = ['/a']\nstart = 'middle'", "files.start"),
+            (
+                "paths = ['/a']\nformat = 'logfnt'",
+                "files.format: 'logfnt' is no format; did you mean 'logfmt'?",
+            ),
+            ("paths = ['/a']\nformat = 'parquet-file'", "use auto, plain"),
+            ("paths = ['/a']\nformat = 'cri'\nmultiline = { start = 'a' }", "files.multiline"),
+            ("paths = ['/a']\ntime_field = ''", "files.time_field has an empty name"),
             ("paths = ['/a']\nmultiline = {}", "either start or continue"),
             ("paths = ['/a']\nmultiline = { start = '(' }", "files.multiline.start"),
             ("paths = ['/a']\nrecord_bytes_max = '9MiB'", "files.record_bytes_max"),

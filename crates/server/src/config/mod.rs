@@ -27,6 +27,7 @@ use summary::SummaryConfig;
 
 use crate::http::BodyLimits;
 use crate::jobs::{JOBS_MAX, JobLimits};
+pub use files::format as message_format;
 pub use placement::Placement;
 use placement::processors;
 use raw::RawRetentionRule;

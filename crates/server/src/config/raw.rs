@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use record::TypeRule;
+use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
 use super::collect::RawCollect;
@@ -71,6 +72,14 @@ pub struct RawFiles {
     #[serde(default, rename = "type")]
     pub log_type: Option<String>,
     #[serde(default)]
+    pub format: Option<String>,
+    #[serde(default)]
+    pub time_field: FieldNames,
+    #[serde(default)]
+    pub msg_field: FieldNames,
+    #[serde(default)]
+    pub level_field: FieldNames,
+    #[serde(default)]
     pub fields: BTreeMap<String, String>,
     #[serde(default)]
     pub start: Option<String>,
@@ -101,6 +110,10 @@ impl RawFiles {
             paths,
             exclude: Vec::new(),
             log_type: None,
+            format: None,
+            time_field: FieldNames::default(),
+            msg_field: FieldNames::default(),
+            level_field: FieldNames::default(),
             fields: BTreeMap::new(),
             start: None,
             multiline: None,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::LINE_BYTES_MAX;
 
-const SAMPLES: [&str; 9] = [
+const SAMPLES: [&str; 18] = [
     "<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 [a@1 x=\"1\" y=\"\\\"\"][b] \u{feff}msg",
     "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
     "<189>router1: 000123: *Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: x",
@@ -14,15 +14,31 @@ const SAMPLES: [&str; 9] = [
     "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"Mozilla\"",
     "2015-10-18 18:01:47,978 INFO [main] x",
     "[Sun Dec 04 04:47:44.5 2005] [core:error] x",
+    "<13>Nov 21 12:00:00 [fe80::1] app[12]:hello",
+    "<189>684: xr1 RP/0/RSP0/CPU0:Nov 21 12:00:00.000 UTC: config[65]: %SYS-5-CONFIG_I : x",
+    "<6>Sep 14 14:12:51 fw1 CEF:0|F|Fire\\|wall|6|7|Allowed|0|src=10.0.0.1 msg=a b\\=c act=x",
+    "2026-01-31T12:00:00.25Z stdout P {\"a\":1,\n2026-01-31T12:00:00.26Z stdout F \"b\":2}",
+    "{\"log\":\"{\\\"level\\\":\\\"warn\\\",\\\"a\\\":{\\\"b\\\":1}}\\n\",\"stream\":\"stdout\",\"time\":\"2026-01-31T12:00:00Z\"}",
+    "ts=2026-01-31T12:00:00.250Z level=warn msg=\"a \\\"b\\\"\" took=1s",
+    "{\"t\":{\"$date\":\"2026-01-31T12:00:00Z\"},\"s\":\"I\",\"msg\":\"\\ud83d\",\"a\":NaN,\"a\":[1,],}",
+    "type=SYSCALL msg=audit(1769860800.250:1): arch=c000003e",
+    "\u{1b}[2m2026-01-31T12:00:00Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
     "- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL INFO x",
 ];
 
 fn all_origins() -> Vec<Origin> {
     let typed = |name: &str| Hints { log_type: Some(name.into()), ..Hints::default() };
     let mut origins = vec![syslog_udp(), file(), http(Format::Json, Hints::default())];
-    for name in ["plain", "json", "access", "syslog", "other"] {
+    for name in ["plain", "json", "access", "logfmt", "syslog", "other"] {
         origins.push(http(Format::Auto, typed(name)));
     }
+    let named = Hints {
+        time_fields: vec!["ts".into(), "a".into()],
+        level_fields: vec!["a.b".into(), "level".into()],
+        msg_fields: vec!["log".into()],
+        ..Hints::default()
+    };
+    origins.push(http(Format::Auto, named));
     origins
 }
 

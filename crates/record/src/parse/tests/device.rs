@@ -97,10 +97,10 @@ fn others() {
         &syslog_udp(),
         &common,
         &[
-            // FortiGate: no header at all.
+            // FortiGate: no header at all, but pairs, which name the host.
             (
                 "<134>date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"",
-                "_msg=date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"|format=rfc3164|hostname=FGT",
+                "_level=notice|_msg=date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"|_type=logfmt|date=2026-11-21|devname=FGT|format=rfc3164|hostname=FGT|level=notice|time=12:00:00",
             ),
             // Junos, structured: RFC 5424 with a long element.
             (

@@ -3,6 +3,7 @@
 mod any;
 mod corpora;
 mod device;
+mod formats;
 mod heads;
 mod json;
 mod message;

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use collector::body::{Encoding, Shape};
 use record::parse::TYPE_NAME_BYTES_MAX;
-use record::{Format, Hints, Origin, Transport};
+use record::{Format, Hints, MessageFormat, Origin, Transport};
 
 use super::Request;
 use crate::http::error::{ApiError, ApiResult};
@@ -78,6 +78,8 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         log_type,
         time_fields: names("_time_field", "vl-time-field"),
         msg_fields: names("_msg_field", "vl-msg-field"),
+        level_fields: names("_level_field", "vl-level-field"),
+        format: message_format(request)?,
         stream_fields: names("_stream_fields", "vl-stream-fields"),
         ignore_fields: names("ignore_fields", "vl-ignore-fields"),
         extra_fields,
@@ -101,7 +103,14 @@ fn check_extra_field(name: &str) -> ApiResult<()> {
 /// Whether what a request says of its lines is of a size that each of them can bear.
 fn check_bounds(hints: &Hints) -> ApiResult<()> {
     let Hints {
-        log_type, time_fields, msg_fields, stream_fields, ignore_fields, extra_fields, ..
+        log_type,
+        time_fields,
+        msg_fields,
+        level_fields,
+        stream_fields,
+        ignore_fields,
+        extra_fields,
+        ..
     } = hints;
     if stream_fields.len() > STREAM_FIELDS_MAX {
         return Err(ApiError::bad_request(format!(
@@ -109,7 +118,8 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
             stream_fields.len()
         )));
     }
-    let lists = [time_fields, msg_fields, stream_fields, ignore_fields].into_iter().flatten();
+    let lists = [time_fields, msg_fields, level_fields, stream_fields, ignore_fields];
+    let lists = lists.into_iter().flatten();
     let extra = extra_fields.iter().flat_map(|(name, value)| [name, value]);
     let all = lists.chain(extra).chain(log_type).chain(&hints.file);
     let bytes: usize = all.map(String::len).sum();
@@ -120,6 +130,13 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
         )));
     }
     Ok(())
+}
+
+/// How raw lines are parsed, when the request says so.
+fn message_format(request: &Request) -> ApiResult<Option<MessageFormat>> {
+    let name = request.params.get("format");
+    let format = name.map(crate::config::message_format).transpose();
+    format.map_err(|error| ApiError::bad_request(format!("format: {error}")))
 }
 
 /// Whether a name can be a type; the rules of the configuration know the same ones.

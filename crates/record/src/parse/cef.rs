@@ -1,0 +1,130 @@
+//! Messages in the Common Event Format: `CEF:0|vendor|product|version|class|name|severity|key=value …`.
+//!
+//! Fields are those of VictoriaLogs: `cef.version`, `cef.device_vendor`, … and `cef.extension.KEY`. The message stays whole
+//! in `_msg`, so that its words are found. What is not CEF to its end is kept without fields, with a note.
+
+/// The fields before the extension.
+const NAMES: [&str; 7] = [
+    "cef.version",
+    "cef.device_vendor",
+    "cef.device_product",
+    "cef.device_version",
+    "cef.device_event_class_id",
+    "cef.name",
+    "cef.severity",
+];
+
+/// Calls `each` with name and value, which may have escapes, of each field of a message. None when it is not whole: then
+/// `each` was not called.
+pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -> Option<()> {
+    let mut rest = message.strip_prefix(b"CEF:")?;
+    let mut values = [&b""[..]; NAMES.len()];
+    for value in &mut values {
+        let end = unescaped(rest, b'|')?;
+        (*value, rest) = (&rest[..end], &rest[end + 1..]);
+    }
+    values[0].iter().all(u8::is_ascii_digit).then_some(())?;
+    // Once to see whether it is whole.
+    extension(rest, &mut |_, _| ())?;
+    for (name, value) in NAMES.iter().zip(values) {
+        each(name, value);
+    }
+    let mut name = String::from("cef.extension.");
+    let prefix = name.len();
+    extension(rest, &mut |key, value| {
+        name.truncate(prefix);
+        name.push_str(&String::from_utf8_lossy(key));
+        each(&name, value);
+    })
+}
+
+/// Pairs of which the values may have blanks: a value goes up to the last blank before the next `=`.
+fn extension<'a>(text: &'a [u8], each: &mut dyn FnMut(&'a [u8], &'a [u8])) -> Option<()> {
+    let mut rest = text.trim_ascii();
+    while !rest.is_empty() {
+        let equals = unescaped(rest, b'=')?;
+        let (key, behind) = (&rest[..equals], &rest[equals + 1..]);
+        (!key.is_empty() && !key.contains(&b' ')).then_some(())?;
+        let end = match unescaped(behind, b'=') {
+            Some(next) => memchr::memrchr(b' ', &behind[..next])?,
+            None => behind.len(),
+        };
+        each(key, &behind[..end]);
+        rest = behind[end..].trim_ascii_start();
+    }
+    Some(())
+}
+
+/// Place of the first `byte` that no backslash protects.
+fn unescaped(text: &[u8], byte: u8) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(byte, b'\\', text.get(at..)?)?;
+        if text[at] == byte {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Appends a value without its escapes.
+pub(crate) fn unescape(value: &[u8], out: &mut Vec<u8>) {
+    let mut rest = value;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        match rest.get(at + 1) {
+            Some(b'n') => out.push(b'\n'),
+            Some(b'r') => out.push(b'\r'),
+            Some(other) => out.push(*other),
+            None => out.push(b'\\'),
+        }
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Option<String> {
+        let mut out = Vec::new();
+        parse(text.as_bytes(), |name, value| {
+            let mut made = Vec::new();
+            unescape(value, &mut made);
+            out.push(format!("{}={}", &name[4..], String::from_utf8_lossy(&made)));
+        })?;
+        Some(out.join(";"))
+    }
+
+    /// The rows of VictoriaLogs' own tests, among others.
+    #[test]
+    fn messages() {
+        let rows = [
+            (
+                "CEF:1|Security|threatmanager|1.0|100|worm successfully stopped|10|src=10.0.0.1 dst=2.1.2.2 spt=1232",
+                "version=1;device_vendor=Security;device_product=threatmanager;device_version=1.0;\
+                 device_event_class_id=100;name=worm successfully stopped;severity=10;\
+                 extension.src=10.0.0.1;extension.dst=2.1.2.2;extension.spt=1232",
+            ),
+            (
+                "CEF:0|a\\|b|c|d|e|f\\\\|3|msg=a b c\\=d act=x y",
+                "version=0;device_vendor=a|b;device_product=c;device_version=d;device_event_class_id=e;\
+                 name=f\\;severity=3;extension.msg=a b c=d;extension.act=x y",
+            ),
+            (
+                "CEF:0|a|b|c|d|e|f|",
+                "version=0;device_vendor=a;device_product=b;device_version=c;device_event_class_id=d;\
+                 name=e;severity=f",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in
+            ["", "CEF:", "CEF:0", "CEF:0|a|b|c|d|e|f", "CEF:x|a|b|c|d|e|f|", "CEF:0|a|b|c|d|e|f|g"]
+        {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What the values of keys for the level mean: words, letters and numbers.
+//!
+//! A number says a level only where it is known whose it is, by its key or by what stands beside it: 30 is `info` to pino
+//! and bunyan, and `warning` to Python. A number of which that is not known gives no level.
+
+use super::json_names::Marks;
+use super::level::{self, LEVELS};
+
+/// How a key says the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A word.
+    Word,
+    /// A word, or a number of pino, bunyan or GELF.
+    Level,
+    /// A word, or the number of syslog beside a facility.
+    Severity,
+    /// A severity of syslog, 0 to 7.
+    Syslog,
+    /// Python's numbers: 10 is debug, 50 critical.
+    Python,
+    /// Logback's numbers: 10000 is debug, 40000 error.
+    Logback,
+    /// OpenTelemetry's numbers: four for each level, from 1 (trace) to 24.
+    Otel,
+    /// Application Insights' numbers: 0 (verbose) to 4 (critical).
+    Azure,
+    /// MongoDB's letters.
+    Mongo,
+}
+
+/// The level of a value, beside keys with these marks.
+pub(crate) fn find(kind: Kind, text: &[u8], marks: Marks) -> Option<&'static str> {
+    let text = &text[level::colours(text)..];
+    let text = text.trim_ascii();
+    let text = match memchr::memchr(0x1b, text) {
+        Some(at) => &text[..at],
+        None => text,
+    };
+    let Some(number) = number(text) else {
+        return match kind {
+            Kind::Mongo => marks.has(Marks::T_DATE).then(|| letter(text)).flatten(),
+            Kind::Word | Kind::Level | Kind::Severity | Kind::Azure => word(text),
+            _ => None,
+        };
+    };
+    let of_tens = |tens: [&'static str; 6]| match number {
+        10..70 => Some(tens[number as usize / 10 - 1]),
+        _ => None,
+    };
+    let of_syslog = || LEVELS.get(number as usize).copied();
+    match kind {
+        Kind::Word | Kind::Mongo => None,
+        Kind::Level if marks.has(Marks::SHORT_MESSAGE) => of_syslog(),
+        Kind::Level => {
+            let pairs = [
+                (Marks::PID, Marks::HOSTNAME),
+                (Marks::V, Marks::HOSTNAME),
+                (Marks::V, Marks::PID),
+            ];
+            let is_node = pairs.iter().any(|(a, b)| marks.has(*a) && marks.has(*b));
+            let node = || of_tens(["debug", "debug", "info", "warning", "error", "critical"]);
+            is_node.then(node).flatten()
+        }
+        Kind::Severity => marks.has(Marks::FACILITY).then(of_syslog).flatten(),
+        Kind::Syslog => of_syslog(),
+        Kind::Python => of_tens(["debug", "info", "warning", "error", "critical", "critical"]),
+        Kind::Logback => match number {
+            5_000..20_000 => Some("debug"),
+            20_000..30_000 => Some("info"),
+            30_000..40_000 => Some("warning"),
+            40_000..50_000 => Some("error"),
+            50_000..=60_000 => Some("critical"),
+            _ => None,
+        },
+        Kind::Otel => match number {
+            1..=8 => Some("debug"),
+            9..=12 => Some("info"),
+            13..=16 => Some("warning"),
+            17..=20 => Some("error"),
+            21..=24 => Some("critical"),
+            _ => None,
+        },
+        Kind::Azure => {
+            ["debug", "info", "warning", "error", "critical"].get(number as usize).copied()
+        }
+    }
+}
+
+/// The level of an object that names none: Serilog's, which leaves its usual one out.
+pub(crate) fn unnamed(marks: Marks) -> Option<&'static str> {
+    let serilog = marks.has(Marks::AT_T) && marks.has(Marks::AT_M) && !marks.has(Marks::AT_L);
+    serilog.then_some("info")
+}
+
+/// A whole number of at most five digits.
+fn number(text: &[u8]) -> Option<u32> {
+    let text = text.strip_suffix(b".0").unwrap_or(text);
+    let digits = (1..=5).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+    digits.then(|| text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
+}
+
+/// A word, also with the offset that Go's slog appends (`INFO+2`), a word of one logger, or a letter.
+pub(crate) fn word(text: &[u8]) -> Option<&'static str> {
+    if let Some(level) = level::from_word(text) {
+        return Some(level);
+    }
+    let plain = match text.iter().position(|b| matches!(b, b'+' | b'-')) {
+        Some(at) if at + 1 < text.len() && text[at + 1..].iter().all(u8::is_ascii_digit) => {
+            return level::from_word(&text[..at]);
+        }
+        _ => text,
+    };
+    const OF_LOGGERS: [(&[u8], &str); 16] = [
+        (b"fine", "debug"),
+        (b"finer", "debug"),
+        (b"finest", "debug"),
+        (b"silly", "debug"),
+        (b"trce", "debug"),
+        (b"dbug", "debug"),
+        (b"config", "info"),
+        (b"http", "info"),
+        (b"log", "info"),
+        (b"note", "info"),
+        (b"success", "info"),
+        (b"eror", "error"),
+        (b"fail", "error"),
+        (b"failure", "error"),
+        (b"fault", "critical"),
+        (b"pnc", "emerg"),
+    ];
+    let same = |(known, level): &(&[u8], &'static str)| {
+        known.eq_ignore_ascii_case(plain).then_some(*level)
+    };
+    OF_LOGGERS.iter().find_map(same).or_else(|| letter(plain))
+}
+
+fn letter(text: &[u8]) -> Option<&'static str> {
+    match text {
+        // MongoDB writes D1 to D5.
+        [letter] | [letter @ b'D', b'1'..=b'5'] => level::from_letter(*letter),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(all: &[Marks]) -> Marks {
+        let mut marks = Marks::NONE;
+        all.iter().for_each(|mark| marks.add(*mark));
+        marks
+    }
+
+    #[test]
+    fn levels() {
+        let node = marks(&[Marks::PID, Marks::HOSTNAME]);
+        let bunyan = marks(&[Marks::V, Marks::HOSTNAME]);
+        let rows = [
+            (Kind::Word, "WARNING", Marks::NONE, Some("warning")),
+            (Kind::Word, "Information", Marks::NONE, Some("info")),
+            (Kind::Word, "INFO+2", Marks::NONE, Some("info")),
+            (Kind::Word, "ERROR-4", Marks::NONE, Some("error")),
+            (Kind::Word, "INFO+", Marks::NONE, None),
+            (Kind::Word, "\u{1b}[32minfo\u{1b}[39m", Marks::NONE, Some("info")),
+            (Kind::Word, "INFO ", Marks::NONE, Some("info")),
+            (Kind::Word, "W", Marks::NONE, Some("warning")),
+            (Kind::Word, "FINE", Marks::NONE, Some("debug")),
+            (Kind::Word, "high", Marks::NONE, None),
+            (Kind::Word, "RequestResponse", Marks::NONE, None),
+            (Kind::Word, "DEFAULT", Marks::NONE, None),
+            (Kind::Word, "30", node, None),
+            (Kind::Word, "", Marks::NONE, None),
+            (Kind::Level, "10", node, Some("debug")),
+            (Kind::Level, "30", node, Some("info")),
+            (Kind::Level, "40", bunyan, Some("warning")),
+            (Kind::Level, "60", bunyan, Some("critical")),
+            (Kind::Level, "35", node, Some("info")),
+            (Kind::Level, "70", node, None),
+            (Kind::Level, "5", node, None),
+            (Kind::Level, "30", Marks::NONE, None),
+            (Kind::Level, "30", Marks::PID, None),
+            (Kind::Level, "30", Marks::HOSTNAME, None),
+            (Kind::Level, "3", Marks::SHORT_MESSAGE, Some("error")),
+            (Kind::Level, "8", Marks::SHORT_MESSAGE, None),
+            (Kind::Severity, "3", Marks::FACILITY, Some("error")),
+            (Kind::Severity, "3", Marks::NONE, None),
+            (Kind::Syslog, "4", Marks::NONE, Some("warning")),
+            (Kind::Syslog, "high", Marks::NONE, None),
+            (Kind::Python, "30", Marks::NONE, Some("warning")),
+            (Kind::Python, "50", Marks::NONE, Some("critical")),
+            (Kind::Python, "25", Marks::NONE, Some("info")),
+            (Kind::Python, "0", Marks::NONE, None),
+            (Kind::Logback, "20000", Marks::NONE, Some("info")),
+            (Kind::Logback, "40000", Marks::NONE, Some("error")),
+            (Kind::Logback, "40", Marks::NONE, None),
+            (Kind::Otel, "1", Marks::NONE, Some("debug")),
+            (Kind::Otel, "9", Marks::NONE, Some("info")),
+            (Kind::Otel, "17", Marks::NONE, Some("error")),
+            (Kind::Otel, "25", Marks::NONE, None),
+            (Kind::Azure, "3", Marks::NONE, Some("error")),
+            (Kind::Azure, "5", Marks::NONE, None),
+            (Kind::Azure, "Warning", Marks::NONE, Some("warning")),
+            (Kind::Mongo, "I", Marks::T_DATE, Some("info")),
+            (Kind::Mongo, "D2", Marks::T_DATE, Some("debug")),
+            (Kind::Mongo, "E", Marks::NONE, None),
+            (Kind::Otel, "99999999999999999999", Marks::NONE, None),
+        ];
+        for (kind, text, marks, level) in rows {
+            assert_eq!(find(kind, text.as_bytes(), marks), level, "{kind:?} {text} {marks:?}");
+        }
+        assert_eq!(unnamed(marks(&[Marks::AT_T, Marks::AT_M])), Some("info"));
+        assert_eq!(unnamed(marks(&[Marks::AT_T, Marks::AT_M, Marks::AT_L])), None);
+        assert_eq!(unnamed(Marks::AT_T), None);
+    }
+}

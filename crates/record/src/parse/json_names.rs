@@ -1,0 +1,323 @@
+//! Names under which loggers write time, level and message.
+//!
+//! Names are told apart with their case, as loggers write them: `level` and `Level`, not `LEVEl`. The first of a list
+//! that has a value of use wins, so the most certain names stand first.
+//!
+//! What is a time or a level keeps its name as a field, too; the five usual names of times and the names of messages do
+//! not, since `_time` and `_msg` say the same. A name that could be anything (`event`, `log`, `body`, `T`, `s`) counts only
+//! beside others of its logger ([`Marks`]).
+//!
+//! Left out: names that are as often something else (`created_at`, `start_time`, `status`, `priority`, `text`).
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::json_level::Kind;
+
+/// Which names with a meaning an object has; bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks(u32);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    pub const PID: Marks = Marks(1);
+    pub const HOSTNAME: Marks = Marks(1 << 1);
+    pub const V: Marks = Marks(1 << 2);
+    pub const STREAM: Marks = Marks(1 << 3);
+    pub const FACILITY: Marks = Marks(1 << 4);
+    /// GELF.
+    pub const SHORT_MESSAGE: Marks = Marks(1 << 5);
+    /// Any name of a level that is nothing else.
+    pub const LEVEL: Marks = Marks(1 << 6);
+    /// OpenTelemetry.
+    pub const OTEL: Marks = Marks(1 << 7);
+    /// zap with its names for developers.
+    pub const L: Marks = Marks(1 << 8);
+    /// MongoDB.
+    pub const T_DATE: Marks = Marks(1 << 9);
+    /// Serilog's time, its message or template, and its level, which it leaves out where it is `Information`.
+    pub const AT_T: Marks = Marks(1 << 10);
+    pub const AT_M: Marks = Marks(1 << 11);
+    pub const AT_L: Marks = Marks(1 << 12);
+
+    #[inline]
+    pub fn add(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
+
+    #[inline]
+    pub fn has(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn with(self, other: Marks) -> Marks {
+        Marks(self.0 | other.0)
+    }
+}
+
+/// A name of times.
+pub(crate) struct TimeName {
+    pub name: &'static str,
+    /// What else the object must have.
+    pub needs: Marks,
+    /// Only a number is a time here.
+    pub number: bool,
+    /// It is a field, too.
+    pub keeps: bool,
+}
+
+/// A name of messages.
+pub(crate) struct MsgName {
+    pub name: &'static str,
+    pub needs: Marks,
+    pub keeps: bool,
+}
+
+/// A part of a time that is written as an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Seconds,
+    Nanos,
+}
+
+/// What a name is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    Time(u8),
+    TimePart(Part),
+    Message(u8),
+    Level(u8, Kind),
+    /// Nothing by itself.
+    Mark,
+}
+
+const fn time(name: &'static str) -> TimeName {
+    TimeName { name, needs: Marks::NONE, number: false, keeps: true }
+}
+
+const fn usual(name: &'static str) -> TimeName {
+    TimeName { keeps: false, ..time(name) }
+}
+
+/// Names of times, the surest first.
+pub(crate) const TIMES: [TimeName; 47] = [
+    usual("_time"),
+    usual("@timestamp"),
+    usual("timestamp"),
+    usual("time"),
+    usual("ts"),
+    time("@t"),        // Serilog, compact
+    time("asctime"),   // Python
+    time("Timestamp"), // .NET, OpenTelemetry
+    time("EventTime"), // NXLog
+    time("eventTime"), // AWS CloudTrail, Kubernetes
+    time("event_time"),
+    time("__REALTIME_TIMESTAMP"), // journald
+    time("timeMillis"),           // log4j2
+    time("datetime"),             // Monolog
+    time("t.$date"),              // MongoDB
+    time("time.$date"),
+    time("timestamp.$date"),
+    time("@timestamp.$date"),
+    time("timeUnixNano"), // OpenTelemetry
+    time("time_unix_nano"),
+    time("TimeGenerated"), // Azure
+    time("timeGenerated"),
+    time("eventTimestamp"),
+    time("event_timestamp"),
+    time("EventTimestamp"),
+    time("TimeCreated"),           // Windows
+    time("CreationTime"),          // Microsoft 365
+    time("record.time.timestamp"), // loguru
+    time("stageTimestamp"),        // audit of Kubernetes
+    time("requestReceivedTimestamp"),
+    time("receiveTimestamp"), // Google Cloud
+    time("observedTimeUnixNano"),
+    time("ObservedTimestamp"),
+    time("time_iso8601"), // nginx
+    time("time_local"),
+    time("StartUTC"), // Traefik
+    time("log_time"),
+    time("logTime"),
+    time("LogTime"),
+    time("logTimestamp"),
+    time("log_timestamp"),
+    time("timeStamp"),
+    time("TimeStamp"),
+    TimeName { needs: Marks::L, ..time("T") }, // zap for developers
+    TimeName { needs: Marks::LEVEL, ..time("t") }, // log15
+    TimeName { number: true, ..time("msec") }, // nginx
+    TimeName { number: true, ..time("date") }, // Fluent Bit
+];
+
+const fn msg(name: &'static str) -> MsgName {
+    MsgName { name, needs: Marks::NONE, keeps: false }
+}
+
+const fn kept_msg(name: &'static str, needs: Marks) -> MsgName {
+    MsgName { name, needs, keeps: true }
+}
+
+/// Names of messages, the surest first.
+pub(crate) const MESSAGES: [MsgName; 25] = [
+    msg("_msg"),
+    msg("message"),
+    msg("msg"),
+    msg("Message"), // .NET
+    msg("MESSAGE"), // journald
+    msg("@m"),      // Serilog
+    msg("RenderedMessage"),
+    msg("short_message"),  // GELF
+    msg("fields.message"), // tracing of Rust
+    msg("textPayload"),    // Google Cloud
+    msg("jsonPayload.message"),
+    msg("properties.message"), // Azure
+    msg("record.message"),     // loguru
+    msg("eventMessage"),       // macOS
+    msg("log_message"),
+    msg("logMessage"),
+    MsgName { needs: Marks::L, ..msg("M") },
+    MsgName { needs: Marks::OTEL, ..msg("body") },
+    MsgName { needs: Marks::OTEL, ..msg("Body") },
+    MsgName { needs: Marks::OTEL, ..msg("body.stringValue") },
+    MsgName { needs: Marks::OTEL, ..msg("body.string_value") },
+    DOCKER,
+    kept_msg("@mt", Marks::AT_T),
+    kept_msg("MessageTemplate", Marks::LEVEL),
+    kept_msg("event", Marks::LEVEL), // structlog
+];
+
+/// The line of a container's program, in files of Docker's driver `json-file` and from shippers that read such.
+const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
+pub(crate) const DOCKER_PLACE: u8 = 21;
+const _: () = assert!(MESSAGES[DOCKER_PLACE as usize].needs.0 == Marks::STREAM.0);
+
+/// Names of levels, the surest first. An unknown word under one of the first [`LEVELS_OWN`] is a level all the same.
+pub(crate) const LEVELS: [(&str, Kind); 34] = [
+    ("level", Kind::Level),
+    ("severity", Kind::Severity),
+    ("lvl", Kind::Level),
+    ("log.level", Kind::Level),
+    ("levelname", Kind::Word),  // Python
+    ("level_name", Kind::Word), // Monolog
+    ("levelName", Kind::Word),
+    ("@l", Kind::Word),           // Serilog
+    ("SeverityText", Kind::Word), // OpenTelemetry
+    ("severityText", Kind::Word),
+    ("severity_text", Kind::Word),
+    ("LogLevel", Kind::Word), // .NET
+    ("logLevel", Kind::Word),
+    ("loglevel", Kind::Word),
+    ("log_level", Kind::Word),
+    ("Level", Kind::Level),
+    ("LEVEL", Kind::Level),
+    ("Severity", Kind::Severity),
+    ("SEVERITY", Kind::Severity),
+    ("L", Kind::Word),                 // zap for developers
+    ("record.level.name", Kind::Word), // loguru
+    ("log.syslog.severity.name", Kind::Word),
+    ("error_severity", Kind::Word), // PostgreSQL
+    ("messageType", Kind::Word),    // macOS
+    ("s", Kind::Mongo),
+    ("PRIORITY", Kind::Syslog), // journald
+    ("levelno", Kind::Python),
+    ("level_number", Kind::Python), // structlog
+    ("record.level.no", Kind::Python),
+    ("level_value", Kind::Logback),
+    ("SeverityNumber", Kind::Otel),
+    ("severityNumber", Kind::Otel),
+    ("severity_number", Kind::Otel),
+    ("severityLevel", Kind::Azure),
+];
+
+/// See [`LEVELS`].
+pub(crate) const LEVELS_OWN: u8 = 4;
+
+const PARTS: [(&str, Part); 8] = [
+    ("instant.epochSecond", Part::Seconds), // log4j2
+    ("instant.nanoOfSecond", Part::Nanos),
+    ("timestamp.seconds", Part::Seconds), // Google Cloud
+    ("timestamp.nanos", Part::Nanos),
+    ("time.seconds", Part::Seconds),
+    ("time.nanos", Part::Nanos),
+    ("timestampSeconds", Part::Seconds),
+    ("timestampNanos", Part::Nanos),
+];
+
+const MARKED: [(&str, Marks); 20] = [
+    ("pid", Marks::PID),
+    ("hostname", Marks::HOSTNAME),
+    ("v", Marks::V),
+    ("stream", Marks::STREAM),
+    ("facility", Marks::FACILITY),
+    ("short_message", Marks::SHORT_MESSAGE),
+    ("SeverityText", Marks::OTEL),
+    ("severityText", Marks::OTEL),
+    ("severity_text", Marks::OTEL),
+    ("SeverityNumber", Marks::OTEL),
+    ("severityNumber", Marks::OTEL),
+    ("severity_number", Marks::OTEL),
+    ("timeUnixNano", Marks::OTEL),
+    ("observedTimeUnixNano", Marks::OTEL),
+    ("L", Marks::L),
+    ("t.$date", Marks::T_DATE),
+    ("@t", Marks::AT_T),
+    ("@m", Marks::AT_M),
+    ("@mt", Marks::AT_M),
+    ("@l", Marks::AT_L),
+];
+
+type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
+
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let mut known = Known::default();
+    for (place, time) in TIMES.iter().enumerate() {
+        known.insert(time.name, (Use::Time(place as u8), Marks::NONE));
+    }
+    for (name, part) in PARTS {
+        known.insert(name, (Use::TimePart(part), Marks::NONE));
+    }
+    for (place, message) in MESSAGES.iter().enumerate() {
+        known.insert(message.name, (Use::Message(place as u8), Marks::NONE));
+    }
+    for (place, (name, kind)) in LEVELS.iter().enumerate() {
+        let sure = !matches!(*name, "s" | "L");
+        let mark = if sure { Marks::LEVEL } else { Marks::NONE };
+        known.insert(name, (Use::Level(place as u8, *kind), mark));
+    }
+    for (name, mark) in MARKED {
+        let entry = known.entry(name).or_insert((Use::Mark, Marks::NONE));
+        entry.1 = entry.1.with(mark);
+    }
+    known
+});
+
+/// The longest known name: longer ones are not looked up.
+const NAME_BYTES_MAX: usize = 24;
+
+/// What a name is for, and what it says of its object.
+pub(crate) fn find(name: &str) -> Option<(Use, Marks)> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    KNOWN.get(name).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_one_use_and_are_found() {
+        let names = TIMES.iter().map(|t| t.name).chain(MESSAGES.iter().map(|m| m.name));
+        let names = names.chain(LEVELS.map(|l| l.0)).chain(PARTS.map(|p| p.0));
+        let all: Vec<&str> = names.collect();
+        let different: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        for name in &all {
+            assert!(find(name).is_some(), "{name}");
+        }
+        let longest = all.iter().map(|name| name.len()).max();
+        assert_eq!(longest, Some(NAME_BYTES_MAX));
+    }
+}
