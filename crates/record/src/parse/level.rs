@@ -143,7 +143,7 @@ pub(crate) fn from_status(status: &[u8]) -> &'static str {
 /// Taken are, within [`LEVEL_SEARCH_BYTES`]: a level word in capitals that stands alone (` ERROR `, `|WARN|`); one
 /// in brackets or behind `level=` in any case (`[error]`, `[core:error]`); and as first word also in any case
 /// when a colon or two blanks follow (`error: …`, `Info   CBS`), or Android's `W/Tag`. Colours of terminals are passed
-/// over. Words of one program only: `LOG:  ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
+/// over. Words of one program only: `| SUCCESS  |` of loguru, `LOG:  ` of PostgreSQL, `[Note]` and `[System] [MY-…` of MySQL.
 pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     let text = &text[..text.len().min(LEVEL_SEARCH_BYTES)];
     let blanks = text.iter().position(|b| !matches!(b, b' ' | b',' | b'\t' | b'|'))?;
@@ -186,6 +186,7 @@ fn of_one_program(text: &[u8], at: usize, length: usize, first: bool) -> Option<
     match word {
         b"LOG" if behind.starts_with(b":  ") => Some("info"),
         [b'D', b'E', b'B', b'U', b'G', b'1'..=b'5'] if behind.starts_with(b":  ") => Some("debug"),
+        b"SUCCESS" if text[..at].ends_with(b"| ") && behind.starts_with(b"  |") => Some("info"),
         b"Note" if behind.starts_with(b"] ") => Some("info"),
         b"System" if behind.starts_with(b"] [MY-") => Some("info"),
         _ if first && behind.starts_with(b": ") => {
@@ -273,6 +274,8 @@ mod tests {
             (" UTC [12] LOG:  checkpoint starting", Some("info")),
             (" UTC [12] DEBUG2:  x", Some("debug")),
             (" UTC [12] u@d FATAL:  x", Some("critical")),
+            (" | SUCCESS  | app:main:1 - x", Some("info")),
+            (" SUCCESS x", None),
             ("Z 0 [Note] InnoDB: x", Some("info")),
             ("Z 0 [System] [MY-010931] [Server] x", Some("info")),
             ("fail: Microsoft.X[0]", Some("error")),

@@ -7,14 +7,14 @@ use super::time::{self, Written};
 
 /// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the month, `b`
 /// its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits each, `f` a fraction of
-/// any length, `F` one of three, six or nine digits, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
+/// any length, `F` one of three, six or nine digits, `H` `N` `S` hour, minute and second of one or two digits, `k` milliseconds, `U` ten digits of seconds since 1970, `a` a weekday, `*` a word, `#` a number, `I` an ISO
 /// time with all its variants ([`time::iso`]), `L` a letter for the level. Anything else stands for itself.
 const FORMS: [&str; 27] = [
     "I",
     "[I",
     "y/M/D h:m:s",  // Spark
     "yMD hms ",     // HDFS
-    "YMD-h:m:s:f|", // HealthApp
+    "YMD-H:N:S:k|", // HealthApp
     "Y.M.D h:m:s",
     "[a b D h:m:s Y]",   // Apache error log
     "[a b D h:m:s.f Y]", // the same since 2.4
@@ -145,6 +145,14 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 };
                 2
             }
+            b'H' => digits_of(&mut hour, rest, 2)?,
+            b'N' => digits_of(&mut minute, rest, 2)?,
+            b'S' => digits_of(&mut second, rest, 2)?,
+            b'k' => {
+                let digits = digits_of(&mut nanos, rest, 3)?;
+                nanos *= 1_000_000;
+                digits
+            }
             b'h' => two_of(&mut hour, rest)?,
             b'm' => two_of(&mut minute, rest)?,
             b's' => two_of(&mut second, rest)?,
@@ -198,6 +206,12 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, offset_s, has_year }, at))
 }
 
+fn digits_of(value: &mut u32, rest: &[u8], digits_max: usize) -> Option<usize> {
+    let digits;
+    (*value, digits) = time::number(rest, digits_max)?;
+    Some(digits)
+}
+
 fn two_of(value: &mut u32, rest: &[u8]) -> Option<usize> {
     *value = time::two(rest, 0)?;
     Some(2)
@@ -218,6 +232,7 @@ mod tests {
             ("081109 203615 148 INFO dfs.DataNode", 1_226_262_975, 0),
             ("17/06/09 20:10:40 INFO executor", 1_497_039_040, 0),
             ("20171223-22:15:29:606|Step_LSC|30002312|x", 1_514_067_329, 606_000_000),
+            ("20171223-2:5:0:11|Step_LSC|30002312|x", 1_513_994_700, 11_000_000),
             ("2016-09-28 04:30:30, Info    CBS", 1_475_037_030, 0),
             (
                 "nova-api.log.1.2017-05-16_13:53:08 2017-05-16 00:00:00.008 25746",
