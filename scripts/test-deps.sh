@@ -14,6 +14,7 @@ need rsyslogd rsyslog
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_ossl.so 2>/dev/null)" ] || packages+=(rsyslog-openssl)
 need openssl openssl
 need curl curl
+need nginx nginx-light
 need python3 python3
 need logrotate logrotate
 need journalctl systemd

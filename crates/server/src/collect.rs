@@ -98,9 +98,10 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         accounting,
         Arc::clone(&sources),
         clients.clone(),
+        http::Guard::new(address, &config.http_hosts),
         addresses.clone(),
     ));
-    let router = http::collecting::router(seen, inserting, address);
+    let router = http::collecting::router(seen, inserting);
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
     tracing::info!("health, metrics and state of the stores at http://{address}/api/v1/nodes");
     if let Some(file) = ready_file {

@@ -42,6 +42,14 @@ pub struct CollectArgs {
     /// Address of HTTP: lines, health, metrics and the state of the stores [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
+    /// A name by which this server, or a proxy in front of it, is reached; several. Addresses and localhost need none
+    #[arg(
+        long = "http-host",
+        value_name = "NAME",
+        env = "LOGINSON_HTTP_HOSTS",
+        value_delimiter = ','
+    )]
+    http_hosts: Vec<String>,
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
     syslog_udp_listen: Option<String>,
@@ -90,6 +98,9 @@ pub fn run(args: CollectArgs) -> Result<()> {
         };
     }
     raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
+    if !args.http_hosts.is_empty() {
+        raw.http_hosts = args.http_hosts;
+    }
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
     if !args.follow.is_empty() {

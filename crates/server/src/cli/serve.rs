@@ -26,6 +26,14 @@ pub struct ServeArgs {
     /// Address of the page and the API [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
+    /// A name by which this server, or a proxy in front of it, is reached; several. Addresses and localhost need none
+    #[arg(
+        long = "http-host",
+        value_name = "NAME",
+        env = "LOGINSON_HTTP_HOSTS",
+        value_delimiter = ','
+    )]
+    http_hosts: Vec<String>,
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
     syslog_udp_listen: Option<String>,
@@ -69,6 +77,9 @@ pub fn run(args: ServeArgs) -> Result<()> {
     };
     raw.data_dir = args.data_dir.unwrap_or(raw.data_dir);
     raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
+    if !args.http_hosts.is_empty() {
+        raw.http_hosts = args.http_hosts;
+    }
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
     raw.syslog_tls_listen = args.syslog_tls_listen.unwrap_or(raw.syslog_tls_listen);

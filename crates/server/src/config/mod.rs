@@ -25,7 +25,7 @@ use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
-use crate::http::BodyLimits;
+use crate::http::{Authority, BodyLimits, Host};
 use crate::jobs::{JOBS_MAX, JobLimits};
 pub use files::format as message_format;
 pub use placement::Placement;
@@ -42,6 +42,9 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Address of HTTP; port 0 takes a free one.
     pub http_listen: SocketAddr,
+    /// Names of this server besides those of loopback, with the port of a proxy where that is not
+    /// its scheme's.
+    pub http_hosts: Vec<Authority>,
     /// Address of syslog datagrams; none when off.
     pub syslog_udp_listen: Option<SocketAddr>,
     /// Address of syslog over TCP; none when off.
@@ -208,6 +211,7 @@ impl TryFrom<RawConfig> for Config {
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: queries are asked and the page is served there")
             })?,
+            http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
@@ -266,6 +270,22 @@ fn syslog_tcp(raw: &raw::RawSyslog) -> Result<TcpConfig> {
         idle_timeout,
         ..defaults
     })
+}
+
+/// The names that are configured, and the one to listen at, if it is a name.
+fn http_hosts(listen: &str, names: &[String]) -> Result<Vec<Authority>> {
+    let listens = Authority::parse(listen.as_bytes()).filter(|a| matches!(a.host, Host::Name(_)));
+    let mut hosts: Vec<Authority> = listens.into_iter().collect();
+    for name in names {
+        hosts.push(Authority::parse(name.as_bytes()).ok_or_else(|| {
+            anyhow!(
+                "http_hosts: '{name}' is not a host name; write for example logs.example, without \
+                http:// and in ASCII \
+                 (xn--…), with a port only if a proxy listens on another than 80 and 443"
+            )
+        })?);
+    }
+    Ok(hosts)
 }
 
 /// Bytes a second; none when off.
@@ -373,6 +393,10 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check(|c| c.http_listen = "off".into(), "http_listen cannot be off");
+        for name in ["http://logs.example", "a b", "*", "", "büro.example", "user@logs.example"] {
+            let error = http_hosts("off", &[name.to_owned()]).unwrap_err().to_string();
+            assert!(error.contains("http_hosts: '"), "{error}");
+        }
         check(
             |c| c.syslog_tcp_listen = "5514".into(),
             "syslog_tcp_listen: '5514' is not an address",
@@ -407,6 +431,23 @@ mod tests {
         check(|c| c.syslog.tcp_threads = 65, "syslog.tcp_threads must be 64 at most");
         check(|c| c.syslog.tcp_connections_max = 0, "syslog.tcp_connections_max must be 1");
         check(|c| c.syslog.tcp_idle_max = "999ms".into(), "syslog.tcp_idle_max must be a second");
+    }
+
+    #[test]
+    fn names_of_the_server() {
+        let check = |listen: &str, names: &[&str], expected: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let hosts = http_hosts(listen, &names).unwrap();
+            let hosts: Vec<String> = hosts.iter().map(Authority::to_string).collect();
+            assert_eq!(hosts, expected);
+        };
+        check("127.0.0.1:9514", &[], &[]);
+        check(
+            "[::]:9514",
+            &["Logs.Example", "x.example:8443"],
+            &["logs.example", "x.example:8443"],
+        );
+        check("logs1:9514", &[], &["logs1:9514"]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::placement::RawPlacement;
 pub struct RawConfig {
     pub data_dir: PathBuf,
     pub http_listen: String,
+    pub http_hosts: Vec<String>,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
@@ -225,6 +226,7 @@ impl Default for RawConfig {
         RawConfig {
             data_dir: "./loginson-data".into(),
             http_listen: "127.0.0.1:9514".into(),
+            http_hosts: Vec::new(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),

@@ -1,7 +1,6 @@
 //! The HTTP side of `loginson collect`: lines that are brought, `/health`, `/ready`, `/metrics`, `/api/v1/nodes`,
 //! `/api/v1/files`.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{RawQuery, State};
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use super::error::{ApiError, ApiResult};
 use super::insert::{self, Inserting};
 use super::metrics::{self, Text};
-use super::{Clients, files, guard, status, wrong_method};
+use super::{Clients, Guard, files, guard, status, wrong_method};
 use crate::sources::Sources;
 
 /// What a collector shows of itself.
@@ -25,6 +24,7 @@ pub struct Collecting {
     accounting: Arc<Accounting>,
     sources: Arc<Mutex<Sources>>,
     clients: Clients,
+    guard: Guard,
     addresses: Value,
     started_ns: i64,
 }
@@ -36,10 +36,11 @@ impl Collecting {
         accounting: Arc<Accounting>,
         sources: Arc<Mutex<Sources>>,
         clients: Clients,
+        guard: Guard,
         addresses: Value,
     ) -> Collecting {
         let started_ns = super::now_ns();
-        Collecting { forwarder, accounting, sources, clients, addresses, started_ns }
+        Collecting { forwarder, accounting, sources, clients, guard, addresses, started_ns }
     }
 
     fn sources(&self) -> MutexGuard<'_, Sources> {
@@ -48,8 +49,8 @@ impl Collecting {
 }
 
 /// All routes of a collector.
-pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>, address: SocketAddr) -> Router {
-    let guard = guard::Guard { loopback: address.ip().is_loopback() };
+pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
+    let guard = seen.guard.clone();
     Router::new()
         .route("/health", get(|| async { "ok\n" }))
         .route("/ready", get(ready))
@@ -152,6 +153,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     metrics::ingest(&seen.accounting, &mut out);
     metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
     metrics::clients(&seen.clients, &mut out);
+    metrics::refused(&seen.guard, &mut out);
     forwarding(&seen.forwarder.status(), &mut out);
     ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
 }

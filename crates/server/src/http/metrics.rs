@@ -16,7 +16,7 @@ use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, Tl
 use query::State;
 use store::{StoreState, StoreStats};
 
-use super::{App, Clients};
+use super::{App, Clients, Guard, Reason};
 
 /// The type of the answer.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -155,6 +155,15 @@ pub fn clients(clients: &Clients, out: &mut Text) {
         &[],
         clients.stalled.load(Relaxed),
     );
+}
+
+/// Requests of other web pages, and for hosts that are not this server.
+pub fn refused(guard: &Guard, out: &mut Text) {
+    let name = "loginson_http_refused_total";
+    out.head(name, "counter", "Requests that were refused before they were looked at, by reason.");
+    for reason in Reason::ALL {
+        out.sample(name, &[("reason", reason.name())], guard.refused(reason));
+    }
 }
 
 /// What came, by source.
@@ -320,6 +329,7 @@ fn queries(app: &App, out: &mut Text) {
         app.pages_refused.load(Relaxed),
     );
     clients(&app.clients, out);
+    refused(&app.guard, out);
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");

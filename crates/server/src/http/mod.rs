@@ -42,6 +42,7 @@ use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
 pub use body::BodyLimits;
+pub use guard::{Authority, Guard, Host, Reason};
 pub use listen::{Clients, serve};
 
 use crate::config::Config;
@@ -68,6 +69,7 @@ pub struct App {
     page_places: Arc<Semaphore>,
     pages_refused: AtomicU64,
     clients: Clients,
+    guard: Guard,
     /// Background queries; there once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
@@ -98,6 +100,7 @@ impl App {
             page_places: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max),
+            guard: Guard::new(address, &config.http_hosts),
             config,
             address,
             started_ns: now_ns(),
@@ -188,7 +191,7 @@ async fn wrong_method(method: Method) -> ApiError {
 
 /// All routes.
 pub fn router(app: Arc<App>) -> Router {
-    let guard = guard::Guard { loopback: app.address.ip().is_loopback() };
+    let guard = app.guard.clone();
     let to = Arc::clone(&app);
     let to = move || Ok(Arc::clone(to.pipeline()?.http_lines()));
     let inserting = Inserting::new(app.config.insert, Arc::clone(&app.accounting), to);

@@ -18,6 +18,11 @@ pub struct File {
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
+/// Whether the page itself is at a path, which links of other sites may lead to; not one of its parts.
+pub fn is_document(path: &str) -> bool {
+    matches!(path, "/" | "/index.html")
+}
+
 /// Answers `/` and every path that is no API call.
 pub async fn get(request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');

@@ -53,7 +53,7 @@ impl Fixture {
     }
 
     async fn get(&self, path: &str) -> Response {
-        let request = Request::get(path).body(Body::empty()).unwrap();
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         let router = TowerToHyperService::new(router(Arc::clone(&self.app)));
         router.call(request).await.unwrap()
     }
