@@ -35,6 +35,7 @@ mod query;
 mod query_tests;
 mod queue;
 mod regexes;
+mod restrict;
 mod rolled;
 mod run;
 #[cfg(test)]

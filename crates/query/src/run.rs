@@ -69,6 +69,9 @@ pub fn run(
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let context = &query.options().applied_to(context);
+    let restricted = context.restriction.as_deref().map(|to| query.restricted(to)).transpose();
+    let restricted = restricted.map_err(|error| RunError::Failed(error.message))?;
+    let query = restricted.as_ref().unwrap_or(query);
     let around = Around { source, context, started: Instant::now(), meter: Meter::new(context) };
     run_in(query, &around, out)
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::filter::Filter;
 use crate::ordered::TimeOrder;
+#[cfg(doc)]
+use crate::query::Query;
 use crate::queue::{Hold, QueryInfo};
 use crate::source::{SourceError, TimeRange};
 
@@ -85,6 +88,8 @@ pub struct Context {
     pub order: Option<TimeOrder>,
     /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
     pub include: Vec<String>,
+    /// Which lines the query may see, whatever it asks for. See [`Query::restricted`].
+    pub restriction: Option<Arc<Filter>>,
     /// What the query may use up.
     pub limits: Limits,
     /// Where to count.
@@ -120,6 +125,7 @@ impl Default for Context {
             oldest_first: false,
             order: None,
             include: Vec::new(),
+            restriction: None,
             limits: Limits::default(),
             progress: Arc::default(),
             cancelled: Arc::default(),

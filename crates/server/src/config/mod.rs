@@ -28,6 +28,7 @@ use summary::SummaryConfig;
 use crate::http::{Authority, BodyLimits, Host};
 use crate::jobs::{JOBS_MAX, JobLimits};
 pub use files::format as message_format;
+pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
 use raw::RawRetentionRule;

@@ -118,6 +118,7 @@ impl Asked {
     ) -> ApiResult<Asked> {
         let mut asked = Asked::new(app, kind, params.required("query")?, peer)?;
         asked.context.range = params.range(now_ns)?;
+        asked.context.restriction = params.restriction(now_ns)?;
         if let Some(timeout_ns) = params.duration_ns("timeout")? {
             let limits = &mut asked.context.limits;
             limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));

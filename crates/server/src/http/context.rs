@@ -4,7 +4,7 @@
 //! from the line's time outwards and no further than needed; a rare stream may need all of them, which the time limit
 //! of queries bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use record::{Batch, LineId, Row};
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::ask::{Asked, answer};
+use super::ask::{Asked, answer, wrong_query};
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
 
@@ -49,8 +49,10 @@ async fn context(
     };
     let (before, after) = (side("before")?, side("after")?);
     let asked = Asked::new(&app, "context", &format!("_line_id:{id}"), peer)?;
+    let now_ns = super::now_ns();
+    let seen = Seen::new(params.restriction(now_ns)?)?;
     let body = answer(asked, move |running| {
-        around(running.source(), id, before, after, &mut || running.check())
+        around(running.source(), id, before, after, seen, &mut || running.check())
     });
     body.await?.map(|body| Json(body).into_response()).ok_or_else(|| {
         ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))
@@ -72,10 +74,14 @@ fn around(
     id: LineId,
     before: usize,
     after: usize,
+    mut seen: Seen,
     check: &mut dyn FnMut() -> Result<(), RunError>,
 ) -> Result<Option<Value>, RunError> {
     let Some(batch) = source.find(id)? else { return Ok(None) };
     let Some(target) = batch.rows().find(|row| row.id() == id) else { return Ok(None) };
+    if !seen.places(&batch).may(target.index()) {
+        return Ok(None);
+    }
     let stream = Stream::of(&target);
     let whose = if batch.is_internal() { Whose::All } else { Whose::Sent };
     let at = key(&target);
@@ -94,9 +100,10 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
+        let places = seen.places(&batch);
         stream.select(
             &batch,
-            |row| key(row) < at,
+            |row| key(row) < at && places.may(row.index()),
             |place, key| earlier.add_before(key, (Arc::clone(&batch), place)),
         );
     }
@@ -112,9 +119,10 @@ fn around(
             break;
         }
         let Some(batch) = unit.load()? else { continue };
+        let places = seen.places(&batch);
         stream.select(
             &batch,
-            |row| key(row) > at,
+            |row| key(row) > at && places.may(row.index()),
             |place, key| later.add_after(key, (Arc::clone(&batch), place)),
         );
     }
@@ -126,6 +134,42 @@ fn around(
     rows.push(row);
     rows.extend(later.lines.values().map(|line| show.row(line)));
     Ok(Some(json!({ "stream": stream.text, "rows": rows })))
+}
+
+/// Which lines may be seen.
+struct Seen {
+    only: Option<query::TailQuery>,
+    scratch: Scratch,
+}
+
+/// The lines of a batch that may be seen; none means all.
+struct Places(Option<HashSet<(u64, u32)>>, Arc<Batch>);
+
+impl Seen {
+    fn new(to: Option<Arc<query::Filter>>) -> ApiResult<Seen> {
+        let of = |to: Arc<query::Filter>| Query::new((*to).clone(), Vec::new()).tail(&[]);
+        Ok(Seen { only: to.map(of).transpose().map_err(wrong_query)?, scratch: Scratch::default() })
+    }
+
+    fn places(&mut self, batch: &Arc<Batch>) -> Places {
+        let places = self.only.as_ref().map(|only| {
+            let rows = only.selected(batch, &mut self.scratch);
+            let id = |index| {
+                let (batch, row) = rows.line(index).expect("no pipe made rows");
+                let id = batch.row(row as usize).id();
+                (id.sequence, id.line)
+            };
+            (0..rows.len()).map(id).collect()
+        });
+        Places(places, Arc::clone(batch))
+    }
+}
+
+impl Places {
+    fn may(&self, row: u32) -> bool {
+        let id = self.1.row(row as usize).id();
+        self.0.as_ref().is_none_or(|places| places.contains(&(id.sequence, id.line)))
+    }
 }
 
 /// The lines nearest to the target on one side.

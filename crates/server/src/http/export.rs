@@ -52,6 +52,7 @@ async fn rows(
     let pipeline = asked.pipeline();
     cursor.order.within.get_or_insert_with(|| pipeline.lines_now());
     asked.context.range = params.range(now_ns)?;
+    asked.context.restriction = params.restriction(now_ns)?;
     asked.context.order = Some(cursor.order.clone());
     asked.context.include = export::fields(format, params.include()?);
     asked.context.limits.run_time = Duration::MAX;

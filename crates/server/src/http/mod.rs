@@ -15,6 +15,7 @@ mod export;
 mod files;
 mod guard;
 pub mod insert;
+mod known;
 mod listen;
 mod loki;
 mod metrics;
@@ -22,6 +23,7 @@ mod nodes;
 mod page;
 mod params;
 mod queries;
+mod restriction;
 mod select;
 mod status;
 mod stream;
@@ -43,6 +45,7 @@ use tokio::sync::{Semaphore, watch};
 
 pub use body::BodyLimits;
 pub use guard::{Authority, Guard, Host, Reason};
+pub use listen::seats::CONNECTIONS_MAX;
 pub use listen::{Clients, serve};
 
 use crate::config::Config;
@@ -211,6 +214,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(loki::routes(inserting))
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(known::middleware))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(app)
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::body::read_whole;
 use super::error::{ApiError, ApiResult};
+use super::known;
 
 /// Bytes of a form body, or one of JSON. A longer one is refused with 413.
 const FORM_BYTES_MAX: usize = 1 << 20;
@@ -95,16 +96,32 @@ impl<S: Send + Sync> FromRequest<S> for Params {
 
     async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
         let mut params = Params::default();
+        let path = request.uri().path().to_owned();
         let form = is_of_type(&request, b"application/x-www-form-urlencoded");
         let json = is_of_type(&request, b"application/json");
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
+        if is_of_type(&request, b"multipart/form-data") {
+            return Err(ApiError::bad_request(
+                "send parameters in the address or as application/x-www-form-urlencoded (curl \
+                -d), not as \
+                 multipart/form-data (curl -F)",
+            ));
+        }
         if form || json {
             let too_long =
                 || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB");
             let body =
                 read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;
-            params = if json { Params::parse_json(&body)? } else { Params::parse(&body) };
+            params = match json {
+                // vmalert says JSON and sends nothing.
+                true if body.trim_ascii().is_empty() => Params::default(),
+                true => Params::parse_json(&body)?,
+                false => Params::parse(&body),
+            };
         }
+        // Those in the address have been checked before.
+        let pairs = params.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        known::check(&path, pairs)?;
         params.pairs.extend(in_address.unwrap_or_default().pairs);
         Ok(params)
     }
@@ -113,8 +130,9 @@ impl<S: Send + Sync> FromRequest<S> for Params {
 /// Whether a request brings a body of that type.
 fn is_of_type(request: &Request, name: &[u8]) -> bool {
     let given = request.headers().get(CONTENT_TYPE);
+    let given = given.and_then(|given| given.as_bytes().split(|&b| b == b';').next());
     request.method() == Method::POST
-        && given.is_some_and(|given| given.as_bytes().starts_with(name))
+        && given.is_some_and(|given| given.trim_ascii().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -88,8 +88,16 @@ async fn submit(
     let most = app.config.query.background.run_time;
     let asked = params.duration_ns("timeout")?;
     let run_time = asked.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
+    // The restriction becomes a part of the query, which is stored as a text.
+    let query = match params.restriction(now_ns)? {
+        None => params.required("query")?.to_owned(),
+        Some(to) => {
+            let query = params.query(now_ns)?;
+            query.restricted(&to).map_err(wrong_query)?.to_string()
+        }
+    };
     let submission = Submission {
-        query: params.required("query")?.to_owned(),
+        query,
         now_ns,
         start_ns: range.start_ns,
         end_ns: range.end_ns,

@@ -47,7 +47,7 @@ type Peer = ConnectInfo<SocketAddr>;
 async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let matchers = selector(&params)?.matchers;
-    let mut asked = ask(&app, "index stats", peer)?;
+    let mut asked = ask(&app, &params, "index stats", peer)?;
     asked.context.range = range;
     let body = run(asked, move |running, _| {
         let name = "count".to_owned();
@@ -145,7 +145,7 @@ async fn volumes(
         true => labels.into_iter().map(|label| vec![label]).collect(),
         false => vec![labels],
     };
-    let asked = ask(app, "index volume", peer)?;
+    let asked = ask(app, params, "index volume", peer)?;
     run(asked, move |running, cost| {
         let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
         let mut found: Vec<Series> = Vec::new();

@@ -73,7 +73,7 @@ pub fn filter(matchers: &[Matcher]) -> Filter {
 async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, "labels", peer)?;
+    let mut asked = ask(&app, &params, "labels", peer)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let mut names: BTreeSet<String> = BTreeSet::new();
@@ -83,7 +83,15 @@ async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
             }
         }
         let check = || running.check();
-        let others = streams::names(running.source(), range, UNITS_MAX, &check)?;
+        let others = match running.context.restriction {
+            None => streams::names(running.source(), range, UNITS_MAX, &check)?,
+            // Only names that lines have which may be seen.
+            Some(_) => streams::streams(&query.matchers, running.source(), &running.context)?
+                .into_keys()
+                .flatten()
+                .map(|(name, _)| name)
+                .collect(),
+        };
         names.extend(others.into_iter().filter(|name| !USUAL.contains(&name.as_str())));
         answer::succeeded(|out| out.list(&names, |out, name| out.json(name)))
     });
@@ -110,7 +118,7 @@ async fn values(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &format!("label {name}"), peer)?;
+    let mut asked = ask(&app, &params, &format!("label {name}"), peer)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let values = values_of_label(running, &query.matchers, &name)?;
@@ -152,7 +160,7 @@ async fn series(
     if selectors.is_empty() {
         selectors.push(Vec::new());
     }
-    let mut asked = ask(&app, "series", peer)?;
+    let mut asked = ask(&app, &params, "series", peer)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let selectors: Vec<&[Matcher]> = selectors.iter().map(Vec::as_slice).collect();
@@ -173,7 +181,7 @@ async fn detected_labels(
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, "detected_labels", peer)?;
+    let mut asked = ask(&app, &params, "detected_labels", peer)?;
     asked.context.range = range;
     let counts = run(asked, move |running, _| {
         let mut counts = Vec::new();
@@ -198,7 +206,7 @@ async fn sampled(
     let range = params::range(params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(params)?;
     let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
-    let mut asked = ask(app, "detected_fields", peer)?;
+    let mut asked = ask(app, params, "detected_fields", peer)?;
     asked.context.range = range;
     run(asked, move |running, _| {
         let entries =

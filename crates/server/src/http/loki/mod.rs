@@ -67,6 +67,11 @@ impl IntoResponse for LokiError {
     }
 }
 
+/// A request that was refused before its route, as Loki shows it.
+pub fn refused(error: ApiError) -> Response {
+    LokiError::from(error).into_response()
+}
+
 async fn format_query(params: Params) -> Response {
     let formatted = params
         .required("query")

@@ -53,8 +53,10 @@ pub fn parse(params: &Params) -> LokiResult<Expr> {
 }
 
 /// A place in the queue for a query with that text.
-pub fn ask(app: &Arc<App>, text: &str, peer: SocketAddr) -> LokiResult<Asked> {
-    Ok(Asked::new(app, "loki", text, peer)?)
+pub fn ask(app: &Arc<App>, params: &Params, text: &str, peer: SocketAddr) -> LokiResult<Asked> {
+    let mut asked = Asked::new(app, "loki", text, peer)?;
+    asked.context.restriction = params.restriction(crate::http::now_ns())?;
+    Ok(asked)
 }
 
 /// Runs a query, which can ask what it cost so far. What is wrong with the query itself does not count as a failure.
@@ -167,7 +169,7 @@ async fn lines(
     wanted: Wanted,
 ) -> LokiResult<Response> {
     let Wanted { range, limit, forward, categorize } = wanted;
-    let mut asked = ask(app, params.required("query")?, peer)?;
+    let mut asked = ask(app, params, params.required("query")?, peer)?;
     asked.context.range = range;
     let text = run(asked, move |running, cost| {
         let (source, context) = (running.source(), &running.context);

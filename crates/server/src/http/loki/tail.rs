@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
-use ::query::{Context, Permit, Query, Scratch, TAIL, TailQuery};
+use ::query::{Context, Filter, Permit, Query, Scratch, TAIL, TailQuery};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
@@ -104,11 +104,15 @@ async fn tail(
         .queue
         .submit(TAIL, text, &peer.to_string())
         .map_err(|e| LokiError::from(no_place(e)))?;
-    let tail = Query::new(push::push(&query).filter, Vec::new())
+    let restriction = params.restriction(now_ns)?;
+    let pushed = Query::new(push::push(&query).filter, Vec::new());
+    let tail = params
+        .restricted(pushed, now_ns)?
         .tail(&[])
         .map_err(|error| LokiError::from(ApiError::internal(error.to_string())))?;
     let follower = Follower {
         query,
+        restriction,
         pushed: tail,
         permit,
         categorize,
@@ -132,6 +136,7 @@ async fn tail(
 
 struct Follower {
     query: LogQuery,
+    restriction: Option<Arc<Filter>>,
     pushed: TailQuery,
     permit: Permit,
     categorize: bool,
@@ -164,6 +169,7 @@ impl Follower {
         context.range = TimeRange { start_ns, end_ns: i64::MAX };
         context.cancelled = Arc::clone(&self.permit.cancelled);
         context.progress = Arc::clone(&self.permit.progress);
+        context.restriction = self.restriction.clone();
         let gone = tokio::select! {
             gone = self.try_follow(&pipeline, &mut socket, context, limit) => gone,
             () = raised(&mut stopping) => Gone(Some("the server is shutting down")),

@@ -47,7 +47,11 @@ fn read(
     peer: SocketAddr,
 ) -> ApiResult<(Query, Asked)> {
     let now_ns = super::super::now_ns();
-    Ok((params.query(now_ns)?, Asked::of_query(app, kind, params, peer, now_ns)?))
+    let mut query = params.query(now_ns)?;
+    if params.flag("ignore_pipes") {
+        query = Query::new(query.filter().clone(), Vec::new()).with_options(query.options());
+    }
+    Ok((query, Asked::of_query(app, kind, params, peer, now_ns)?))
 }
 
 async fn hits(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {

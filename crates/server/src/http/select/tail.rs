@@ -53,7 +53,8 @@ async fn tail(
     params: Params,
 ) -> ApiResult {
     let now_ns = super::super::now_ns();
-    let query = params.query(now_ns)?.tail(&params.include()?).map_err(wrong_query)?;
+    let query = params.restricted(params.query(now_ns)?, now_ns)?;
+    let query = query.tail(&params.include()?).map_err(wrong_query)?;
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
     let pipeline = app.pipeline()?;
