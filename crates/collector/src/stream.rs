@@ -19,7 +19,6 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Token, Waker};
 use platform::Clock;
 use record::Transport;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::accounting::{Accounting, SourceKind};
@@ -33,6 +32,7 @@ pub(crate) use receiver::READ_BYTES_MIN;
 use receiver::Receiver;
 
 /// Connections open at once, unless configured otherwise. One beyond is closed at once and counted.
+/// The process must be allowed that many open files; whoever starts it sees to that.
 pub const CONNECTIONS_MAX: usize = 16 << 10;
 /// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest lines. Beyond,
 /// the longest is cut.
@@ -46,8 +46,6 @@ const THREADS_MAX: usize = 4;
 const PROCESSORS_PER_THREAD: usize = 4;
 /// Connections that wait to be accepted. Beyond, the kernel lets a peer's SYN wait for its retry.
 const BACKLOG: i32 = 4096;
-/// Files that the process has open besides: segments, HTTP connections, libraries.
-const OTHER_FILES: usize = 512;
 /// A silent peer is probed after this time,
 const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
 /// then this often,
@@ -204,7 +202,6 @@ impl StreamSource {
         mut shared: Shared<A>,
         deliver: &Arc<dyn Deliver>,
     ) -> io::Result<StreamSource> {
-        allow_open_files(shared.config.connections_max);
         let mut listener = listen(address)?;
         let local_addr = listener.local_addr()?;
         let mut polls = Vec::new();
@@ -282,25 +279,6 @@ fn keep_alive(socket: &TcpStream) -> io::Result<()> {
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_PROBES);
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
-}
-
-/// Raises the process's soft limit on open files, often 1024, to what so many connections need.
-fn allow_open_files(connections_max: usize) {
-    let wanted = (connections_max + OTHER_FILES) as u64;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return;
-    }
-    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limit });
-    if raised.is_err() || allowed < wanted {
-        tracing::warn!(
-            wanted,
-            allowed,
-            "the limit on open files is too low for {connections_max} syslog connections; \
-             raise it: ulimit -n {wanted}, or LimitNOFILE={wanted} in a systemd unit",
-        );
-    }
 }
 
 impl<A> Shared<A> {

@@ -28,7 +28,8 @@ use crate::sources::{Sources, Surroundings, addresses};
 use crate::stored::Parsers;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
-pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    crate::open_files::allow(&mut config);
     crate::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)

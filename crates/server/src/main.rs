@@ -16,6 +16,7 @@ mod inspect;
 mod jobs;
 mod log;
 mod memory;
+mod open_files;
 mod pipeline;
 mod private;
 mod recall;

@@ -27,7 +27,8 @@ use crate::sources::addresses;
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
-pub fn run(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    crate::open_files::allow(&mut config);
     placement::choose(config.placement.priorities);
     private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;

@@ -14,6 +14,8 @@ const DECODED_BYTES_MIN: u64 = 64 << 20;
 /// Bytes beyond them that each byte of a compressed body may become. A body of more is refused there: it was made to fill the disk, as
 /// lines compress by ten to a hundred times.
 const DECODED_PER_BYTE_MAX: u64 = 250;
+/// Memory of a decoder of gzip: its window and buffers.
+const GZIP_BYTES: usize = 80 << 10;
 /// Bytes of a decompressed piece; a block of zstd.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -101,6 +103,16 @@ impl Decoder {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
         }
         Ok(piece)
+    }
+
+    /// Bytes of memory that it holds while it waits for more.
+    pub fn bytes_held(&self) -> usize {
+        match &self.state {
+            State::Plain => 0,
+            State::Gzip(gzip) => GZIP_BYTES + gzip.get_ref().capacity(),
+            // What a stream asks for is not told.
+            State::Zstd(_) => PIECE_BYTES + (1 << ZSTD_WINDOW_LOG_MAX),
+        }
     }
 
     /// Ends the body: what is left of it, or an error when it was cut off within its compression.

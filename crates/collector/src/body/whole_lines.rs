@@ -83,6 +83,14 @@ impl WholeLines {
         &self.held
     }
 
+    /// Bytes of memory that hold it. Memory that a longer line needed before is given back.
+    pub fn bytes_held(&mut self) -> usize {
+        if self.held.len() <= COLLECTED_BYTES_MAX && self.held.capacity() > COLLECTED_BYTES_MAX {
+            self.held.shrink_to(self.held.len());
+        }
+        self.held.capacity()
+    }
+
     /// Bytes of lines too long that were skipped since this was asked last.
     pub fn take_skipped_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.skipped_bytes)

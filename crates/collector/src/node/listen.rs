@@ -37,7 +37,7 @@ use crate::deliver::{DeliverError, OnDurable};
 use crate::source::{LogLimit, SourceError};
 
 /// Connections open at once. Beyond, a new one is closed at once, and counted.
-const CONNECTIONS_MAX: usize = 256;
+pub const CONNECTIONS_MAX: usize = 256;
 /// Bytes of frames that wait for the store. Beyond, no more are read.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes read from one connection before the next one's turn.

@@ -33,6 +33,6 @@ mod simulation;
 mod status;
 
 pub use forward::{ForwardConfig, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
-pub use listen::{NodeListener, NodeStore};
+pub use listen::{CONNECTIONS_MAX, NodeListener, NodeStore};
 pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};

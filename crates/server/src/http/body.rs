@@ -1,5 +1,7 @@
-//! Reads request bodies with limits on time: a sender that falls silent or trickles does not hold its place for ever.
+//! Reads request bodies with limits on time: a sender that falls silent or trickles does not hold
+//! its place for ever, and none at all when others need it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
@@ -8,6 +10,11 @@ use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
 use super::error::{ApiError, ApiResult};
+use super::listen::seat;
+use super::listen::seats::Seat;
+
+/// Seconds after which a request whose place was needed should come again.
+const RETRY_AFTER_S: u32 = 5;
 
 /// How slow a body may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,17 +37,39 @@ pub struct BodyReader {
     limits: BodyLimits,
     begun: Instant,
     bytes: u64,
+    /// Of its connection.
+    seat: Option<Arc<Seat>>,
 }
 
 impl BodyReader {
     /// Reads from now on.
     pub fn new(body: Body, limits: BodyLimits) -> BodyReader {
-        BodyReader { stream: body.into_data_stream(), limits, begun: Instant::now(), bytes: 0 }
+        let stream = body.into_data_stream();
+        BodyReader { stream, limits, begun: Instant::now(), bytes: 0, seat: seat() }
     }
 
     /// The next piece; none at the end. Nothing is lost when it is given up while it waits.
     pub async fn next(&mut self) -> ApiResult<Option<Bytes>> {
-        match tokio::time::timeout(self.limits.idle_max, self.stream.next()).await {
+        let came = match &self.seat {
+            None => tokio::time::timeout(self.limits.idle_max, self.stream.next()).await,
+            Some(seat) => {
+                let came = tokio::select! {
+                    biased;
+                    came = tokio::time::timeout(self.limits.idle_max, self.stream.next()) => came,
+                    () = seat.receives(self.begun.into_std(), self.bytes) => {
+                        return Err(timed_out(
+                            "too many requests are under way, and the body of this one came most \
+                            slowly; send again \
+                             what was not kept"
+                                .to_owned(),
+                        ).retry_after(RETRY_AFTER_S));
+                    }
+                };
+                seat.works();
+                came
+            }
+        };
+        match came {
             Ok(None) => Ok(None),
             Ok(Some(Ok(chunk))) => {
                 self.bytes += chunk.len() as u64;

@@ -1,4 +1,5 @@
-//! Accepts connections and serves the router on them, with limits on their number, their heads and their silence.
+//! Accepts connections and serves the router on them, with limits on their number ([`seats`]),
+//! their heads and their silence.
 //!
 //! A client that takes no byte of an answer for so long (`query.client_idle_max`) loses its connection: the kernel sees to
 //! that (TCP_USER_TIMEOUT), as only it knows what the other side took. So each answer gives its place back at the end:
@@ -6,28 +7,39 @@
 //!
 //! Left out: TLS and HTTP/2; put a proxy in front for them.
 
+pub mod seats;
 mod watched;
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
-use hyper::body::Incoming;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use super::error::ApiError;
+use seats::{Seat, Seats};
 pub use watched::client_has_stalled;
 use watched::{STALLED, Watched};
 
-/// Connections at a time. Further ones wait in the kernel's backlog until one ends.
-const CONNECTIONS_MAX: usize = 1024;
+/// Seconds after which a client that found no seat should come again.
+const RETRY_AFTER_S: u32 = 5;
+/// What is answered on reserved seats.
+const ANSWERED_ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// Time to send a request's head, also the longest a kept-alive connection may be idle. Then it is closed.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Bytes read at once of a connection that sends much; one that sends little has a buffer of 8 KiB. Also bounds a
@@ -46,12 +58,24 @@ pub struct Clients {
     pub idle_max: Duration,
     /// Connections that were ended by that.
     pub stalled: Arc<AtomicU64>,
+    /// Their connections.
+    pub seats: Seats,
+}
+
+tokio::task_local! {
+    /// The seat of the connection that this task serves.
+    static SEAT: Arc<Seat>;
+}
+
+/// The seat of the connection that this task serves; none where there is no connection.
+pub fn seat() -> Option<Arc<Seat>> {
+    SEAT.try_with(Arc::clone).ok()
 }
 
 impl Clients {
     /// None was slow yet.
     pub fn new(idle_max: Duration) -> Clients {
-        Clients { idle_max, stalled: Arc::default() }
+        Clients { idle_max, stalled: Arc::default(), seats: Seats::default() }
     }
 }
 
@@ -62,23 +86,32 @@ pub async fn serve(
     clients: Clients,
     stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Dropped when the last connection has ended.
+    let (ended, mut all_ended) = tokio::sync::mpsc::channel::<()>(1);
     let mut stopping = stop.clone();
     loop {
-        let place = places.clone().acquire_owned().await.expect("never closed");
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = raised(&mut stopping) => break,
         };
         match accepted {
             Ok((stream, peer)) => {
+                // Without a seat it is closed.
+                let Some(held) = clients.seats.take(peer.ip()) else { continue };
                 let stream = Watched::new(stream, peer, &clients);
                 let stalled = stream.stalled();
-                let connection = connection(stream, peer, router.clone(), stop.clone());
-                tokio::spawn(async move {
-                    STALLED.scope(stalled, connection).await;
-                    drop(place);
-                });
+                let seat = Arc::clone(&held.seat);
+                let seats = clients.seats.clone();
+                let connection = connection(stream, peer, router.clone(), seats, stop.clone());
+                let ended = ended.clone();
+                tokio::spawn(SEAT.scope(seat, async move {
+                    tokio::select! {
+                        biased;
+                        () = held.seat.closed() => {}
+                        () = STALLED.scope(stalled, connection) => {}
+                    }
+                    drop((held, ended));
+                }));
             }
             Err(error) => {
                 tracing::warn!("cannot accept an HTTP connection: {error}");
@@ -86,10 +119,8 @@ pub async fn serve(
             }
         }
     }
-    drop(listener);
-    // All places free again: every connection has ended.
-    let ended = places.acquire_many(CONNECTIONS_MAX as u32);
-    if tokio::time::timeout(SHUTDOWN_TIME_MAX, ended).await.is_err() {
+    drop((listener, ended));
+    if tokio::time::timeout(SHUTDOWN_TIME_MAX, all_ended.recv()).await.is_err() {
         tracing::info!("some HTTP requests still ran at shutdown and were cut off");
     }
 }
@@ -104,12 +135,32 @@ async fn connection(
     stream: Watched,
     peer: SocketAddr,
     router: Router,
+    seats: Seats,
     mut stop: watch::Receiver<bool>,
 ) {
     let service = TowerToHyperService::new(router);
+    let seat = seat().expect("every connection has one");
     let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
-        service.call(request)
+        seat.works();
+        let answered = !seat.is_reserved || ANSWERED_ALWAYS.contains(&request.uri().path());
+        let answer = answered.then(|| service.call(request));
+        let (seat, seats) = (Arc::clone(&seat), seats.clone());
+        async move {
+            let mut response = match answer {
+                Some(answer) => answer.await?,
+                None => {
+                    seats.count_refused();
+                    too_many()
+                }
+            };
+            if seat.is_reserved {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, std::convert::Infallible>(
+                response.map(|body| Body::new(Answering { body, seat })),
+            )
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
@@ -124,5 +175,44 @@ async fn connection(
     };
     if let Err(error) = result {
         tracing::debug!("HTTP connection from {peer}: {error}");
+    }
+}
+
+/// 503, on a reserved seat.
+fn too_many() -> Response {
+    let message =
+        format!("{} connections are open and all work; try again in a moment", seats::SEATS_MAX);
+    ApiError::unavailable(message).retry_after(RETRY_AFTER_S).into_response()
+}
+
+/// The body of an answer. The connection waits for the next request once it is dropped.
+struct Answering {
+    body: Body,
+    seat: Arc<Seat>,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.seat.waits();
     }
 }

@@ -17,6 +17,7 @@ use query::State;
 use store::{StoreState, StoreStats};
 
 use super::{App, Clients, Guard, Reason};
+use crate::open_files;
 
 /// The type of the answer.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -144,6 +145,9 @@ pub fn process(started_ns: i64, out: &mut Text) {
         &[],
         started_s,
     );
+    let (open, most) = open_files::now();
+    out.one("process_open_fds", "gauge", "Files and connections that are open.", &[], open);
+    out.one("process_max_fds", "gauge", "Most that may be open.", &[], most);
 }
 
 /// Clients of HTTP.
@@ -154,6 +158,29 @@ pub fn clients(clients: &Clients, out: &mut Text) {
         "Connections that were ended because their clients took nothing of their answers for too long.",
         &[],
         clients.stalled.load(Relaxed),
+    );
+    let seats = &clients.seats;
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        out.one(name, kind, help, &[], value);
+    };
+    one("loginson_http_connections_open", "gauge", "Connections of HTTP.", seats.open());
+    one(
+        "loginson_http_connections_closed_idle_total",
+        "counter",
+        "Connections that were closed while they waited for a request, because others needed them.",
+        seats.closed_idle(),
+    );
+    one(
+        "loginson_http_connections_closed_slow_total",
+        "counter",
+        "Requests that were ended because their bodies came most slowly while others needed room.",
+        seats.closed_slow(),
+    );
+    one(
+        "loginson_http_connections_refused_total",
+        "counter",
+        "Connections and requests that were refused because all connections worked.",
+        seats.refused(),
     );
 }
 

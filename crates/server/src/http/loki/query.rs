@@ -86,7 +86,7 @@ async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let asked = ask(&app, params.required("query")?, peer)?;
+    let asked = ask(&app, &params, params.required("query")?, peer)?;
     let text = run(asked, move |running, cost| {
         let grid = Grid::instant(time_ns);
         let value = metric::run(&expr, running.source(), &running.context, grid)?;
@@ -117,7 +117,7 @@ async fn over(
             };
             let grid =
                 Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-            let asked = ask(&app, params.required("query")?, peer)?;
+            let asked = ask(&app, &params, params.required("query")?, peer)?;
             let text = run(asked, move |running, cost| {
                 let value = metric::run(&expr, running.source(), &running.context, grid)?;
                 answer::range(&value, &grid, &cost())
