@@ -63,3 +63,13 @@ if ! "$venv/bin/python" -c 'import duckdb, pandas, pyarrow' 2>/dev/null; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet --disable-pip-version-check duckdb pandas pyarrow
 fi
+
+# Clients of Elasticsearch, which differ from version to version in what they ask first.
+for version in 7 8 9; do
+  venv=${LOGINSON_ELASTIC_VENVS:-$HOME/.cache/loginson}/elasticsearch-$version-venv
+  if ! "$venv/bin/python" -c 'import elasticsearch' 2>/dev/null; then
+    echo "Installing for the tests: elasticsearch $version"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "elasticsearch==$version.*"
+  fi
+done

@@ -449,6 +449,12 @@ fn pushed_lines() {
             json!({"_time":"2026-01-31T12:00:04Z","_stream":"{host=\"a\",job=\"web\"}","_msg":"fourth","job":"web"}),
         ]
     );
+    // Clients that do not say that it is JSON.
+    for content_type in ["", "text/plain", "application/x-www-form-urlencoded", "Application/JSON"]
+    {
+        let answer = push(content_type, b" {\"streams\": []}");
+        assert_eq!(answer.status, 204, "{content_type}: {}", answer.text());
+    }
     // They come back as they were pushed, with their labels.
     let (start, end) = (nanoseconds(0), nanoseconds(60));
     let parameters = [("start", &*start), ("end", &*end), ("query", r#"{job="web"} |= "f""#)];

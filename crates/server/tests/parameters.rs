@@ -57,8 +57,9 @@ fn extra_filters_hold_everywhere() {
         for call in ["query", "hits", "facets", "field_names", "streams"] {
             paths.push(format!("/select/logsql/{call}?query={query}&{TIMES}"));
         }
-        paths
-            .push(format!("/select/logsql/query?query={query}&{TIMES}&limit=100&include=_raw,_id"));
+        paths.push(format!(
+            "/select/logsql/query?query={query}&{TIMES}&limit=100&include=_line,_line_id"
+        ));
         paths.push(format!("/select/logsql/hits?query={query}&field=tenant&field=user"));
         for field in ["tenant", "user", "_stream", "_msg"] {
             paths.push(format!("/select/logsql/field_values?query={query}&field={field}"));
@@ -131,7 +132,10 @@ fn extra_filters_of_what_lasts() {
     assert!(!rows.text().contains("secret"), "{}", rows.text());
     // Around a line, and around one that must not be seen.
     let id = |n: u32| {
-        server.query(&format!("n:={n}"), "include=_id")[0]["_id"].as_str().unwrap().to_owned()
+        server.query(&format!("n:={n}"), "include=_line_id")[0]["_line_id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let around = server.get(&format!("/api/v1/context?id={}&{restriction}", id(4)));
     assert_eq!(around.json()["rows"].as_array().unwrap().len(), 5, "{}", around.text());

@@ -91,7 +91,7 @@ impl Nginx {
     fn curl(&self, tls: bool, path: &str, arguments: &[&str]) -> Command {
         let (scheme, port) = if tls { ("https", self.https) } else { ("http", self.http) };
         let mut command = Command::new("curl");
-        command.args(["-s", "-i", "-N", "--http1.1", "--max-time", "60"]);
+        command.args(["-s", "-i", "-N", "--raw", "--http1.1", "--max-time", "60"]);
         command.arg("--cacert").arg(self.directory.path().join("certificate.pem"));
         command.args(["--resolve", &format!("{NAME}:{port}:127.0.0.1")]);
         command.args(arguments).arg(format!("{scheme}://{NAME}:{port}{path}"));

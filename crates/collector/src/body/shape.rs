@@ -5,7 +5,8 @@
 pub enum Shape {
     /// Each line is a record, blank ones too.
     Lines,
-    /// A JSON object a line; blank lines between them are nothing.
+    /// A JSON object a line; blank lines between them are nothing. Objects that stand behind one
+    /// another in a line, as Fluent Bit's `json_stream` writes them, are a line each.
     JsonLines,
     /// Elasticsearch's `_bulk`: a line that says what to do, then the document.
     Bulk {
@@ -49,10 +50,20 @@ impl Shape {
         scratch.clear();
         match self {
             Shape::Lines => Ok(block),
-            Shape::JsonLines if !may_have_blank_line(block) => Ok(block),
+            Shape::JsonLines if !may_have_blank_line(block) && !may_join(block) => Ok(block),
             Shape::JsonLines => {
                 for line in lines(block).filter(|line| !is_blank(line)) {
-                    scratch.extend_from_slice(line);
+                    let mut rest = line;
+                    if may_join(line) && is_objects(line) {
+                        let followed =
+                            |rest: &[u8]| object_end(rest).filter(|end| !is_blank(&rest[*end..]));
+                        while let Some(end) = followed(rest) {
+                            scratch.extend_from_slice(rest[..end].trim_ascii_start());
+                            scratch.push(b'\n');
+                            rest = rest[end..].trim_ascii_start();
+                        }
+                    }
+                    scratch.extend_from_slice(rest);
                 }
                 Ok(scratch)
             }
@@ -92,6 +103,51 @@ fn may_have_blank_line(block: &[u8]) -> bool {
     blank_at(0) || memchr::memchr_iter(b'\n', block).any(|newline| blank_at(newline + 1))
 }
 
+/// Whether objects may stand behind one another, as far as a glance tells.
+fn may_join(block: &[u8]) -> bool {
+    let finds = |what: &[u8]| memchr::memmem::find(block, what).is_some();
+    finds(b"}{") || finds(b"} {")
+}
+
+/// Whether a line is nothing but objects. Others stay whole.
+fn is_objects(mut line: &[u8]) -> bool {
+    while !is_blank(line) {
+        match object_end(line) {
+            Some(end) => line = &line[end..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Where the object ends that a line begins with.
+fn object_end(line: &[u8]) -> Option<usize> {
+    let begin = line.iter().position(|byte| !byte.is_ascii_whitespace())?;
+    if line[begin] != b'{' {
+        return None;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0u32, false, false);
+    for (at, &byte) in line.iter().enumerate().skip(begin) {
+        if in_string {
+            in_string = byte != b'"' || escaped;
+            escaped = byte == b'\\' && !escaped;
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Whether an action of `_bulk` adds a document: `{"create":…` or `{"index":…`.
 fn adds(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
@@ -120,6 +176,24 @@ mod tests {
             ("{}\r\n\r\n {}\n", "{}\r\n {}\n"),
             ("\n", ""),
             ("", ""),
+        ] {
+            assert_eq!(records(&mut Shape::JsonLines, block).unwrap(), expected, "{block:?}");
+            assert_eq!(records(&mut Shape::Lines, block).unwrap(), block);
+        }
+    }
+
+    #[test]
+    fn objects_in_one_line() {
+        for (block, expected) in [
+            ("{\"a\":1}{\"a\":2}\n", "{\"a\":1}\n{\"a\":2}\n"),
+            ("{\"a\":1} {\"a\":[{}]}{}", "{\"a\":1}\n{\"a\":[{}]}\n{}"),
+            (" {}{} \r\n{}\n", "{}\n{} \r\n{}\n"),
+            ("{\"a\":\"}{\"}\n{}\n", "{\"a\":\"}{\"}\n{}\n"),
+            ("{\"a\":\"\\\"}{\"}\n", "{\"a\":\"\\\"}{\"}\n"),
+            // What is more than objects stays whole.
+            ("{}{} x\n", "{}{} x\n"),
+            ("{}{\n{}\n", "{}{\n{}\n"),
+            ("x }{\n", "x }{\n"),
         ] {
             assert_eq!(records(&mut Shape::JsonLines, block).unwrap(), expected, "{block:?}");
             assert_eq!(records(&mut Shape::Lines, block).unwrap(), block);

@@ -42,7 +42,7 @@ pub struct CollectArgs {
     /// Address of HTTP: lines, health, metrics and the state of the stores [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
-    /// A name by which this server, or a proxy in front of it, is reached; several. Addresses and localhost need none
+    /// A name by which this server or its proxy is reached, besides localhost; several
     #[arg(
         long = "http-host",
         value_name = "NAME",

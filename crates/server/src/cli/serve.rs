@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// Address of the page and the API [default: 127.0.0.1:9514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_HTTP_LISTEN")]
     http_listen: Option<String>,
-    /// A name by which this server, or a proxy in front of it, is reached; several. Addresses and localhost need none
+    /// A name by which this server or its proxy is reached, besides localhost; several
     #[arg(
         long = "http-host",
         value_name = "NAME",

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,9 +13,9 @@ use collector::{Accounting, FileSource};
 use serde_json::{Value, json};
 
 use super::error::{ApiError, ApiResult};
-use super::insert::{self, Inserting};
+use super::insert::{self, Inserting, bulk};
 use super::metrics::{self, Text};
-use super::{Clients, Guard, files, guard, status, wrong_method};
+use super::{Clients, Guard, files, guard, known, status, wrong_method};
 use crate::sources::Sources;
 
 /// What a collector shows of itself.
@@ -60,15 +60,21 @@ pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
         .merge(insert::routes(inserting))
         .fallback(nothing_else)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(known::middleware))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(seen)
 }
 
-async fn nothing_else() -> ApiError {
-    ApiError::not_found(
+async fn nothing_else(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    if let Some(answer) = bulk::answer_at_root(method, path, request.headers()) {
+        return answer;
+    }
+    let error = ApiError::not_found(
         "a collector has /insert/…, /api/v1/nodes, /api/v1/files, /metrics, /health and /ready; lines are asked for at a \
          store",
-    )
+    );
+    error.into_response()
 }
 
 async fn followed(State(seen): State<Arc<Collecting>>, RawQuery(query): RawQuery) -> ApiResult {

@@ -31,17 +31,26 @@ const QUERY: &[&str] =
 const INSERT: &[&str] = &[
     "_time_field",
     "_msg_field",
+    "_level_field",
     "_stream_fields",
     "ignore_fields",
     "extra_fields",
     "debug",
+    "format",
     "_type",
     "type",
     "file",
 ];
 /// Headers of those, without `vl-`.
-const INSERT_HEADERS: &[&str] =
-    &["time-field", "msg-field", "stream-fields", "ignore-fields", "extra-fields", "debug"];
+const INSERT_HEADERS: &[&str] = &[
+    "time-field",
+    "msg-field",
+    "level-field",
+    "stream-fields",
+    "ignore-fields",
+    "extra-fields",
+    "debug",
+];
 /// Of Elasticsearch: they say how an answer looks, and how an index that is not here treats a
 /// document that is durable already when it is answered.
 const ELASTIC: &[&str] = &[

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
+use super::insert::bulk;
 
 /// One embedded file.
 pub struct File {
@@ -18,13 +19,19 @@ pub struct File {
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
-/// Whether the page itself is at a path, which links of other sites may lead to; not one of its parts.
+/// Whether the page itself is at a path, which links of other sites may lead to; not one of its
+/// parts.
 pub fn is_document(path: &str) -> bool {
     matches!(path, "/" | "/index.html")
 }
 
-/// Answers `/` and every path that is no API call.
+/// Answers `/` and every path that is no API call. Clients of Elasticsearch are told there what
+/// they look for.
 pub async fn get(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    if let Some(answer) = bulk::answer_at_root(method, path, request.headers()) {
+        return answer;
+    }
     let path = request.uri().path().trim_start_matches('/');
     let path = if path.is_empty() { "index.html" } else { path };
     match FILES.iter().find(|file| file.path == path) {

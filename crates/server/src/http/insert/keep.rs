@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use collector::body::{Decoder, Encoding, Shape, WholeLines};
+use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines};
 use collector::{DeliverError, DropReason, SourceCounters, Ticket};
 use record::Origin;
 use tokio::task::block_in_place;
@@ -29,6 +29,8 @@ pub struct Counts {
 /// Takes one body.
 pub struct Keeper {
     decoder: Decoder,
+    /// Where the body may be an array.
+    elements: Option<Elements>,
     /// Its pieces are as long as they came, and cost no time to decode.
     is_plain: bool,
     lines: WholeLines,
@@ -77,8 +79,10 @@ impl Keeper {
             waiting_bytes: 0,
             kept: Counts::default(),
         };
+        let elements = (shape == Shape::JsonLines).then(Elements::default);
         Ok(Keeper {
             decoder,
+            elements,
             is_plain: encoding == Encoding::Plain,
             lines: WholeLines::new(),
             sink,
@@ -108,6 +112,10 @@ impl Keeper {
     pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
         self.handing_on(|keeper| {
             while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
+                let piece = match &mut keeper.elements {
+                    Some(elements) => elements.next(piece),
+                    None => piece,
+                };
                 let taken = keeper.lines.take(piece, |block| keeper.sink.push(block));
                 keeper.sink.count_skipped(&mut keeper.lines);
                 taken?;
@@ -125,6 +133,12 @@ impl Keeper {
             return Ok(());
         }
         self.handing_on(|keeper| keeper.lines.flush(|block| keeper.sink.push(block)))
+    }
+
+    /// Bytes of memory that wait for the rest of the body.
+    pub fn bytes_held(&mut self) -> usize {
+        let elements = self.elements.as_ref().map_or(0, Elements::bytes_held);
+        self.lines.bytes_held() + self.decoder.bytes_held() + elements
     }
 
     /// Waits until no more than is allowed is on its way.
@@ -162,6 +176,10 @@ impl Keeper {
 
     fn end_lines(&mut self) -> ApiResult<()> {
         let last = self.decoder.end().map_err(undecodable)?;
+        let last = match &mut self.elements {
+            Some(elements) => elements.next(last),
+            None => last,
+        };
         let taken = self
             .lines
             .take(last, |block| self.sink.push(block))

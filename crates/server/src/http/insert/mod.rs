@@ -4,20 +4,22 @@
 //! durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, however large body or compression
 //! ratio are. A request has no thread of its own: it is a task that waits, for its sender or for the disk.
 //!
+//! `insert.requests_max` bounds the memory of all: a request has a [`place::Place`] while it works,
+//! and lends it to others while its sender pauses.
+//!
 //! When something fails in the middle, the lines before it may be durable already. The error then carries `lines` and
 //! `bytes`: so much from the start of the body was kept, and is not to be sent again.
 
-mod bulk;
+pub mod bulk;
 mod keep;
 mod options;
+mod place;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -28,9 +30,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use collector::body::{Encoding, Shape};
-use collector::{Accounting, SourceKind};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use collector::Accounting;
+use collector::body::{Decoder, Encoding, Shape};
 
 use super::body::BodyReader;
 use super::error::{ApiError, ApiResult};
@@ -38,20 +39,18 @@ use super::params::Params;
 use crate::config::InsertOptions;
 use crate::http_lines::HttpLines;
 use keep::{Counts, Keeper, refused};
+use place::{Place, Places};
 
 /// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it reads the answer
 /// gets to see it. Beyond them the connection is closed.
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
-/// How long a request waits for a place while as many as are allowed bring lines. Then it is answered with 503.
-const PLACE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Seconds after which a request that found no place should come again.
-const RETRY_AFTER_S: u32 = 5;
+/// A request that holds fewer bytes than this while its sender pauses lends its place to others.
+const LENT_BYTES_MAX: usize = 256 << 10;
 
 /// What requests that bring lines have in common: in a server, and in a collector.
 pub struct Inserting {
     options: InsertOptions,
-    places: Arc<Semaphore>,
-    accounting: Arc<Accounting>,
+    places: Arc<Places>,
     /// Where the lines go, or why they are not taken now.
     to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
 }
@@ -63,8 +62,8 @@ impl Inserting {
         accounting: Arc<Accounting>,
         to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
     ) -> Arc<Inserting> {
-        let places = Arc::new(Semaphore::new(options.requests_max));
-        Arc::new(Inserting { options, places, accounting, to: Box::new(to) })
+        let places = Arc::new(Places::new(options.requests_max, accounting));
+        Arc::new(Inserting { options, places, to: Box::new(to) })
     }
 }
 
@@ -125,8 +124,8 @@ async fn insert(
     let mut reader = BodyReader::new(body, inserting.options.body);
     let encoding = options::encoding(&request.headers);
     let result = match prepare(inserting, request, shape, encoding).await {
-        Ok((mut keeper, _place)) => {
-            let taken = take_all(&mut keeper, &mut reader).await;
+        Ok((mut keeper, mut place)) => {
+            let taken = take_all(&mut keeper, &mut reader, &mut place).await;
             keeper.end(taken).await
         }
         Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
@@ -150,7 +149,7 @@ pub struct WholeBody<'r> {
     request: &'r Request,
     reader: BodyReader,
     keeper: Keeper,
-    _place: Place,
+    place: Place,
 }
 
 impl<'r> WholeBody<'r> {
@@ -162,7 +161,7 @@ impl<'r> WholeBody<'r> {
     ) -> ApiResult<WholeBody<'r>> {
         let mut reader = BodyReader::new(body, inserting.options.body);
         match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
-            Ok((keeper, _place)) => Ok(WholeBody { request, reader, keeper, _place }),
+            Ok((keeper, place)) => Ok(WholeBody { request, reader, keeper, place }),
             Err(error) => {
                 discard(&mut reader, request, &error).await;
                 Err(error)
@@ -173,13 +172,38 @@ impl<'r> WholeBody<'r> {
     /// The body as it was sent; none when it has more than so many bytes.
     pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
         let mut whole = Vec::new();
-        while let Some(chunk) = self.reader.next().await? {
+        while let Some(chunk) = {
+            let holds_little = whole.capacity() <= LENT_BYTES_MAX;
+            self.place.lend(holds_little, self.reader.next()).await??
+        } {
             if whole.len() + chunk.len() > bytes_max {
                 return Ok(None);
             }
             whole.extend_from_slice(&chunk);
         }
         Ok(Some(whole))
+    }
+
+    /// The body without its compression; none when it has more than so many bytes.
+    pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let encoding = self.encoding()?;
+        let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
+        if encoding == Encoding::Plain {
+            return Ok(Some(sent));
+        }
+        let wrong = |error: std::io::Error| {
+            ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+        };
+        let mut decoder = Decoder::new(encoding).map_err(wrong)?;
+        let (mut content, mut rest) = (Vec::new(), &sent[..]);
+        while let Some(piece) = decoder.next(&mut rest).map_err(wrong)? {
+            content.extend_from_slice(piece);
+            if content.len() > bytes_max {
+                return Ok(None);
+            }
+        }
+        content.extend_from_slice(decoder.end().map_err(wrong)?);
+        Ok((content.len() <= bytes_max).then_some(content))
     }
 
     /// How the body is compressed.
@@ -220,44 +244,17 @@ async fn prepare(
     }
     let encoding = encoding?;
     let origin = options::origin(request, shape)?;
-    let place = Place::take(inserting).await?;
+    let place = Place::take(&inserting.places).await?;
     let keeper = Keeper::new(to, origin, encoding, shape)?;
     Ok((keeper.debug(options::debug(request)), place))
 }
 
-/// A place among the requests that bring lines. They are counted as the connections of their source.
-struct Place {
-    accounting: Arc<Accounting>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Place {
-    async fn take(inserting: &Inserting) -> ApiResult<Place> {
-        let counters = inserting.accounting.source(SourceKind::Http);
-        let waiting = Arc::clone(&inserting.places).acquire_owned();
-        let Ok(permit) = tokio::time::timeout(PLACE_WAIT_MAX, waiting).await else {
-            counters.connections_refused.fetch_add(1, Relaxed);
-            let most = inserting.options.requests_max;
-            return Err(ApiError::unavailable(format!(
-                "{most} requests bring lines already; try again, or raise insert.requests_max"
-            ))
-            .retry_after(RETRY_AFTER_S));
-        };
-        counters.connections_total.fetch_add(1, Relaxed);
-        counters.connections_open.fetch_add(1, Relaxed);
-        let _permit = permit.expect("never closed");
-        Ok(Place { accounting: Arc::clone(&inserting.accounting), _permit })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.accounting.source(SourceKind::Http).connections_open.fetch_sub(1, Relaxed);
-    }
-}
-
 /// Hands the body on as it comes.
-async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader) -> ApiResult<()> {
+async fn take_all(
+    keeper: &mut Keeper,
+    reader: &mut BodyReader,
+    place: &mut Place,
+) -> ApiResult<()> {
     loop {
         let mut next = pin!(reader.next());
         let chunk = match at_once(next.as_mut()).await {
@@ -265,7 +262,8 @@ async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader) -> ApiResult<()>
             None => {
                 // The sender pauses: what it sent should be found.
                 keeper.flush()?;
-                next.await?
+                let holds_little = keeper.bytes_held() <= LENT_BYTES_MAX;
+                place.lend(holds_little, next).await??
             }
         };
         match chunk {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use collector::body::{Encoding, Shape};
 use record::parse::TYPE_NAME_BYTES_MAX;
 use record::{Format, Hints, MessageFormat, Origin, Transport};
@@ -24,9 +24,20 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
             "send the lines as the body itself (curl --data-binary @FILE), not as a form",
         ));
     }
-    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+    let packed = headers.get(CONTENT_TYPE).is_some_and(|t| {
+        let t = t.as_bytes().to_ascii_lowercase();
+        t.starts_with(b"application/msgpack") || t.starts_with(b"application/x-msgpack")
+    });
+    if packed {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "MessagePack is not read; let the sender write JSON (Fluent Bit: format json_lines)",
+        ));
+    }
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
+    match encoding.as_deref() {
         None | Some(b"" | b"identity") => Ok(Encoding::Plain),
-        Some(b"gzip") => Ok(Encoding::Gzip),
+        Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
         Some(other) => Err(ApiError::bad_request(format!(
             "Content-Encoding '{}' is not known; use gzip, zstd or none",

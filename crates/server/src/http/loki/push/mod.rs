@@ -136,6 +136,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
         PushError::TooLarge(format!("the body has more than {BODY_BYTES_MAX} bytes"))
     })?;
     let _place = APART.acquire().await.expect("never closed");
+    let is_json = is_json || (!says_protobuf(request) && looks_like_json(&sent));
     let content = match is_json {
         true => decompressed(body.encoding()?, sent)?,
         false => protobuf::decompressed(&sent)?,
@@ -154,6 +155,18 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
         }
     }
     body.take(&lines).await
+}
+
+fn says_protobuf(request: &Request) -> bool {
+    let kind = request.headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind.contains("protobuf")))
+}
+
+/// Whether a body whose sender did not say JSON is an object all the same: clients forget it, and
+/// curl calls it a form.
+fn looks_like_json(body: &[u8]) -> bool {
+    let rest = body.trim_ascii_start().strip_prefix(b"{");
+    rest.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }
 
 /// Undoes the compression of a body.
