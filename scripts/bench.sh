@@ -146,9 +146,9 @@ ask() { # ask LABEL QUERY GREP_PATTERN
   awk -v w="$1 ($count lines)" -v l="$(printf '%s\n' "${theirs[@]}" | median)" -v v="$(printf '%s\n' "${ours[@]}" | median)" \
     'BEGIN {printf "| %s | grep -c %.3f s | %.3f s | %.2f |\n", w, l, v, v/l}'
 }
-ask "count of all lines" 'type:!=summary' ''
-ask "substring Failed password" '_raw:~"Failed password" type:!=summary' 'Failed password'
-ask "regex with alternatives" '_raw:~"(authentication|connection) (failure|refused)" type:!=summary' '(authentication|connection) (failure|refused)'
+ask "count of all lines" '*' ''
+ask "substring Failed password" '_line:~"Failed password"' 'Failed password'
+ask "regex with alternatives" '_line:~"(authentication|connection) (failure|refused)"' '(authentication|connection) (failure|refused)'
 
 stop -TERM
 start "$dir/data"

@@ -49,17 +49,17 @@ def check(directory):
     lines = sent_lines()
     for at in range(0, len(lines), 20_000):
         post("/insert/lines?file=test", b"\n".join(lines[at : at + 20_000]) + b"\n")
-    file = export(directory, "all", format="parquet", include="_raw,_id", query="NOT type:summary")
+    file = export(directory, "all", format="parquet", include="_line,_line_id", query="*")
 
     table = pyarrow.parquet.read_table(file)
     assert table.num_rows == len(lines), table.num_rows
     assert pyarrow.parquet.ParquetFile(file).metadata.num_row_groups > 1
     assert table.schema.field("_time").type == pyarrow.timestamp("ns", "UTC")
     assert table.schema.field("_received").type == pyarrow.timestamp("ns", "UTC")
-    assert table.schema.field("_raw").type == pyarrow.binary()
+    assert table.schema.field("_line").type == pyarrow.binary()
     assert table.schema.field("hostname").type == pyarrow.string()
-    assert sorted(table.column("_raw").to_pylist()) == sorted(lines), "byte for byte"
-    assert len(set(table.column("_id").to_pylist())) == len(lines)
+    assert sorted(table.column("_line").to_pylist()) == sorted(lines), "byte for byte"
+    assert len(set(table.column("_line_id").to_pylist())) == len(lines)
     late = sum(b'"late"' in line for line in lines)
     assert table.num_rows - table.column("late").null_count == late
     more = [json.loads(text) for text in table.column("_more").to_pylist() if text]

@@ -373,7 +373,7 @@ fn displaced_lines_do_not_widen_the_others_blocks() {
 
 #[test]
 fn marks_of_the_summary_are_in_the_footer() {
-    assert_eq!(ROLLUP_FIELDS.len(), 4);
+    assert_eq!(ROLLUP_FIELDS.len(), 5);
     let dir = tempfile::tempdir().unwrap();
     let mut builder = FrameBuilder::new();
     for mark in [9, 12, 3] {

@@ -38,6 +38,8 @@ pub struct Inspection {
     pub replaces: Vec<u64>,
     /// Lines in it.
     pub lines: u64,
+    /// Of those, rows of the summary, which Loginson made itself.
+    pub lines_own: u64,
     /// Bytes of the lines with their newlines.
     pub bytes_raw: u64,
     /// Length of the file.
@@ -135,6 +137,7 @@ fn hot(
         form,
         replaces: Vec::new(),
         lines: 0,
+        lines_own: 0,
         bytes_raw: 0,
         bytes_disk: contents.file_bytes,
         time: None,
@@ -152,6 +155,9 @@ fn hot(
         let lines = u64::from(entry.lines);
         let bytes_raw = u64::from(entry.payload_bytes);
         inspection.lines += lines;
+        if batch.is_internal() {
+            inspection.lines_own += lines;
+        }
         inspection.bytes_raw += bytes_raw;
         time_ns = span(time_ns, batch.time_range_ns());
         received_ns = span(received_ns, (entry.received_min_ns, entry.received_max_ns));
@@ -230,6 +236,7 @@ fn sealed(
         },
         replaces: footer.replaces.clone(),
         lines: footer.lines(),
+        lines_own: footer.lines_internal(),
         bytes_raw: footer.bytes_raw(),
         bytes_disk: footer.bytes_disk,
         time: footer.time_ns().map(shown_range),

@@ -172,7 +172,7 @@ async fn settled(node: &Http, settle: Settle) -> Result<(), StoreError> {
 
 /// Deletes all lines of a table, and returns when they are gone.
 async fn delete(node: &Http, schema: &Schema) -> Result<(), StoreError> {
-    let filter = form("filter", &format!("type:={}", quoted(&schema.table)));
+    let filter = form("filter", &format!("_type:={}", quoted(&schema.table)));
     let reply = node.send(Method::POST, "/api/v1/deletions", FORM, filter).await?;
     let mut deletion: Deletion = parsed(node, reply)?;
     loop {
@@ -286,11 +286,11 @@ impl Table {
     }
 
     fn read_query(&self, key: &Value) -> String {
-        format!("type:={} {KEY}:={}", quoted(&self.schema.table), quoted(&key.to_string()))
+        format!("_type:={} {KEY}:={}", quoted(&self.schema.table), quoted(&key.to_string()))
     }
 
     fn count_query(&self, conditions: &[(usize, Value)]) -> String {
-        let mut query = format!("type:={}", quoted(&self.schema.table));
+        let mut query = format!("_type:={}", quoted(&self.schema.table));
         for (column, value) in conditions {
             match self.time_of(*column, value) {
                 Some(from) => {
@@ -462,16 +462,16 @@ mod tests {
     #[test]
     fn questions_name_the_table_and_quote_values() {
         let text = |text: &str| Value::Text(text.to_owned());
-        assert_eq!(table().read_query(&text("a\"|b")), "type:=\"logs\" Key:=\"a\\\"|b\"");
+        assert_eq!(table().read_query(&text("a\"|b")), "_type:=\"logs\" Key:=\"a\\\"|b\"");
         for (conditions, query) in [
-            (vec![], "type:=\"logs\" | stats count() as n"),
+            (vec![], "_type:=\"logs\" | stats count() as n"),
             (
                 vec![(0, Value::Integer(1_427_000_000)), (2, text("m"))],
-                "type:=\"logs\" _time:[2015-03-22T04:53:20Z, 2015-03-22T04:53:21Z) _msg:=\"m\" | stats count() as n",
+                "_type:=\"logs\" _time:[2015-03-22T04:53:20Z, 2015-03-22T04:53:21Z) _msg:=\"m\" | stats count() as n",
             ),
             (
                 vec![(0, Value::Integer(-5))],
-                "type:=\"logs\" timestamp:=\"-5\" | stats count() as n",
+                "_type:=\"logs\" timestamp:=\"-5\" | stats count() as n",
             ),
         ] {
             assert_eq!(table().count_query(&conditions), query);

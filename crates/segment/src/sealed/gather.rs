@@ -216,7 +216,7 @@ impl<'a> Keys<'a> {
                 values[usize::from(field)] = value;
             }
         }
-        let [_, hostname, app_name, type_name, _] = values;
+        let [_, hostname, app_name, type_name, _, _] = values;
         let number = match self.clustering {
             _ if is_internal(self.batch, row) => INTERNAL,
             Clustering::Arrival => 1,

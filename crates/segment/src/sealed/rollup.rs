@@ -1,5 +1,5 @@
 //! Counts that are kept with a segment, so that a question for them opens no block: lines by level, host, application
-//! and type, and by application and severity or level, per stretch of event time. Rows of the summary are not counted.
+//! and type, by the level as the line says it, and by application and severity or level, per stretch of event time. Rows of the summary are not counted.
 //!
 //! The stretch is as short as pays: a segment has at most one stretch for [`LINES_PER_STRETCH`] of its lines, and one
 //! count for [`LINES_PER_COUNT`] of them. A field with more than [`VALUES_MAX`] values has no counts, nor two fields with
@@ -12,22 +12,22 @@ use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 
 /// The fields by which lines are counted.
-pub const ROLLUP_FIELDS: [&str; 4] = ["_level", "hostname", "app_name", "_type"];
+pub const ROLLUP_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "level"];
 /// The pairs of fields by which they are counted.
 pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "_level"]];
 /// All these fields.
-pub(crate) const COUNTED_FIELDS: [&str; 5] =
-    ["_level", "hostname", "app_name", "_type", "severity"];
+pub(crate) const COUNTED_FIELDS: [&str; 6] =
+    ["_level", "hostname", "app_name", "_type", "severity", "level"];
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], by place among [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
-    [&[0], &[1], &[2], &[3], &[2, 4], &[2, 0]];
+    [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0]];
 /// Different values of a field that is counted. With more, questions read the blocks.
 pub const VALUES_MAX: usize = 256;
 /// The same of two fields.
 pub const PAIRS_MAX: usize = 1_024;
 /// Lines for each stretch of time, at least, so that counts stay small beside lines.
 pub const LINES_PER_STRETCH: u64 = 32;
-/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each count of six kinds, and 16 for each stretch.
+/// Lines for each count, at least. Footers of many segments are in memory, with 8 bytes for each count of seven kinds, and 16 for each stretch.
 pub const LINES_PER_COUNT: u64 = 16;
 /// A value of more bytes makes its field one without counts.
 const VALUE_BYTES_MAX: usize = 256;
@@ -405,7 +405,7 @@ mod tests {
     fn count(lines: &[(i64, &str)]) -> Vec<Rollup> {
         let mut counter = Counter::default();
         for (second, level) in lines {
-            let values = counter.numbers([level.as_bytes(), b"", b"app", b"t", b"6"]);
+            let values = counter.numbers([level.as_bytes(), b"", b"app", b"t", b"6", b"x"]);
             counter.add(*second, 1, &values);
         }
         let (rollups, pairs) = counter.finish(lines.len() as u64);
@@ -435,8 +435,8 @@ mod tests {
         assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (1, 200));
         check_totals(&rollups[0], &[("error", 1000), ("info", 9000)]);
         check_totals(&rollups[1], &[("", 10_000)]);
-        check_totals(&rollups[4], &[("app 6", 10_000)]);
-        check_totals(&rollups[5], &[("app error", 1000), ("app info", 9000)]);
+        check_totals(&rollups[5], &[("app 6", 10_000)]);
+        check_totals(&rollups[6], &[("app error", 1000), ("app info", 9000)]);
         for rollup in rollups {
             let mut out = Vec::new();
             rollup.encode(&mut out);
@@ -475,12 +475,12 @@ mod tests {
         for by_value in [false, true] {
             for bucket_s in [None, Some((1, 0)), Some((7, 0)), Some((7, 3)), Some((20, -6))] {
                 check(&rollups[0], by_value, bucket_s);
-                check(&rollups[5], by_value, bucket_s);
+                check(&rollups[6], by_value, bucket_s);
             }
         }
         let rollup = &rollups[0];
-        assert_eq!(rollups[5].places_of(&["_level", "app_name"]), Some(vec![1, 0]));
-        assert_eq!(rollups[5].places_of(&["_level", "hostname"]), None);
+        assert_eq!(rollups[6].places_of(&["_level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[6].places_of(&["_level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
@@ -534,7 +534,7 @@ mod tests {
         // Two lines for each count by the second, twenty by ten of them.
         assert_eq!((rollups[0].stretch_s, rollups[0].counts.len()), (10, 200));
         assert_eq!((rollups[1].stretch_s, rollups[1].counts.len()), (1, 100));
-        assert_eq!((rollups[5].stretch_s, rollups[5].counts.len()), (10, 200));
+        assert_eq!((rollups[6].stretch_s, rollups[6].counts.len()), (10, 200));
     }
 
     #[test]
@@ -546,7 +546,7 @@ mod tests {
             count(&lines).into_iter().map(|rollup| rollup.fields.join(" ")).collect();
         assert_eq!(
             fields,
-            ["hostname", "app_name", "_type", "app_name severity", "app_name _level"]
+            ["hostname", "app_name", "_type", "level", "app_name severity", "app_name _level"]
         );
     }
 }

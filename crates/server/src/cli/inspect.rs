@@ -65,7 +65,10 @@ fn write_text(out: &mut dyn Write, found: &Inspection, blocks: bool) -> io::Resu
         let replaces: Vec<String> = found.replaces.iter().map(u64::to_string).collect();
         writeln!(out, "in the place of     {}", replaces.join(", "))?;
     }
-    writeln!(out, "lines               {lines}")?;
+    writeln!(out, "lines               {}", lines - found.lines_own)?;
+    if found.lines_own > 0 {
+        writeln!(out, "of the summary      {} more", found.lines_own)?;
+    }
     writeln!(out, "raw, with newlines  {}", show_bytes(*bytes_raw))?;
     writeln!(
         out,
