@@ -13,7 +13,7 @@ use stats::{any_stats, apply, bucketed, seconds_of};
 
 use crate::number::{compare_values, parse_timestamp};
 use crate::source::TimeRange;
-use crate::testing::{Memory, Record, batch, batch_of, collect};
+use crate::testing::{Memory, Record, batch_of, collect};
 use crate::time::format_time;
 use crate::{
     Bucket, By, Change, Context, Filter, Format, Function, JsonArray, Limits, Measure, NamePattern,

@@ -207,9 +207,9 @@ fn labels_and_volumes() {
     assert_eq!(
         found,
         json!([
-            {"app_name": "proxy", "hostname": "web1", "_type": "syslog"},
-            {"app_name": "shop", "hostname": "web0", "_type": "json"},
-            {"app_name": "shop", "hostname": "web1", "_type": "json"},
+            {"_type": "json", "app_name": "shop", "hostname": "web0"},
+            {"_type": "json", "app_name": "shop", "hostname": "web1"},
+            {"_type": "syslog", "app_name": "proxy", "hostname": "web1"},
         ])
     );
     let stats = ask(&server, "index/stats", &of_shop).json();

@@ -621,7 +621,7 @@ fn ten_thousand_sealed_segments_open_without_being_read() {
     let copies = "INSERT INTO segments SELECT c.value, c.value || '.sealed', state, node, created_ns, frames, \
         blocks, lines, bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, \
         received_min_ns, received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, \
-        deletions_through, rules FROM segments, generate AS c WHERE id = 2";
+        deletions_through, rules, lines_own, bytes_own FROM segments, generate AS c WHERE id = 2";
     let numbers = "CREATE TEMP TABLE generate AS WITH RECURSIVE n(value) AS \
         (SELECT 10 UNION ALL SELECT value + 1 FROM n WHERE value < 10009) SELECT value FROM n";
     catalog.execute_batch(&format!("{numbers}; {copies};")).unwrap();
