@@ -16,6 +16,8 @@ pub const REGEX_NESTING_MAX: u32 = 100;
 /// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may take some KiB and milliseconds
 /// before anything is compiled. More are refused.
 const CLASSES_MAX: usize = 500;
+/// What a class counts for in any case, `(?i)`: the cases of each of its characters are looked up, up to a million of them.
+const ANY_CASE_CLASSES: usize = 20;
 /// What nearly all fit into.
 const SMALL_BYTES: usize = 256 << 10;
 /// Memory of a character of a text that is looked for in any case: its states, forward and backward.
@@ -88,7 +90,13 @@ impl RegexBudget {
 fn classes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let escape = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpP".contains(&pair[1]);
-    memchr::memchr_iter(b'[', bytes).count() + bytes.windows(2).filter(|p| escape(p)).count()
+    let count =
+        memchr::memchr_iter(b'[', bytes).count() + bytes.windows(2).filter(|p| escape(p)).count();
+    let is_flag = |c: &char| c.is_ascii_alphabetic() || *c == '-';
+    let any_case = text
+        .match_indices("(?")
+        .any(|(at, _)| text[at + 2..].chars().take_while(is_flag).any(|c| c == 'i'));
+    if any_case { count * ANY_CASE_CLASSES } else { count }
 }
 
 #[cfg(test)]
@@ -123,6 +131,25 @@ mod tests {
         assert!(parses(&format!("{filter}{pipes}")));
         assert!(!parses(&format!("{filter}~a {pipes}")));
         assert!(!parses(&format!("i({})", "a".repeat(REGEXES_BYTES_MAX / CHARACTER_BYTES + 1))));
+    }
+
+    #[test]
+    fn classes_are_counted_before_they_are_read() {
+        let parses = |pattern: String| match Query::parse(&format!("~`{pattern}`"), 0) {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.message.contains("more than 500 classes"), "{error}");
+                false
+            }
+        };
+        assert!(parses("[ab]".repeat(CLASSES_MAX)));
+        assert!(!parses("[ab]".repeat(CLASSES_MAX + 1)));
+        assert!(!parses(r"\w?".repeat(CLASSES_MAX + 1)));
+        for flags in ["i", "si", "i-s", "x-i"] {
+            let of = |n: usize| format!("(?{flags}:{})", "[ab]".repeat(n));
+            assert!(parses(of(CLASSES_MAX / ANY_CASE_CLASSES)), "{flags}");
+            assert!(!parses(of(CLASSES_MAX / ANY_CASE_CLASSES + 1)), "{flags}");
+        }
     }
 
     #[test]

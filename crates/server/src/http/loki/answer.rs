@@ -412,10 +412,11 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_too_large_is_refused() {
-        let line = "x".repeat(ANSWER_BYTES_MAX / 2);
-        let entries = [entry(1, &line, &[]), entry(2, &line, &[])];
-        assert!(written(|out| write_streams(out, &entries[..1], false)).is_ok());
-        let error = written(|out| write_streams(out, &entries, false)).err().unwrap().to_string();
-        assert!(error.contains("the answer has more than 134217728 bytes"), "{error}");
+        let entries = [entry(1, &"x".repeat(1_000), &[]), entry(2, &"x".repeat(1_000), &[])];
+        let fits =
+            |entries: &[Entry]| write_streams(&mut Text::of_at_most(1_500), entries, false).is_ok();
+        assert!(fits(&entries[..1]) && !fits(&entries));
+        let error = written(|_| Err(io::ErrorKind::FileTooLarge.into())).err().unwrap();
+        assert!(error.to_string().contains("the answer has more than 134217728 bytes"), "{error}");
     }
 }
