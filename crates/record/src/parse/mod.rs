@@ -854,6 +854,7 @@ fn put_facility(facility: u16, rows: &mut Rows<'_>) {
             if let Some(id) = rows.put_beside(Own::Facility, number.as_bytes()) {
                 rows.builder.push_made(id, number.as_bytes());
             }
+            put_word(Own::FacilityKeyword, "unknown", rows);
         }
     }
 }

@@ -235,11 +235,11 @@ fn priorities() {
             ),
             (
                 "<192>su: x",
-                "_msg=x|_note=priority above 191|app_name=su|facility=24|format=rfc3164|level=emerg|_level=emerg|priority=192|severity=0|_type=syslog",
+                "_msg=x|_note=priority above 191|app_name=su|facility=24|facility_keyword=unknown|format=rfc3164|level=emerg|_level=emerg|priority=192|severity=0|_type=syslog",
             ),
             (
                 "<999>su: x",
-                "_msg=x|_note=priority above 191|app_name=su|facility=124|format=rfc3164|level=debug|_level=debug|priority=999|severity=7|_type=syslog",
+                "_msg=x|_note=priority above 191|app_name=su|facility=124|facility_keyword=unknown|format=rfc3164|level=debug|_level=debug|priority=999|severity=7|_type=syslog",
             ),
             ("<1000>su: x", "_msg=<1000>su: x|_type=plain"),
         ],
