@@ -117,6 +117,10 @@ pub struct Experiment {
     /// Only these stores of the study; all without.
     #[serde(default)]
     pub stores: Option<Vec<String>>,
+    /// Options of drivers in this experiment, by store, as `elasticsearch = { shards = "6" }`. Those
+    /// of the command line come before them. Such a store has tables of its own here.
+    #[serde(default)]
+    pub options: BTreeMap<String, BTreeMap<String, String>>,
     /// Rest before each trial, s.
     #[serde(default)]
     pub rest_s: f64,

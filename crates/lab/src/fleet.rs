@@ -16,6 +16,8 @@ pub struct Up {
     pub configuration: Vec<String>,
     /// Its directories on this machine; none of servers that were started by others.
     pub data: Vec<PathBuf>,
+    /// Whether this call started it without the data that it held before.
+    pub lost_data: bool,
     running: Option<Running>,
 }
 
@@ -57,13 +59,14 @@ impl Fleet {
                 options: BTreeMap::new(),
                 configuration: Vec::new(),
                 data: Vec::new(),
+                lost_data: false,
                 running: None,
             });
         }
         if let Some((size, up)) = self.up.get(store) {
             let whole = up.running.as_ref().is_none_or(|running| running.check(&self.home).is_ok());
             if *size == nodes && whole {
-                return Ok(up.clone());
+                return Ok(Up { lost_data: false, ..up.clone() });
             }
             self.down(store).await?;
         }
@@ -76,6 +79,7 @@ impl Fleet {
             options: spec.options,
             configuration: running.configuration(),
             data: running.data(),
+            lost_data: !running.keeps_data,
             running: Some(running),
         };
         self.up.insert(store.to_owned(), (nodes, up.clone()));

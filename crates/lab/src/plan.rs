@@ -219,9 +219,14 @@ impl Maker<'_> {
         seed: u64,
     ) -> Trial {
         let mut schema = self.schema.clone();
-        if !store.options.is_empty() {
+        let of_experiment = self.experiment.options.get(&store.name).cloned().unwrap_or_default();
+        let used = StoreChoice {
+            name: store.name.clone(),
+            options: of_experiment.into_iter().chain(store.options.clone()).collect(),
+        };
+        if !used.options.is_empty() {
             // Variants of one store are measured in turn on the same servers: each has tables of its own.
-            schema.table += &format!("_{}", file_name(store).replace('-', "_"));
+            schema.table += &format!("_{}", file_name(&used).replace('-', "_"));
         }
         Trial {
             experiment: self.experiment.name.clone(),
@@ -230,7 +235,7 @@ impl Maker<'_> {
                 name: store.name.clone(),
                 label: store.label(),
                 endpoints: Vec::new(),
-                options: store.options.clone(),
+                options: used.options,
             },
             nodes: self.nodes,
             schema,
@@ -336,6 +341,23 @@ mod tests {
         assert_eq!(steps[1].name, "0002-a-redis-n1-t1000-r01");
         let Work::Load { load, .. } = &steps[1].trial.work else { panic!() };
         assert_eq!(load.target_per_s, Some(1_000.0));
+    }
+
+    #[test]
+    fn options_of_an_experiment_make_tables_of_their_own_and_give_way_to_those_of_the_user() {
+        let steps = planned(0, Scale::Small, &["elasticsearch", "elasticsearch+shards=3"]);
+        let of = |experiment: &str, label: &str| {
+            let step = steps.iter().find(|step| {
+                step.trial.experiment == experiment && step.trial.store.label == label
+            });
+            let trial = &step.unwrap().trial;
+            (trial.store.options.get("shards").cloned(), trial.schema.table.clone())
+        };
+        let (none, plain) = of("reads", "elasticsearch");
+        let (six, clustered) = of("cluster-reads", "elasticsearch");
+        let (three, own) = of("cluster-reads", "elasticsearch shards=3");
+        assert_eq!((none, six, three), (None, Some("6".into()), Some("3".into())));
+        assert!(plain != clustered && clustered != own, "{plain} {clustered} {own}");
     }
 
     #[test]

@@ -78,8 +78,40 @@ pub trait Watch {
 struct State {
     /// The number of nodes that a store's data was made with, by its name.
     nodes: BTreeMap<String, u32>,
-    /// Data sets that are loaded: label of the store, data set.
+    /// Data that is loaded: label of the store; name of the data set, ` in `, name of the table.
     loaded: BTreeSet<(String, String)>,
+}
+
+impl State {
+    /// The store has no data any more.
+    fn forget(&mut self, store: &str) {
+        self.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
+    }
+}
+
+/// To be called once the servers of a run were removed with their data: a run that is resumed after
+/// that loads again. Servers that others started still have theirs.
+pub fn forget_removed(
+    directory: &Directory,
+    is_external: impl Fn(&str) -> bool,
+) -> Result<(), ResultsError> {
+    let mut state = read_state(directory);
+    state.nodes.retain(|store, _| is_external(store));
+    state.loaded.retain(|(label, _)| label.split(' ').next().is_some_and(&is_external));
+    write_state(directory, &state)
+}
+
+/// What cannot be read is not known: then all data is made again.
+fn read_state(directory: &Directory) -> State {
+    let kept = std::fs::read(state_path(directory)).unwrap_or_default();
+    serde_json::from_slice(&kept).unwrap_or_default()
+}
+
+fn write_state(directory: &Directory, state: &State) -> Result<(), ResultsError> {
+    let path = state_path(directory);
+    let text = serde_json::to_string(state).expect("it is plain data");
+    std::fs::write(&path, text)
+        .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
 }
 
 /// A run under way.
@@ -105,9 +137,7 @@ impl<'a> Runner<'a> {
         generators: &'a Generators,
         stop: Stop,
     ) -> Runner<'a> {
-        // What cannot be read is not known: then all data is made again.
-        let kept = std::fs::read(state_path(directory)).unwrap_or_default();
-        let state = serde_json::from_slice(&kept).unwrap_or_default();
+        let state = read_state(directory);
         let took = BTreeMap::new();
         Runner { study, directory, run, fleet, generators, stop, state, took }
     }
@@ -263,10 +293,18 @@ impl<'a> Runner<'a> {
         if self.state.nodes.get(store) != Some(&nodes) {
             self.fleet.wipe(store).await?;
             self.state.nodes.insert(store.to_owned(), nodes);
-            self.state.loaded.retain(|(label, _)| label.split(' ').next() != Some(store));
+            self.state.forget(store);
             self.keep_state()?;
         }
-        Ok(self.fleet.up(store, nodes).await.map_err(|error| error.to_string()))
+        let up = match self.fleet.up(store, nodes).await {
+            Ok(up) => up,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        if up.lost_data {
+            self.state.forget(store);
+            self.keep_state()?;
+        }
+        Ok(Ok(up))
     }
 
     /// Keeps the version and configuration of a store that is seen for the first time.
@@ -302,11 +340,15 @@ impl<'a> Runner<'a> {
         dataset: &Dataset,
         watch: &mut dyn Watch,
     ) -> Result<Loaded, RunError> {
-        let key = (trial.store.label.clone(), dataset.name.clone());
+        let table = &trial.schema.table;
+        let key = (trial.store.label.clone(), format!("{} in {table}", dataset.name));
         if !step.fresh && self.state.loaded.contains(&key) {
             return Ok(Loaded::Yes);
         }
-        self.state.loaded.remove(&key);
+        let same_table = |(label, data): &(String, String)| {
+            *label == key.0 && data.rsplit_once(" in ").is_some_and(|(_, other)| other == table)
+        };
+        self.state.loaded.retain(|known| !same_table(known));
         self.keep_state()?;
         if let Err(error) = store.driver.create(&trial.schema).await {
             return Ok(Loaded::Not(format!("its table could not be made: {error}")));
@@ -413,10 +455,7 @@ impl<'a> Runner<'a> {
     }
 
     fn keep_state(&self) -> Result<(), ResultsError> {
-        let path = state_path(self.directory);
-        let text = serde_json::to_string(&self.state).expect("it is plain data");
-        std::fs::write(&path, text)
-            .map_err(|source| ResultsError::Io { path: path.display().to_string(), source })
+        write_state(self.directory, &self.state)
     }
 }
 

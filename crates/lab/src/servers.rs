@@ -90,6 +90,12 @@ pub trait Server: Send + Sync {
         60
     }
 
+    /// Whether what it acknowledged is there after it was stopped and started again.
+    fn keeps_data(&self, options: &Options) -> bool {
+        let _ = options;
+        true
+    }
+
     /// Options that the driver needs for servers that were started here.
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
         let _ = nodes;
@@ -135,6 +141,8 @@ pub struct Running {
     pub name: String,
     /// Its nodes or shards with their processes, in order; none is empty.
     pub nodes: Vec<(Node, Process)>,
+    /// Whether its data of before is there: the processes ran already, or keep data over a restart.
+    pub keeps_data: bool,
 }
 
 impl Running {
@@ -350,6 +358,7 @@ pub async fn start(
         Ok(processes) => Ok(Running {
             name: name.to_owned(),
             nodes: planned.into_iter().zip(processes).collect(),
+            keeps_data: server.keeps_data(&options),
         }),
         Err(error) => {
             // The first error is the one to tell.
@@ -364,7 +373,8 @@ pub fn running(home: &Home, name: &str) -> Result<Option<Running>, ServerError> 
     find(name)?;
     let records = alive(&home.site(name))?;
     let nodes: Vec<(Node, Process)> = records.into_iter().map(|r| (r.node, r.process)).collect();
-    Ok((!nodes.is_empty()).then(|| Running { name: name.to_owned(), nodes }))
+    let keeps_data = true;
+    Ok((!nodes.is_empty()).then(|| Running { name: name.to_owned(), nodes, keeps_data }))
 }
 
 /// Stops all nodes of a store: asks, waits, and kills what does not end. Data stays.
@@ -409,7 +419,7 @@ fn running_of(name: &str, planned: Vec<Node>, records: &[Record]) -> Running {
     };
     let nodes =
         planned.into_iter().map(|node| (process(&node), node)).map(|(p, n)| (n, p)).collect();
-    Running { name: name.to_owned(), nodes }
+    Running { name: name.to_owned(), nodes, keeps_data: true }
 }
 
 async fn start_all(

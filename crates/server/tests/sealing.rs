@@ -95,6 +95,22 @@ fn counts_agree(server: &Server) {
 }
 
 #[test]
+fn sealing_can_be_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_in(directory.path(), &[], "");
+    assert_eq!(server.post("/insert/lines", b"<11>1 - web1 app1 - - - one\n").status, 200);
+    assert_eq!(server.status()["store"]["segments_sealed"], 0);
+    let answer = server.post("/api/v1/seal", b"");
+    assert_eq!((answer.status, answer.json()["lag_segments"].as_u64()), (202, Some(1)));
+    server.wait_for("the line is sealed", |server| {
+        let store = &server.status()["store"];
+        store["sealing"]["lag_segments"] == 0 && store["segments_sealed"].as_u64() > Some(0)
+    });
+    assert_eq!(server.count("one"), 1);
+    assert_eq!(server.get("/api/v1/seal").status, 405);
+}
+
+#[test]
 fn lines_are_deleted_by_filter() {
     let directory = tempfile::tempdir().unwrap();
     let server = sealed(directory.path());

@@ -197,6 +197,8 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     }
     if !args.keep_servers {
         remove(&servers)?;
+        let external = args.external();
+        crate::run::forget_removed(&directory, |store| external.contains_key(store))?;
     }
     for path in crate::report::write(directory.path(), directory.path())? {
         println!("{}", path.display());

@@ -68,6 +68,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             targets_per_s: Vec::new(),
             shares_of: None,
             stores: None,
+            options: BTreeMap::new(),
             rest_s: 0.0,
             name: name.clone(),
         }],

@@ -53,6 +53,11 @@ const OPTIONS: &[Known] = &[
         default: "timestamp",
         help: "the integer column with the time of a line, s since 1970, if the table has it",
     },
+    Known {
+        name: "seal",
+        default: "yes",
+        help: "whether data that is flushed is sealed, as users have it; `no` measures it unsealed",
+    },
 ];
 
 struct Loginson {
@@ -60,6 +65,7 @@ struct Loginson {
     endpoints: Vec<String>,
     timeout: Duration,
     time: String,
+    seal: bool,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
 }
@@ -72,7 +78,8 @@ pub(super) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let nodes = clients(&store, &endpoints, timeout);
     let ring = Arc::new(Ring::new(nodes.len()));
     let time = options.text("time").to_owned();
-    Ok(Arc::new(Loginson { store, endpoints, timeout, time, ring, nodes }))
+    let seal = options.choice("seal", &["yes", "no"])? == "yes";
+    Ok(Arc::new(Loginson { store, endpoints, timeout, time, seal, ring, nodes }))
 }
 
 fn clients(store: &str, endpoints: &[String], timeout: Duration) -> Vec<Http> {
@@ -132,7 +139,7 @@ impl Driver for Loginson {
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
         let all = async {
             for node in &self.nodes {
-                settled(node, settle).await?;
+                settled(node, self.seal && settle != Settle::Visible).await?;
             }
             Ok(())
         };
@@ -157,12 +164,16 @@ async fn status(node: &Http) -> Result<Status, StoreError> {
     parsed(node, reply)
 }
 
-/// Waits for what the store does in the background: what is acknowledged is on disk, and what is closed is sealed without
-/// being asked to.
-async fn settled(node: &Http, settle: Settle) -> Result<(), StoreError> {
+/// Waits for what the store does in the background: what is acknowledged is on disk, and parsed. With
+/// `seal` the segment being written is closed first, and all lines are sealed, as users have them
+/// after the first minutes or hours.
+async fn settled(node: &Http, seal: bool) -> Result<(), StoreError> {
+    if seal {
+        good(node, node.send(Method::POST, "/api/v1/seal", FORM, "").await?)?;
+    }
     loop {
         let status = status(node).await?;
-        let sealed = settle != Settle::Compacted || status.store.sealing.lag_segments == 0;
+        let sealed = !seal || status.store.sealing.lag_segments == 0;
         if status.parse_lag_lines == 0 && sealed {
             return Ok(());
         }

@@ -198,17 +198,18 @@ fn own(measure: &Measure, place: &str, all: &[Ranked<'_>], pairs: &[&Pair<'_>]) 
 /// Less than this share of a rate that was asked for is called missed; what is due in the last moments is always late.
 const TARGET_SHARE_MIN: f64 = 0.95;
 
-/// Rates that were asked for and not reached.
+/// Scheduled rates that were not reached.
 fn missed(experiment: &Experiment) -> Vec<String> {
     let short = ranked(&experiment.groups, &Measure::Throughput).into_iter().filter_map(|ranked| {
         let target = ranked.group.target_per_s?;
         let share = ranked.estimate.mean / target;
         (share < TARGET_SHARE_MIN).then(|| {
             format!(
-                "{} does not reach the {} per second that were asked for, but {} ({}): its latency is that of a queue that grows.",
+                "{} reaches {} of the {} per second of the schedule ({}): its latency includes the wait in a backlog that grows \
+                 for as long as the trial lasts.",
                 ranked.group.name(experiment.has_sizes(), false),
-                plain(target),
                 plain(ranked.estimate.mean),
+                plain(target),
                 percent(share),
             )
         })
@@ -268,16 +269,28 @@ fn bottleneck(experiment: &Experiment) -> Vec<String> {
     if !near.is_empty() {
         return near;
     }
-    let found = match value {
+    let nearest = |pick: fn(f64, f64) -> f64| {
+        let shares = experiment.groups.iter().filter_map(|group| experiment.share_of_limit(group));
+        shares.reduce(pick)
+    };
+    let Some(share) = nearest(f64::max) else { return Vec::new() };
+    vec![match value {
         true => {
             let (name, unit) = (experiment.measure.name(), experiment.measure.unit());
-            format!("the {} is {}{unit}", name.trim_end_matches(", ms"), plain(limit))
+            format!(
+                "Against a driver that does nothing the {} is {}{unit}, at most {} of what any store has.",
+                name.trim_end_matches(", ms"),
+                plain(limit),
+                percent(share)
+            )
         }
-        false => format!("it reaches {} per second", plain(limit)),
-    };
-    vec![format!(
-        "The generator was not the bottleneck: against a driver that does nothing {found}."
-    )]
+        false => format!(
+            "Against a driver that does nothing the generator reaches {} per second; no store came to more than {} of that. The \
+             generator also encodes requests and reads answers, which this limit leaves out.",
+            plain(limit),
+            percent(share)
+        ),
+    }]
 }
 
 /// What has no number, and why.

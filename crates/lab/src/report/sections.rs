@@ -5,7 +5,9 @@ use super::conclusion::{GENERATOR_SHARE_MAX, orders, sentences};
 use super::document::{Document, Table};
 use super::number::{bytes, count, interval, of_name, percent, plain, probability, ratio};
 use super::ranking::{Pair, pairs, ranked};
-use super::summary::{ALL, Experiment, GENERATOR, Group, HOST, Measure, Summary, Usage};
+use super::summary::{
+    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Summary, Usage,
+};
 use crate::reference::{Reference, Wanted};
 use crate::statistics::{quantile, trend};
 
@@ -418,19 +420,25 @@ fn resources(experiment: &Experiment, summary: &Summary) -> Table {
         processes.sort_by_key(|process| (*process == HOST, *process == GENERATOR, *process));
         processes.dedup();
         for process in processes {
-            let used: Vec<(&Usage, u64)> = group
+            let used: Vec<(&Usage, &Repetition, u64)> = group
                 .completed()
-                .filter_map(|trial| Some((trial.usage.get(process)?, trial.labels.get(ALL)?.count)))
+                .filter_map(|trial| {
+                    Some((trial.usage.get(process)?, trial, trial.labels.get(ALL)?.count))
+                })
                 .collect();
             let mean = |of: &dyn Fn(&Usage) -> f64| {
-                used.iter().map(|(usage, _)| of(usage)).sum::<f64>() / used.len().max(1) as f64
+                used.iter().map(|(usage, ..)| of(usage)).sum::<f64>() / used.len().max(1) as f64
             };
-            let operations: u64 = used.iter().map(|(_, operations)| operations).sum();
-            let cpu_s: f64 = used.iter().flat_map(|(usage, _)| &usage.cpu).sum();
+            let busy: Vec<f64> =
+                used.iter().filter_map(|(usage, trial, _)| usage.cpu_mean(trial.seconds)).collect();
+            let operations: u64 = used.iter().map(|(.., operations)| operations).sum();
+            let cpu_s: f64 = used.iter().map(|(usage, ..)| usage.cpu_s).sum();
             let network = mean(&|usage| usage.network_bytes as f64);
             table.rows.push(vec![
                 format!("{name}: {process}"),
-                plain((mean(&Usage::cpu_mean) * 100.0).round() / 100.0),
+                mean_of(&busy)
+                    .map(|mean| plain((mean * 100.0).round() / 100.0))
+                    .unwrap_or_default(),
                 plain(mean(&|usage| usage.cpu.iter().copied().fold(0.0, f64::max))),
                 plain(cpu_s * 1000.0 / operations.max(1) as f64),
                 bytes(mean(&|usage| usage.memory_bytes_peak as f64)),
@@ -446,42 +454,64 @@ fn resources(experiment: &Experiment, summary: &Summary) -> Table {
 /// How data was loaded, and what it takes on disk.
 fn loads(document: &mut Document, summary: &Summary) {
     let mut table = Table::new(
-        "Data that was loaded for the experiments, in the way the store takes it fastest",
+        "Data that was loaded for the experiments, in the way the store takes it fastest; means of the loads",
         &[
             "data and store",
             "records",
-            "operations per second",
+            "records per second",
             "seconds",
-            "on disk",
-            "bytes for each record",
+            "table, flushed",
+            "bytes per record, flushed",
+            "table, compacted",
+            "bytes per record, compacted",
+            "directory, flushed",
+            "directory, compacted",
         ],
     );
     for experiment in summary.experiments.iter().filter(|experiment| experiment.prepares) {
         for group in &experiment.groups {
-            let rates = group.sample(&Measure::Throughput);
-            let Some(last) = group.completed().last() else { continue };
-            let disk = last
-                .values
-                .iter()
-                .filter(|(name, _)| name.contains("bytes"))
-                .map(|(_, value)| *value)
-                .min_by(f64::total_cmp);
+            let seconds: Vec<f64> = group.completed().map(|trial| trial.seconds).collect();
+            let Some(seconds) = mean_of(&seconds) else { continue };
+            let size = |name: &str| mean_of(&group.sample(&Measure::Value(name.to_owned())));
+            let shown = |name: &str| size(name).map(bytes).unwrap_or_default();
+            let each = |name: &str| {
+                let (size, records) = size(name).zip(group.records)?;
+                Some(plain(size / records as f64))
+            };
             table.rows.push(vec![
                 format!("{}: {}", experiment.title, group.name(true, false)),
                 group.records.map(count).unwrap_or_default(),
-                plain(rates.iter().sum::<f64>() / rates.len().max(1) as f64),
-                plain(last.seconds),
-                disk.map(bytes).unwrap_or_default(),
-                disk.zip(group.records)
-                    .map(|(disk, records)| plain(disk / records as f64))
-                    .unwrap_or_default(),
+                mean_of(&group.records_per_s()).map(plain).unwrap_or_default(),
+                plain(seconds),
+                shown("table_bytes_flushed"),
+                each("table_bytes_flushed").unwrap_or_default(),
+                shown("table_bytes_compacted"),
+                each("table_bytes_compacted").unwrap_or_default(),
+                shown("directory_bytes_flushed"),
+                shown("directory_bytes_compacted"),
             ]);
         }
     }
     if !table.rows.is_empty() {
         document.heading("Loading of data");
         document.table(compact(table));
+        document.list(vec![
+            "Table: what the store itself says the table takes with its indexes, on all nodes; Redis says what it \
+             takes in memory, and Loginson what all its tables take together."
+                .into(),
+            "Directory: all files of the store on this machine, with those of its other tables, its logs of changes \
+             and what it allocates ahead."
+                .into(),
+            "Flushed: after the store wrote what it held in memory. Compacted: after it merged what it could, where \
+             the study asks for that. No size is taken before the flush."
+                .into(),
+        ]);
     }
+}
+
+/// The mean; none of nothing.
+fn mean_of(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// What the machines cost, as the 2014 study asks.
@@ -545,9 +575,12 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
         "Charts of seconds show one repetition of each store: the one with the median result.".into(),
         format!(
             "The generator is called a possible bottleneck where a store reaches more than {} of what the generator does against \
-             a driver that does nothing.",
+             a driver that does nothing. Below that share it may still be one: the driver that does nothing spares the generator \
+             the encoding of requests and the reading of answers, and where servers and generator share processors each takes \
+             from the other.",
             percent(GENERATOR_SHARE_MAX)
         ),
+        "Processor time for 1,000 operations counts the whole trial with its last, partial second.".into(),
     ];
     if let Some(reference) = reference {
         points.push(format!(

@@ -125,8 +125,10 @@ pub struct Second {
 /// What a process used.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// Processors in use, each second.
+    /// Processors in use, each whole second.
     pub cpu: Vec<f64>,
+    /// Processor time of the whole trial, the last, partial second included.
+    pub cpu_s: f64,
     /// Resident memory, each second.
     pub memory_bytes: Vec<u64>,
     /// Read from disk and written to it, each second.
@@ -144,9 +146,18 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Processors in use, the mean of all seconds.
-    pub fn cpu_mean(&self) -> f64 {
-        self.cpu.iter().sum::<f64>() / self.cpu.len().max(1) as f64
+    /// Processors in use, the mean over a trial of `seconds`; none of a trial without length.
+    pub fn cpu_mean(&self, seconds: f64) -> Option<f64> {
+        (seconds > 0.0).then(|| self.cpu_s / seconds)
+    }
+
+    /// Drops what is known of seconds that were not over; the sums of the trial keep it.
+    fn keep_whole(&mut self, seconds: f64) {
+        let whole = (seconds as usize).max(1);
+        self.cpu.truncate(whole);
+        self.memory_bytes.truncate(whole);
+        self.disk_bytes.truncate(whole);
+        self.network_bytes_each.truncate(whole);
     }
 
     fn add(&mut self, resource: &Resource) {
@@ -159,6 +170,7 @@ impl Usage {
             }
         }
         self.cpu[at] += resource.cpu_s;
+        self.cpu_s += resource.cpu_s;
         self.memory_bytes[at] += resource.memory_bytes;
         self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
         self.network_bytes_each[at] += resource.network_bytes;
@@ -281,6 +293,20 @@ impl Group {
     /// One number for each completed repetition, in the order in which they were run.
     pub fn sample(&self, measure: &Measure) -> Vec<f64> {
         self.completed().filter_map(|trial| measure.of(trial)).collect()
+    }
+
+    /// Records written per second, one number for each completed load of data. An operation of a
+    /// load writes a batch; the last one may be smaller, so the known number of records is taken,
+    /// less the share of operations that failed.
+    pub fn records_per_s(&self) -> Vec<f64> {
+        let Some(records) = self.records else { return Vec::new() };
+        let rate = |trial: &Repetition| {
+            let all = trial.labels.get(ALL)?;
+            let tried = all.count + all.errors.values().sum::<u64>();
+            let right = all.count as f64 / tried.max(1) as f64;
+            (trial.seconds > 0.0).then(|| records as f64 * right / trial.seconds)
+        };
+        self.completed().filter_map(rate).collect()
     }
 
     /// Repetitions whose numbers count.
@@ -598,6 +624,9 @@ pub fn read_trial(
                 repetition.seconds = end.seconds;
             }
         }
+    }
+    for usage in repetition.usage.values_mut() {
+        usage.keep_whole(repetition.seconds);
     }
     for (second, (operations, count, sum_us)) in repetition.series.iter_mut().zip(sums) {
         // Parts of one second may belong to an operation that ended in the next.

@@ -80,8 +80,52 @@ impl Server for Redis {
         Ok((0..nodes).map(node).collect())
     }
 
+    /// It answers `INFO` while it still reads its files, and refuses data until then.
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        // It refuses this while it reads its files.
-        super::driver_answers(self.name(), node).await
+        let client = redis::Client::open(format!("redis://{}", node.endpoint));
+        let client = client.map_err(|e| e.to_string())?;
+        let connection = client.get_multiplexed_async_connection().await;
+        let mut connection = connection.map_err(|e| e.to_string())?;
+        let info: Result<String, _> =
+            redis::cmd("INFO").arg("persistence").query_async(&mut connection).await;
+        ready(&info.map_err(|e| e.to_string())?)
+    }
+
+    /// What it holds in memory is written by a log of changes alone: snapshots are taken when a
+    /// study settles its data, and say nothing of what came later.
+    fn keeps_data(&self, options: &Options) -> bool {
+        options.text("appendonly") == "yes"
+    }
+}
+
+/// Whether a server with this `INFO persistence` takes data.
+fn ready(info: &str) -> Result<(), String> {
+    let loading = info.lines().find_map(|line| line.trim().strip_prefix("loading:"));
+    match loading {
+        Some("0") => Ok(()),
+        Some(_) => Err("it still reads its files".to_owned()),
+        None => Err("INFO persistence without `loading`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_reads_its_files_is_not_ready() {
+        assert_eq!(ready("# Persistence\r\nloading:0\r\nasync_loading:0\r\n"), Ok(()));
+        let busy = ready("# Persistence\r\nloading:1\r\nloading_start_time:1\r\n");
+        assert!(busy.unwrap_err().contains("reads its files"));
+        assert!(ready("# Persistence\r\n").is_err());
+    }
+
+    #[test]
+    fn data_stays_over_a_restart_only_with_a_log_of_changes() {
+        let options = |value: &str| {
+            let given = [("appendonly".to_owned(), value.to_owned())].into();
+            Options::read("redis", Redis.options(), &given).unwrap()
+        };
+        assert!(Redis.keeps_data(&options("yes")) && !Redis.keeps_data(&options("no")));
     }
 }

@@ -24,6 +24,7 @@ mod page;
 mod params;
 mod queries;
 mod restriction;
+mod seal;
 mod select;
 mod status;
 mod stream;
@@ -206,6 +207,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(files::routes())
         .merge(backups::routes())
         .merge(queries::routes())
+        .merge(seal::routes())
         .merge(context::routes())
         .merge(deletions::routes())
         .merge(summary::routes())
