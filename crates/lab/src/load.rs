@@ -45,6 +45,10 @@ pub const IN_FLIGHT_S_MAX: u64 = 60;
 /// How long threads have to come to an end by themselves once the trial is stopped or failed.
 const HALT_GRACE: Duration = Duration::from_millis(500);
 
+/// An open loop that leaves one in so many scheduled operations unsent is noted in the report; fewer
+/// are what was just due at the end.
+const UNSENT_PER_NOTED: u64 = 20;
+
 /// Connections that are made at the same time.
 const CONNECTING_MAX: usize = 32;
 
@@ -453,6 +457,16 @@ async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
     }
     let (name, value) = ("unsent_operations".to_owned(), unsent as f64);
     let _ = lines.send(Line::Value { name, value }).await;
+    let scheduled = due.scheduled();
+    if unsent * UNSENT_PER_NOTED < scheduled {
+        return;
+    }
+    let text = format!(
+        "{unsent} of {scheduled} scheduled operations were not sent before the end: with {} threads fewer \
+         operations ended per second than the schedule has",
+        shared.threads
+    );
+    let _ = lines.send(Line::Note { text }).await;
 }
 
 /// Whether somebody takes them.

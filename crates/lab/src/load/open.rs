@@ -58,10 +58,14 @@ impl Due {
         self.released.close();
     }
 
+    /// Operations that were due.
+    pub fn scheduled(&self) -> u64 {
+        self.released_count.load(Ordering::Relaxed)
+    }
+
     /// Operations that were due and not taken.
     pub fn unsent(&self) -> u64 {
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.released_count.load(Ordering::Relaxed).saturating_sub(taken)
+        self.scheduled().saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
     /// Releases what is due by `now` and before `until`; says when the next is due, none at the end.
