@@ -5,9 +5,10 @@
 //! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive after
 //! the call go into a new segment. Called often it makes many small segments, which are merged later.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post;
@@ -15,14 +16,20 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use super::App;
+use super::audit;
 use super::error::{ApiError, ApiResult};
+use super::params::Params;
 
 /// The routes of this file.
 pub fn routes() -> Router<Arc<App>> {
     Router::new().route("/api/v1/seal", post(seal))
 }
 
-async fn seal(State(app): State<Arc<App>>) -> ApiResult {
+async fn seal(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    _: Params,
+) -> ApiResult {
     let pipeline = app.pipeline()?;
     let work = move || {
         pipeline.store().roll();
@@ -30,6 +37,7 @@ async fn seal(State(app): State<Arc<App>>) -> ApiResult {
     };
     let waiting = tokio::task::spawn_blocking(work).await;
     let waiting = waiting.map_err(|error| ApiError::internal(error.to_string()))?;
+    audit::note(peer, "the segment being written is closed", "");
     let body = Json(json!({ "lag_segments": waiting }));
     Ok((StatusCode::ACCEPTED, body).into_response())
 }
