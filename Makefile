@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ test-parquet: build ## Exported Parquet, read by DuckDB and pandas
 
 test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs Go, builds for minutes the first time
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
+
+test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
+	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
 
 test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
 	@# All of the workspace: the lab starts the program that tests build, and nothing is built twice with other features.

@@ -14,6 +14,7 @@ mod change;
 mod computed;
 mod layout;
 mod made;
+mod row_fields;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use computed::Values;
 pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX};
 use layout::Layout;
 pub(crate) use made::MadeRow;
+pub(crate) use row_fields::RowFields;
 
 /// Computed fields that are shown only when asked for: the arrival, the line as it was sent, and its id.
 pub(crate) const HIDDEN: [&str; 3] = ["_received", LINE, LINE_ID];

@@ -2,16 +2,17 @@
 //! One pass over the data each; answers are plain structures, values as text (bytes that are not UTF-8 are
 //! shown as U+FFFD).
 //!
-//! Pipes of the query that change, select or rename are kept; those behind the first other one are left out,
-//! as they would make rows that are no lines.
+//! They look at the rows of the whole query, its pipes included. Only `hits` leaves out the first pipe behind which rows have no
+//! time of a line any more, and those behind it, as VictoriaLogs does.
 
 mod hits;
 mod stats;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::block::Scratch;
-use crate::pipe::{Facets, Pipe, Top};
+use crate::pipe::{Facets, Pipe, Top, xxh64};
 use crate::query::Query;
 use crate::run::{Context, RunError, run};
 use crate::source::Source;
@@ -49,20 +50,14 @@ pub fn facets(
 ) -> Result<Vec<Facet>, RunError> {
     let mut found: Vec<Facet> = Vec::new();
     let columns = ["field_name", "field_value", "hits"];
-    with_rows(
-        &query.row_wise_with(Pipe::Facets(facets.clone())),
-        source,
-        context,
-        &columns,
-        |row| {
-            let [field_name, value, hits] = row else { unreachable!("as many as columns") };
-            if found.last().is_none_or(|last| last.field_name != *field_name) {
-                found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
-            }
-            let values = &mut found.last_mut().expect("just pushed").values;
-            values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
-        },
-    )?;
+    with_rows(&query.with_pipe(Pipe::Facets(facets.clone())), source, context, &columns, |row| {
+        let [field_name, value, hits] = row else { unreachable!("as many as columns") };
+        if found.last().is_none_or(|last| last.field_name != *field_name) {
+            found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
+        }
+        let values = &mut found.last_mut().expect("just pushed").values;
+        values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
+    })?;
     Ok(found)
 }
 
@@ -73,7 +68,7 @@ pub fn field_names(
     context: &Context,
     filter: &str,
 ) -> Result<Vec<ValueHits>, RunError> {
-    let query = query.row_wise_with(Pipe::FieldNames);
+    let query = query.with_pipe(Pipe::FieldNames);
     let mut names = value_hits(&query, source, context, ["name", "hits"], filter, None)?;
     // They come by name, which stays the order of those with as many rows.
     names.sort_by_key(|name| std::cmp::Reverse(name.hits));
@@ -91,7 +86,7 @@ pub fn field_values(
     limit: Option<usize>,
 ) -> Result<Vec<ValueHits>, RunError> {
     let (by, hits) = (vec![field.to_owned()], HITS.to_owned());
-    let query = query.row_wise_with(Pipe::Top(Top { limit: u64::MAX, by, hits, rank: None }));
+    let query = query.with_pipe(Pipe::Top(Top { limit: u64::MAX, by, hits, rank: None }));
     value_hits(&query, source, context, [field, HITS], filter, limit)
 }
 
@@ -154,12 +149,102 @@ fn number(text: &str) -> u64 {
 }
 
 impl Query {
-    /// The filter and the pipes before the first that does not look at each row by itself, then `pipe`.
-    fn row_wise_with(&self, pipe: Pipe) -> Query {
-        let row_wise = self.pipes.iter().take_while(|p| p.is_row_wise()).cloned();
-        let pipes = row_wise.chain([pipe]).collect();
-        Query { options: self.options, filter: self.filter.clone(), pipes }
+    /// The query with one pipe more.
+    fn with_pipe(&self, pipe: Pipe) -> Query {
+        let mut query = self.clone();
+        query.pipes.push(pipe);
+        query
     }
+
+    /// Takes away the first pipe that leaves rows without their time, and all behind it.
+    fn keep_timed(&mut self) {
+        let timed = |pipe: &mut Pipe| match pipe {
+            Pipe::Union(query) => {
+                query.keep_timed();
+                true
+            }
+            Pipe::Join(_) => true,
+            pipe => pipe.keeps_time(),
+        };
+        if let Some(place) = self.pipes.iter_mut().position(|pipe| !timed(pipe)) {
+            self.pipes.truncate(place);
+        }
+    }
+}
+
+/// What names a stream in 48 hexadecimal digits, the tenant 0 before 128 bits: as long as the ids of VictoriaLogs. The bits are two
+/// hashes of the stream as text, so it is the same everywhere.
+pub fn stream_id(stream: &str) -> String {
+    let first = xxh64(stream.as_bytes());
+    let second = xxh64(format!("{first:016x}{stream}").as_bytes());
+    format!("{:016x}{first:016x}{second:016x}", 0)
+}
+
+/// The names of the fields that streams are made of, most frequent first, those that contain `filter`.
+pub fn stream_field_names(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    filter: &str,
+) -> Result<Vec<ValueHits>, RunError> {
+    let tags = stream_tags(query, source, context)?;
+    Ok(sum_hits(tags.into_iter().map(|(name, _, hits)| (name, hits)), filter))
+}
+
+/// The values of one of the fields that streams are made of, most frequent first, those that contain `filter`, and of these
+/// the first `limit`.
+pub fn stream_field_values(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+    field: &str,
+    filter: &str,
+    limit: Option<usize>,
+) -> Result<Vec<ValueHits>, RunError> {
+    let tags = stream_tags(query, source, context)?.into_iter();
+    let values = tags.filter(|(name, ..)| name == field).map(|(_, value, hits)| (value, hits));
+    let mut found = sum_hits(values, filter);
+    found.truncate(limit.unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// Name, value and rows of each field of each stream.
+fn stream_tags(
+    query: &Query,
+    source: &dyn Source,
+    context: &Context,
+) -> Result<Vec<(String, String, u64)>, RunError> {
+    let streams = streams(query, source, context, None)?;
+    let tags = |stream: ValueHits| {
+        let tags = parse_stream(&stream.value).into_iter();
+        tags.map(move |(name, value)| (name, value, stream.hits)).collect::<Vec<_>>()
+    };
+    Ok(streams.into_iter().flat_map(tags).collect())
+}
+
+/// Takes `{a="b",c="d"}` apart; what is written otherwise ends it.
+fn parse_stream(text: &str) -> Vec<(String, String)> {
+    let mut tags = Vec::new();
+    let mut rest = text.strip_prefix('{').unwrap_or_default();
+    while let Some((name, behind)) = rest.split_once('=') {
+        let mut value = Vec::new();
+        let Some(length) = crate::unquote::unquote(behind.as_bytes(), &mut value) else { break };
+        tags.push((name.to_owned(), String::from_utf8_lossy(&value).into_owned()));
+        rest = behind[length..].trim_start_matches(',');
+    }
+    tags
+}
+
+fn sum_hits(found: impl Iterator<Item = (String, u64)>, filter: &str) -> Vec<ValueHits> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (value, hits) in found.filter(|(value, _)| value.contains(filter)) {
+        *sums.entry(value).or_default() += hits;
+    }
+    let mut sums: Vec<ValueHits> =
+        sums.into_iter().map(|(value, hits)| ValueHits { value, hits }).collect();
+    // They stand by value, which stays the order of those with as many rows.
+    sums.sort_by_key(|sum| std::cmp::Reverse(sum.hits));
+    sums
 }
 
 #[cfg(test)]
@@ -183,6 +268,14 @@ mod tests {
     fn names_values_and_streams() {
         let (source, context) = (source(), Context::default());
         let query = |text: &str| Query::parse(text, 0).unwrap();
+        assert_eq!(
+            parse_stream(r#"{app="a\"b",host="x,y=z"}"#),
+            [("app".to_owned(), "a\"b".to_owned()), ("host".to_owned(), "x,y=z".to_owned())]
+        );
+        assert_eq!(parse_stream("{}"), []);
+        assert_eq!(parse_stream("x"), []);
+        let counted = field_names(&query("* | stats by (level) count() n"), &source, &context, "");
+        assert_eq!(shown(&counted.unwrap()), "level=2 n=2");
         let names = field_names(&query("* | sort by (a)"), &source, &context, "h").unwrap();
         assert_eq!(shown(&names), "host=3 hits=1");
         let values = field_values(&query("*"), &source, &context, "level", "", None).unwrap();

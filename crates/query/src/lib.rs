@@ -54,7 +54,7 @@ pub use block::{Change, NamePattern, RAW_LINE, Scratch};
 pub use cursor::{NESTING_MAX, quote};
 pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
-    field_values, hits, streams,
+    field_values, hits, stream_field_names, stream_field_values, stream_id, streams,
 };
 pub use error::ParseError;
 pub use fields::FieldSet;
@@ -66,11 +66,11 @@ pub use number::parse_timestamp;
 pub use options::QueryOptions;
 pub use ordered::{LineSet, RowKey, TimeOrder};
 pub use pipe::{
-    Bucket, By, Expression, Extract, ExtractPattern, Facets, Format, Function, Join, JoinedWith,
-    JsonArray, Math, MathEntry, Measure, Overwrite, Pack, PackedForm, Parts, Pipe, Rewrite,
-    RunningFunction, RunningKind, RunningStats, SetStreamFields, Sort, SortKey, Stats,
-    StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll, ValueNumber,
-    decolorize,
+    Bucket, By, Coalesce, Expression, Extract, ExtractPattern, Facets, Format, Function, Join,
+    JoinedWith, JsonArray, JsonArrayConcat, Math, MathEntry, Measure, Overwrite, Pack, PackedForm,
+    Parts, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, SetStreamFields, Sort,
+    SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll,
+    ValueNumber, decolorize,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{

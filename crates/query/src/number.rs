@@ -28,6 +28,18 @@ pub fn parse_number(value: &[u8]) -> Option<f64> {
     parse_other(std::str::from_utf8(value).ok()?)
 }
 
+/// The number that `sum`, `avg`, `quantile` and their like take a value for: as [`parse_number`], but addresses are none.
+pub fn parse_quantity(value: &[u8]) -> Option<f64> {
+    let number = parse_number(value)?;
+    // Three points make an address, and no other number.
+    (memchr::memchr_iter(b'.', value).count() < 3).then_some(number)
+}
+
+/// The number that a value is compared as: as [`parse_number`], and full times as nanoseconds since 1970.
+pub fn parse_comparable(value: &[u8]) -> Option<f64> {
+    parse_number(value).or_else(|| parse_timestamp(value).map(|ns| ns as f64))
+}
+
 /// Up to 15 digits with or without minus: most numbers in logs.
 #[inline]
 fn parse_integer(value: &[u8]) -> Option<f64> {
@@ -203,6 +215,20 @@ mod tests {
             ["", "-", "abc", "12a", "1.2.3", "the 4.2", "in", "+", "nan", "1 ", "0x", "12:30"]
         {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn addresses_and_times_are_numbers_to_compare_only() {
+        for (text, quantity, comparable) in [
+            ("1.5", Some(1.5), Some(1.5)),
+            ("2s", Some(2e9), Some(2e9)),
+            ("0.0.1.0", None, Some(256.0)),
+            ("1970-01-01T00:00:01Z", None, Some(1e9)),
+            ("x", None, None),
+        ] {
+            assert_eq!(parse_quantity(text.as_bytes()), quantity, "{text}");
+            assert_eq!(parse_comparable(text.as_bytes()), comparable, "{text}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! written, and how it runs.
 
 pub(crate) mod byte_table;
+pub(crate) mod coalesce;
 pub(crate) mod columns;
 pub(crate) mod compute;
 mod encode;
@@ -9,8 +10,10 @@ pub(crate) mod extract;
 pub(crate) mod facets;
 pub(crate) mod field_names;
 pub(crate) mod format;
+mod generate_sequence;
 pub(crate) mod join;
 pub(crate) mod json_array;
+pub(crate) mod json_array_concat;
 pub(crate) mod limit;
 pub(crate) mod math;
 pub(crate) mod pack;
@@ -46,6 +49,7 @@ use crate::query::{Query, parse_inner};
 use crate::rolled::Weighted;
 use crate::run::{Next, RunError};
 
+pub use coalesce::Coalesce;
 pub use compute::Overwrite;
 pub(crate) use compute::{ComputePipe, ComputeRows};
 use compute::{Computing, parse_field};
@@ -54,6 +58,7 @@ pub use facets::Facets;
 pub use format::Format;
 pub use join::{Join, JoinedWith};
 pub use json_array::{JsonArray, Parts};
+pub use json_array_concat::JsonArrayConcat;
 pub use math::{Expression, Math, MathEntry};
 pub use pack::Pack;
 pub use rewrite::{Rewrite, TextChange, decolorize};
@@ -61,6 +66,8 @@ pub(crate) use rows::{drop_empty, sample};
 pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
+#[cfg(test)]
+pub(crate) use stats::write_step;
 pub use stats::{
     Bucket, By, Function, RunningFunction, RunningKind, RunningStats, Stats, StatsFunction,
 };
@@ -70,6 +77,7 @@ pub use top::Top;
 pub use uniq::Uniq;
 pub use unpack::{PackedForm, Unpack};
 pub use unroll::Unroll;
+pub(crate) use value::xxh64;
 pub use value::{Measure, ValueNumber};
 
 /// One step behind a `|`.
@@ -107,6 +115,10 @@ pub enum Pipe {
     Unpack(Unpack),
     /// `split`, `unpack_words`: the parts of a value as a JSON array.
     JsonArray(JsonArray),
+    /// `coalesce`: the first of some fields that has a value.
+    Coalesce(Coalesce),
+    /// `json_array_concat`: the items of a JSON array as a text.
+    JsonArrayConcat(JsonArrayConcat),
     /// `format`: fields put together into a text.
     Format(Format),
     /// `replace`, `replace_regexp`, `collapse_nums`, `decolorize`: a value rewritten.
@@ -123,6 +135,10 @@ pub enum Pipe {
     Join(Box<Join>),
     /// `union`: behind the rows, those of another query.
     Union(Box<Query>),
+    /// `union rows(…)`: behind the rows, those that are given, as names and values.
+    UnionRows(Vec<Vec<(String, String)>>),
+    /// `generate_sequence`: so many numbers from 0 on, in place of the rows.
+    GenerateSequence(u64),
     /// `stream_context`: lines around those that were selected.
     StreamContext(StreamContext),
     /// `sample`: one row in so many.
@@ -159,6 +175,9 @@ const PIPES: &[&str] = &[
     "unpack_logfmt",
     "unpack_syslog",
     "unpack_words",
+    "coalesce",
+    "json_array_concat",
+    "generate_sequence",
     "split",
     "unroll",
     "join",
@@ -182,8 +201,21 @@ const PIPES: &[&str] = &[
     "blocks_count",
 ];
 
-/// Reads a pipe, behind its `|`.
-pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
+/// Reads what stands between two `|`: mostly one pipe.
+pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
+    if cursor.eat_keyword("uniq") {
+        return uniq::parse(cursor).map(uniq::Written::pipes);
+    }
+    if cursor.eat_keyword("field_values") {
+        return uniq::parse_field_values(cursor).map(uniq::Written::pipes);
+    }
+    if cursor.eat_keyword("field_names") {
+        return field_names::parse(cursor);
+    }
+    Ok(vec![parse_pipe(cursor)?])
+}
+
+fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
     let position = cursor.position();
     let name = cursor.peek_word(false).to_ascii_lowercase();
     let is_sign = name.starts_with(|c: char| !is_word_char(c));
@@ -208,15 +240,12 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "sort" | "order" => sort::parse(cursor).map(Pipe::Sort),
         "first" => sort::parse_ends(cursor, false).map(Pipe::Sort),
         "last" => sort::parse_ends(cursor, true).map(Pipe::Sort),
-        "uniq" => uniq::parse(cursor).map(Pipe::Uniq),
         "top" => top::parse(cursor).map(Pipe::Top),
         "stats" => stats::parse(cursor).map(Pipe::Stats),
         "running_stats" => stats::parse_running(cursor, false).map(Pipe::RunningStats),
         "total_stats" => stats::parse_running(cursor, true).map(Pipe::RunningStats),
         // Grouping may come without the word `stats` too.
         "by" if cursor.peek() == Some('(') => stats::parse_grouped(cursor).map(Pipe::Stats),
-        "field_names" => Ok(Pipe::FieldNames),
-        "field_values" => uniq::parse_field_values(cursor).map(Pipe::Uniq),
         "facets" => facets::parse(cursor).map(Pipe::Facets),
         "len" => value::parse(cursor, Measure::Len).map(Pipe::ValueNumber),
         "json_array_len" => value::parse(cursor, Measure::JsonArrayLen).map(Pipe::ValueNumber),
@@ -234,10 +263,16 @@ pub(crate) fn parse_pipe(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
         "unroll" => unroll::parse(cursor).map(Pipe::Unroll),
         "join" => join::parse(cursor).map(Box::new).map(Pipe::Join),
         "union" => {
+            if cursor.eat_call("rows") {
+                return join::parse_rows(cursor).map(Pipe::UnionRows);
+            }
             cursor.expect('(', "union (query)")?;
             parse_inner(cursor, "union (query)").map(Box::new).map(Pipe::Union)
         }
         "stream_context" => stream_context::parse(cursor).map(Pipe::StreamContext),
+        "coalesce" => coalesce::parse(cursor).map(Pipe::Coalesce),
+        "json_array_concat" => json_array_concat::parse(cursor).map(Pipe::JsonArrayConcat),
+        "generate_sequence" => generate_sequence::parse(cursor).map(Pipe::GenerateSequence),
         "format" => format::parse(cursor).map(Pipe::Format),
         "replace" => rewrite::parse_replace(cursor, false).map(Pipe::Rewrite),
         "replace_regexp" => rewrite::parse_replace(cursor, true).map(Pipe::Rewrite),
@@ -288,6 +323,8 @@ impl fmt::Display for Pipe {
             Pipe::Unroll(unroll) => write!(f, "{unroll}"),
             Pipe::Join(join) => write!(f, "{join}"),
             Pipe::Union(query) => write!(f, "union ({query})"),
+            Pipe::UnionRows(rows) => write!(f, "union {}", join::write_rows(rows)),
+            Pipe::GenerateSequence(count) => write!(f, "generate_sequence {count}"),
             Pipe::StreamContext(context) => write!(f, "{context}"),
             Pipe::Sample(one_in) => write!(f, "sample {one_in}"),
             Pipe::DropEmptyFields => f.write_str("drop_empty_fields"),
@@ -307,6 +344,21 @@ impl Pipe {
             || self.compute().is_some_and(keeps_time)
     }
 
+    /// Whether the rows behind it have the time of a line each, as far as names tell.
+    pub(crate) fn keeps_time(&self) -> bool {
+        let is_time = |pattern: &NamePattern| pattern.matches("_time");
+        match self {
+            Pipe::Change(Change::Keep(kept)) => kept.iter().any(is_time),
+            Pipe::Change(Change::Drop(dropped)) => !dropped.iter().any(is_time),
+            Pipe::Change(Change::Rename(pairs)) => {
+                !pairs.iter().any(|(from, to)| is_time(from) || is_time(to))
+            }
+            Pipe::Change(Change::Copy(pairs)) => !pairs.iter().any(|(_, to)| is_time(to)),
+            Pipe::Filter(_) | Pipe::DropEmptyFields | Pipe::Unroll(_) | Pipe::TimeAdd(_) => true,
+            other => other.compute().is_some_and(|pipe| !pipe.results().contains(&"_time")),
+        }
+    }
+
     /// The pipe as one that computes fields of each row, if it is one.
     pub(crate) fn compute(&self) -> Option<&dyn ComputePipe> {
         Some(match self {
@@ -315,6 +367,8 @@ impl Pipe {
             Pipe::Extract(pipe) => pipe,
             Pipe::Unpack(pipe) => pipe,
             Pipe::JsonArray(pipe) => pipe,
+            Pipe::Coalesce(pipe) => pipe,
+            Pipe::JsonArrayConcat(pipe) => pipe,
             Pipe::Format(pipe) => pipe,
             Pipe::Rewrite(pipe) => pipe,
             Pipe::Pack(pipe) => pipe,
@@ -378,7 +432,8 @@ impl Pipe {
                 wanted.add_all(&unroll.fields);
             }
             Pipe::Join(join) => wanted.add_all(&join.by),
-            Pipe::Union(_) => {}
+            Pipe::Union(_) | Pipe::UnionRows(_) => {}
+            Pipe::GenerateSequence(_) => return FieldSet::none(),
             // Lines are selected by stream, and read again.
             Pipe::StreamContext(_) => wanted.add("_stream"),
             // Any field decides whether a row has one.
@@ -414,6 +469,12 @@ impl Pipe {
             Pipe::Join(join) => Box::new(join::JoinRows::new(join)),
             Pipe::Union(query) => {
                 Box::new(union::UnionRows { query: (**query).clone(), is_full: false })
+            }
+            Pipe::UnionRows(rows) => {
+                Box::new(union::UnionGiven { rows: rows.clone(), is_full: false })
+            }
+            Pipe::GenerateSequence(count) => {
+                Box::new(generate_sequence::Sequence { count: *count })
             }
             Pipe::StreamContext(context) => {
                 Box::new(stream_context::Surroundings::new(context, carried))

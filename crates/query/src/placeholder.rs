@@ -169,15 +169,16 @@ fn word_end(text: &[u8], from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let rest = &rest[..rest.len().min(PLACEHOLDER_BYTES_MAX + 4)];
     let bytes: usize = characters(rest).take_while(|c| is_word_char(*c)).map(char::len_utf8).sum();
-    (1..=PLACEHOLDER_BYTES_MAX).contains(&bytes).then_some(from + bytes)
+    (bytes <= PLACEHOLDER_BYTES_MAX).then_some(from + bytes)
 }
 
-/// The first place at or behind `from` at which a word or a quoted text may begin.
+/// The first place at or behind `from` at which a word may begin. As in VictoriaLogs, a quoted text is not looked for at the
+/// beginning of a pattern.
 fn word_start(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find(|&at| {
         let byte = text[at];
         let letter = is_ascii_word(byte) || byte >= 0xc2;
-        matches!(byte, b'"' | b'\'' | b'`') || letter && !word_before(text, at)
+        letter && !word_before(text, at)
     })
 }
 
@@ -217,7 +218,8 @@ mod tests {
         check("<W>", "тест=1", Some("тест"));
         check("<W>", r#""a \" b" c"#, Some(r#""a \" b""#));
         check("<W>", "'a", None);
-        check("<W>", "=", None);
+        check("<W>", "=", Some(""));
+        check("<W>", "", None);
     }
 
     #[test]

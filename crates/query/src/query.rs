@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::block::HIDDEN;
+use crate::block::{Change, HIDDEN};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::options::{QueryOptions, parse_options};
-use crate::pipe::{Pipe, parse_pipe};
+use crate::pipe::{Pipe, parse_pipes};
 
 /// Longest text of a query, in bytes. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;
@@ -102,19 +102,54 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     let filter = parse_filter(cursor)?;
     let mut pipes = Vec::new();
     while cursor.eat('|') {
-        if pipes.len() == PIPES_MAX {
+        if pipes.len() >= PIPES_MAX {
             return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
         }
         let position = cursor.position();
-        let pipe = parse_pipe(cursor)?;
-        if matches!(pipe, Pipe::StreamContext(_)) && !pipes.is_empty() {
+        let read = parse_pipes(cursor)?;
+        if matches!(read[..], [Pipe::StreamContext(_)]) && !pipes.is_empty() {
             let message =
                 "stream_context has to be the first pipe, as it looks at lines of the store";
             return Err(cursor.error_at(position, &[], message));
         }
-        pipes.push(pipe);
+        pipes.extend(read);
     }
+    settle_order(&mut pipes);
     Ok(Query { options, filter, pipes })
+}
+
+/// Tells pipes for which the order of fields counts what that order is: `sort` without fields sorts by all of them, and
+/// packed texts have them in it.
+fn settle_order(pipes: &mut [Pipe]) {
+    for place in 0..pipes.len() {
+        let (before, rest) = pipes.split_at_mut(place);
+        match &mut rest[0] {
+            Pipe::Sort(sort) => sort.name_keys(fixed_fields(before)),
+            Pipe::Pack(pack) if pack.fields.is_empty() => {
+                pack.order = fixed_fields(before).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The names of the fields behind some pipes, in their order, if these name all of them.
+fn fixed_fields(pipes: &[Pipe]) -> Option<Vec<String>> {
+    for pipe in pipes.iter().rev() {
+        match pipe {
+            Pipe::Filter(_) | Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Sample(_) => {}
+            Pipe::Sort(sort) if sort.rank.is_none() => {}
+            Pipe::Change(Change::Keep(fields)) if fields.iter().all(|field| !field.prefix) => {
+                return Some(fields.iter().map(|field| field.name.clone()).collect());
+            }
+            Pipe::Stats(stats) => {
+                let by = stats.by.iter().map(|by| by.name.clone());
+                return Some(by.chain(stats.functions.iter().map(|f| f.name.clone())).collect());
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Reads `query)` inside another query; the opening parenthesis is behind us.

@@ -95,7 +95,7 @@ fn queries_are_written_back() {
     );
     check(
         "* | by (_time:week offset 1h, ip:/24, x:10 offset 3) row_max(a, b*, c) r, json_values() sort (d desc) limit 2 j",
-        "* | stats by (_time:1w offset 4d1h, ip:/24, x:\"10\" offset \"3\") row_max(a, \"b\"*, c) as r, \
+        "* | stats by (_time:1w offset -3d23h, ip:/24, x:\"10\" offset \"3\") row_max(a, \"b\"*, c) as r, \
          json_values() sort by (d desc) limit 2 as j",
     );
     check("* | a:b | \"c\" | {d=e}", "* | filter a:\"b\" | filter \"c\" | filter d:=\"e\"");

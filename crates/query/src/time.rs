@@ -225,6 +225,38 @@ pub fn format_duration(ns: i64) -> String {
     out
 }
 
+/// Appends a duration as a value is written, as VictoriaLogs does: from a second on with a fraction of seconds, `µs`, and 0
+/// without a unit.
+pub(crate) fn write_duration_value(ns: i64, out: &mut Vec<u8>) {
+    if ns == 0 {
+        return out.push(b'0');
+    }
+    out.extend_from_slice(if ns < 0 { b"-" } else { b"" });
+    let (mut rest, mut text) = (ns.unsigned_abs(), String::new());
+    let (large, small) = (
+        [("w", 7 * DAY_NS), ("d", DAY_NS), ("h", HOUR_NS), ("m", MINUTE_NS)],
+        [("ms", 1_000_000), ("µs", 1_000), ("ns", 1)],
+    );
+    let take = |units: &[(&str, i64)], rest: &mut u64, text: &mut String| {
+        for (unit, length) in units {
+            let count = *rest / *length as u64;
+            *rest %= *length as u64;
+            if count > 0 {
+                text.push_str(&format!("{count}{unit}"));
+            }
+        }
+    };
+    if rest >= SECOND_NS as u64 {
+        take(&large, &mut rest, &mut text);
+        if rest >= SECOND_NS as u64 {
+            text.push_str(&format!("{}s", rest as f64 / SECOND_NS as f64));
+            return out.extend_from_slice(text.as_bytes());
+        }
+    }
+    take(&small, &mut rest, &mut text);
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// Appends an instant as RFC 3339 in UTC with as many digits behind the point as it needs.
 pub fn write_time(ns: i64, out: &mut Vec<u8>) {
     let (days, clock) = (ns.div_euclid(DAY_NS), ns.rem_euclid(DAY_NS));

@@ -3,23 +3,29 @@
 use std::collections::HashMap;
 
 use super::{HITS, number, with_rows};
-use crate::pipe::{Bucket, By, Function, Pipe, Stats, StatsFunction};
+use crate::pipe::{Bucket, By, Function, Pipe, Stats, StatsFunction, time_bucket};
 use crate::query::Query;
 use crate::run::{Context, RunError};
-use crate::source::Source;
+use crate::source::{Source, TimeRange};
 use crate::time::parse_time;
+
+/// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a long time would make an
+/// answer of zeros: these buckets are left out.
+const POINTS_MAX: i128 = 100_000;
 
 /// What the histogram is to be like.
 #[derive(Clone, Debug)]
 pub struct HitsRequest {
     /// Length of a bucket, nanoseconds; positive.
     pub step_ns: i64,
-    /// Shift of the buckets, nanoseconds.
+    /// Shift of the buckets, nanoseconds: the negative of the offset of a zone.
     pub offset_ns: i64,
     /// One series for each tuple of values of these.
     pub fields: Vec<String>,
     /// Series kept, those with most hits; the others are added up in one without fields.
     pub fields_limit: Option<usize>,
+    /// Whether buckets without rows are shown too, as long as there are not too many points.
+    pub empty_buckets: bool,
 }
 
 /// Rows over time of one tuple of values.
@@ -27,7 +33,7 @@ pub struct HitsRequest {
 pub struct HitsSeries {
     /// Names and values; empty for the rest beyond [`HitsRequest::fields_limit`].
     pub fields: Vec<(String, String)>,
-    /// Beginnings of the buckets that have rows, in order, nanoseconds since 1970 UTC.
+    /// Beginnings of the buckets, in order, nanoseconds since 1970 UTC.
     pub timestamps_ns: Vec<i64>,
     /// Rows of each bucket.
     pub values: Vec<u64>,
@@ -42,7 +48,7 @@ pub fn hits(
     context: &Context,
     request: &HitsRequest,
 ) -> Result<Vec<HitsSeries>, RunError> {
-    let HitsRequest { step_ns, offset_ns, fields, fields_limit } = request;
+    let HitsRequest { step_ns, offset_ns, fields, fields_limit, empty_buckets } = request;
     assert!(*step_ns > 0, "the length of buckets is positive");
     let bucket = Bucket::Time { step_ns: *step_ns, offset_ns: *offset_ns };
     let mut by = vec![By { name: "_time".to_owned(), bucket: Some(bucket) }];
@@ -52,7 +58,9 @@ pub fn hits(
         filter: None,
         name: HITS.to_owned(),
     };
-    let query = query.row_wise_with(Pipe::Stats(Stats { by, functions: vec![function] }));
+    let mut timed = query.clone();
+    timed.keep_timed();
+    let query = timed.with_pipe(Pipe::Stats(Stats { by, functions: vec![function] }));
     let mut series: Vec<HitsSeries> = Vec::new();
     let mut places: HashMap<Vec<String>, usize> = HashMap::new();
     let mut columns = vec!["_time", HITS];
@@ -78,10 +86,58 @@ pub fn hits(
         buckets.into_iter().for_each(|(time_ns, hits)| rest.add(time_ns, hits));
         series.push(rest);
     }
+    let shown = bucket_starts(&series, context.range, *step_ns, *offset_ns);
+    if let Some((first, last)) = shown.filter(|_| *empty_buckets) {
+        series.iter_mut().for_each(|series| series.fill(first, last, *step_ns));
+    }
     Ok(series)
 }
 
+/// The first and the last bucket of the range of times, or as far as that has no end, of all series; none when there would be
+/// more than [`POINTS_MAX`] points.
+fn bucket_starts(
+    series: &[HitsSeries],
+    range: TimeRange,
+    step_ns: i64,
+    offset_ns: i64,
+) -> Option<(i64, i64)> {
+    let first = series.iter().filter_map(|s| s.timestamps_ns.first()).min()?;
+    let last = series.iter().filter_map(|s| s.timestamps_ns.last()).max()?;
+    let start = |time_ns| time_bucket(time_ns, step_ns, offset_ns);
+    let first = if range.start_ns == i64::MIN { *first } else { start(range.start_ns) };
+    let last = match range.end_ns {
+        i64::MAX => *last,
+        // The end is exclusive.
+        end_ns => start(end_ns.saturating_sub(1)),
+    };
+    let buckets = (i128::from(last) - i128::from(first)) / i128::from(step_ns) + 1;
+    (buckets * series.len() as i128 <= POINTS_MAX).then_some((first, last))
+}
+
 impl HitsSeries {
+    /// Adds the buckets without rows between two, both included.
+    fn fill(&mut self, first_ns: i64, last_ns: i64, step_ns: i64) {
+        let known: Vec<(i64, u64)> =
+            self.timestamps_ns.drain(..).zip(self.values.drain(..)).collect();
+        let mut known = known.into_iter().peekable();
+        let mut next = Some(first_ns);
+        while let Some(at) = next.filter(|&at| at <= last_ns) {
+            // Lines before the first bucket are none, but a query may make its own times.
+            while let Some(before) = known.next_if(|(time_ns, _)| *time_ns < at) {
+                self.push(before);
+            }
+            let hits = known.next_if(|(time_ns, _)| *time_ns == at).map_or(0, |(_, hits)| hits);
+            self.push((at, hits));
+            next = at.checked_add(step_ns);
+        }
+        known.for_each(|behind| self.push(behind));
+    }
+
+    fn push(&mut self, (time_ns, hits): (i64, u64)) {
+        self.timestamps_ns.push(time_ns);
+        self.values.push(hits);
+    }
+
     /// Adds rows of a bucket; buckets come in order.
     fn add(&mut self, time_ns: i64, hits: u64) {
         self.total += hits;
@@ -104,10 +160,16 @@ mod tests {
         let levels = ["error", "info", "error", "warn", "debug", "info", "error"];
         let records: Vec<_> =
             levels.iter().zip(0..).map(|(l, i)| record(i * 10, &[("level", l)])).collect();
-        let query = Query::parse("* | fields _time, level | sort by (level)", 0).unwrap();
+        let query = Query::parse("* | fields _time, level | limit 2", 0).unwrap();
         let check = |fields: &[&str], fields_limit, expected: &str| {
             let fields = fields.iter().map(|f| f.to_string()).collect();
-            let request = HitsRequest { step_ns: 20, offset_ns: 0, fields, fields_limit };
+            let request = HitsRequest {
+                step_ns: 20,
+                offset_ns: 0,
+                fields,
+                fields_limit,
+                empty_buckets: true,
+            };
             let found = hits(&query, &Memory::of(&records), &Context::default(), &request).unwrap();
             let show = |s: &HitsSeries| {
                 let fields: Vec<&str> = s.fields.iter().map(|f| f.1.as_str()).collect();
@@ -120,12 +182,39 @@ mod tests {
         check(
             &["level"],
             Some(2),
-            "error [0, 20, 60] [1, 1, 1] 3; info [0, 40] [1, 1] 2;  [20, 40] [1, 1] 2",
+            "error [0, 20, 40, 60] [1, 1, 0, 1] 3; info [0, 20, 40, 60] [1, 0, 1, 0] 2;  \
+             [0, 20, 40, 60] [0, 1, 1, 0] 2",
         );
         check(
             &["level"],
             Some(4),
-            "error [0, 20, 60] [1, 1, 1] 3; info [0, 40] [1, 1] 2; debug [40] [1] 1; warn [20] [1] 1",
+            "error [0, 20, 40, 60] [1, 1, 0, 1] 3; info [0, 20, 40, 60] [1, 0, 1, 0] 2; \
+             debug [0, 20, 40, 60] [0, 0, 1, 0] 1; warn [0, 20, 40, 60] [0, 1, 0, 0] 1",
         );
+    }
+
+    #[test]
+    fn buckets_without_rows_are_shown_up_to_a_limit() {
+        let records = [record(25, &[]), record(61, &[])];
+        let check = |range: (i64, i64), step_ns, expected: &str| {
+            let request = HitsRequest {
+                step_ns,
+                offset_ns: 0,
+                fields: Vec::new(),
+                fields_limit: None,
+                empty_buckets: true,
+            };
+            let range = TimeRange { start_ns: range.0, end_ns: range.1 };
+            let context = Context { range, ..Context::default() };
+            let query = Query::parse("*", 0).unwrap();
+            let found = hits(&query, &Memory::of(&records), &context, &request).unwrap();
+            let show = |s: &HitsSeries| format!("{:?} {:?}", s.timestamps_ns, s.values);
+            assert_eq!(found.iter().map(show).collect::<String>(), expected);
+        };
+        check((5, 100), 20, "[0, 20, 40, 60, 80] [0, 1, 0, 1, 0]");
+        check((5, 80), 20, "[0, 20, 40, 60] [0, 1, 0, 1]");
+        check((i64::MIN, i64::MAX), 20, "[20, 40, 60] [1, 0, 1]");
+        check((0, 200_000), 1, "[25, 61] [1, 1]");
+        check((70, 100), 20, "");
     }
 }

@@ -33,7 +33,7 @@ impl LazyAutomaton {
     /// None for tests that others answer as fast.
     pub fn of(test: &Test) -> Option<LazyAutomaton> {
         let (pattern, found) = match test {
-            Test::Regex(pattern) => (pattern.text().to_owned(), YES),
+            Test::Regex(pattern) => (pattern.source().to_owned(), YES),
             // What is around it says whether it counts.
             Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text) => {
                 (format!("(?i){}", regex::escape(text)), UNSURE)

@@ -469,7 +469,7 @@ impl Probe {
     fn of(test: &Test) -> Option<Probe> {
         match test {
             Test::Regex(pattern) => {
-                let regex = LineRegex::new(pattern.text(), pattern.literal())?;
+                let regex = LineRegex::new(pattern.source(), pattern.literal())?;
                 return Some(Probe::Lines(Box::new(regex)));
             }
             Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text)

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
 use super::{Row, any_name, any_number, any_word, time_of, value};
-use crate::number::{parse_number, parse_timestamp};
+use crate::number::{parse_comparable, parse_number, parse_timestamp};
 use crate::source::TimeRange;
 use crate::time::{DAY_NS, MINUTE_NS};
 use crate::{
@@ -93,14 +93,15 @@ fn passes(test: &Test, text: &str) -> bool {
             })
         }
         Test::Compare { comparison, value } => {
-            let ordering = match parse_number(value.as_bytes()) {
-                Some(number) => parse_number(text.as_bytes()).and_then(|n| n.partial_cmp(&number)),
-                None if text.is_empty() => None,
+            let ordering = match parse_comparable(value.as_bytes()) {
+                Some(number) => {
+                    parse_comparable(text.as_bytes()).and_then(|n| n.partial_cmp(&number))
+                }
                 None => Some(text.as_bytes().cmp(value.as_bytes())),
             };
             ordering.is_some_and(|ordering| holds(*comparison, ordering))
         }
-        Test::Range { low, low_inside, high, high_inside } => parse_number(text.as_bytes())
+        Test::Range { low, low_inside, high, high_inside } => parse_comparable(text.as_bytes())
             .is_some_and(|n| {
                 let above = if *low_inside { n >= low.value } else { n > low.value };
                 above && if *high_inside { n <= high.value } else { n < high.value }
@@ -190,7 +191,7 @@ fn pattern_end(pattern: &str, text: &[char], from: usize) -> Option<usize> {
     }
     if let Some(rest) = pattern.strip_prefix("<W>") {
         let end = from + run(|c| is_word(*c));
-        return if end > from { pattern_end(rest, text, end) } else { None };
+        return if from < text.len() { pattern_end(rest, text, end) } else { None };
     }
     match pattern.chars().next() {
         None => Some(from),

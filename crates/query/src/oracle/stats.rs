@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::filters::any_filter;
 use super::{Row, any_name, time_of, value};
-use crate::number::{compare_values, parse_number, write_number};
+use crate::number::{compare_values, parse_number, parse_quantity, write_number};
 use crate::time::format_time;
 use crate::{Bucket, By, Function, NamePattern, Number, SortKey, Stats, StatsFunction};
 
@@ -46,7 +46,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         rows.iter().flat_map(|row| row_values(row, names)).map(str::to_owned).collect()
     };
     let numbers = |names: &[NamePattern]| -> Vec<f64> {
-        all(names).iter().filter_map(|v| parse_number(v.as_bytes())).collect()
+        all(names).iter().filter_map(|v| parse_quantity(v.as_bytes())).collect()
     };
     let values = |names: &[NamePattern]| -> Vec<String> {
         let mut values: Vec<String> = all(names).into_iter().filter(|v| !v.is_empty()).collect();
@@ -196,10 +196,19 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
             .map_or(String::new(), |time_ns| {
                 format_time((time_ns - offset_ns).div_euclid(*step_ns) * step_ns + offset_ns)
             }),
+        Some(Bucket::Number { size, offset })
+            if text.ends_with(['s', 'm', 'h', 'd', 'w', 'y']) || text.matches('.').count() == 3 =>
+        {
+            // How durations and addresses are written in buckets, the tests of the pipe say.
+            let mut out = Vec::new();
+            let shift = offset.as_ref().map_or(0.0, |o| -o.value);
+            crate::pipe::write_step(text.as_bytes(), size.value, shift, &mut out);
+            String::from_utf8(out).unwrap()
+        }
         Some(Bucket::Number { size, offset }) => match parse_number(text.as_bytes()) {
             Some(number) => {
                 let mut out = Vec::new();
-                let (size, offset) = (size.value, offset.as_ref().map_or(0.0, |o| o.value));
+                let (size, offset) = (size.value, offset.as_ref().map_or(0.0, |o| -o.value));
                 write_number(((number - offset) / size).floor() * size + offset, &mut out);
                 String::from_utf8(out).unwrap()
             }

@@ -1,8 +1,8 @@
 //! What `format` can do to a value before it writes it.
 
 use crate::json::write_text;
-use crate::number::{parse_number, write_number};
-use crate::time::{format_duration, parse_duration, write_time};
+use crate::number::write_number;
+use crate::time::{parse_duration, write_duration_value, write_time};
 
 /// Appends what is made of a value.
 pub(super) type Encode = fn(&[u8], &mut Vec<u8>);
@@ -11,9 +11,13 @@ pub(super) type Encode = fn(&[u8], &mut Vec<u8>);
 pub(super) fn option(name: &str) -> Option<Encode> {
     Some(match name {
         "" | "plain" => |value, out| out.extend_from_slice(value),
-        "q" => write_text,
-        "uc" => |value, out| by_text(value, out, |text| text.to_uppercase()),
-        "lc" => |value, out| by_text(value, out, |text| text.to_lowercase()),
+        "q" => |value, out| {
+            let from = out.len();
+            write_text(value, out);
+            escape_for_html(from, out);
+        },
+        "uc" => |value, out| by_character(value, out, |c| one_of(c.to_uppercase(), c)),
+        "lc" => |value, out| by_character(value, out, |c| one_of(c.to_lowercase(), c)),
         "urlencode" => url_encode,
         "urldecode" => url_decode,
         "hexencode" => |value, out| value.iter().for_each(|b| out.extend(hex_digits(*b))),
@@ -21,21 +25,25 @@ pub(super) fn option(name: &str) -> Option<Encode> {
         "base64encode" => base64_encode,
         "base64decode" => |value, out| or_as_it_is(value, out, base64_decode(value)),
         "hexnumencode" => |value, out| {
-            let number = parsed::<u64>(value);
+            let number = parsed::<u64>(&without_underscores(value));
             or_as_it_is(value, out, number.map(|n| format!("{n:016X}").into_bytes()));
         },
         "hexnumdecode" => |value, out| {
             let digits = std::str::from_utf8(value).ok().filter(|t| !t.starts_with(['+', '-']));
-            let number = digits.and_then(|text| u64::from_str_radix(text, 16).ok());
+            // As in VictoriaLogs, no digits are 0.
+            let number = digits.and_then(|text| match text {
+                "" => Some(0),
+                text => u64::from_str_radix(text, 16).ok(),
+            });
             or_as_it_is(value, out, number.map(|n| n.to_string().into_bytes()));
         },
         "time" => |value, out| match since_1970_ns(value) {
             Some(ns) => write_time(ns, out),
             None => out.extend_from_slice(value),
         },
-        "duration" => |value, out| {
-            let text = parsed::<i64>(value).map(|ns| format_duration(ns).into_bytes());
-            or_as_it_is(value, out, text);
+        "duration" => |value, out| match parsed::<i64>(&without_underscores(value)) {
+            Some(ns) => write_duration_value(ns, out),
+            None => out.extend_from_slice(value),
         },
         "duration_seconds" => |value, out| {
             let ns = std::str::from_utf8(value).ok().and_then(parse_duration);
@@ -45,7 +53,8 @@ pub(super) fn option(name: &str) -> Option<Encode> {
             }
         },
         "ipv4" => |value, out| {
-            let address = parsed::<u32>(value).map(std::net::Ipv4Addr::from_bits);
+            let address =
+                parsed::<u32>(&without_underscores(value)).map(std::net::Ipv4Addr::from_bits);
             or_as_it_is(value, out, address.map(|a| a.to_string().into_bytes()));
         },
         _ => return None,
@@ -60,10 +69,37 @@ fn parsed<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-fn by_text(value: &[u8], out: &mut Vec<u8>, change: impl Fn(&str) -> String) {
+fn by_character(value: &[u8], out: &mut Vec<u8>, change: impl Fn(char) -> char) {
     for chunk in value.utf8_chunks() {
-        out.extend_from_slice(change(chunk.valid()).as_bytes());
+        for c in chunk.valid().chars() {
+            out.extend_from_slice(change(c).encode_utf8(&mut [0; 4]).as_bytes());
+        }
         out.extend_from_slice(chunk.invalid());
+    }
+}
+
+/// A character in another case, where that is one character: `ß` stays.
+fn one_of(mut changed: impl Iterator<Item = char>, c: char) -> char {
+    let first = changed.next();
+    first.filter(|_| changed.next().is_none()).unwrap_or(c)
+}
+
+/// Whole numbers may be written with `_` between digits.
+fn without_underscores(value: &[u8]) -> Vec<u8> {
+    value.iter().copied().filter(|byte| *byte != b'_').collect()
+}
+
+/// Writes `<` and `'` of a JSON string, which begins at `from`, so that it can stand in HTML, as VictoriaLogs does.
+fn escape_for_html(from: usize, out: &mut Vec<u8>) {
+    if !out[from..].iter().any(|byte| matches!(byte, b'<' | b'\'')) {
+        return;
+    }
+    for byte in out.split_off(from) {
+        match byte {
+            b'<' => out.extend_from_slice(b"\\u003c"),
+            b'\'' => out.extend_from_slice(b"\\u0027"),
+            other => out.push(other),
+        }
     }
 }
 
@@ -153,7 +189,7 @@ fn base64_decode(value: &[u8]) -> Option<Vec<u8>> {
 
 /// A number of seconds, milliseconds, microseconds or nanoseconds since 1970; which, its size tells.
 fn since_1970_ns(value: &[u8]) -> Option<i64> {
-    let number = match parsed::<i64>(value) {
+    let number: f64 = match parsed::<i64>(&without_underscores(value)) {
         Some(whole) => {
             let factor = match whole.unsigned_abs() {
                 0..100_000_000_000 => 1_000_000_000,
@@ -163,7 +199,9 @@ fn since_1970_ns(value: &[u8]) -> Option<i64> {
             };
             return whole.checked_mul(factor);
         }
-        None => parse_number(value)?,
+        // Durations, sizes and addresses are no times.
+        None if value.iter().all(|b| b.is_ascii_digit() || b"+-.eE".contains(b)) => parsed(value)?,
+        None => return None,
     };
     let factor = match number.abs() {
         size if size < 1e11 => 1e9,
@@ -205,10 +243,20 @@ mod tests {
         check("time", "1717328141123", "2024-06-02T11:35:41.123Z");
         check("time", "1.5", "1970-01-01T00:00:01.5Z");
         check("time", "x", "x");
+        check("time", "5s", "5s");
+        check("time", "10.0.0.1", "10.0.0.1");
         check("duration", "90000000000", "1m30s");
         check("duration", "1.5", "1.5");
         check("duration_seconds", "1m30.5s", "90.5");
         check("ipv4", "4294967296", "4294967296");
+        check("duration", "-1500000001", "-1.500000001s");
+        check("duration", "90061000000123", "1d1h1m1.000000123s");
+        check("duration", "3600000001000", "1h1µs");
+        check("duration", "999999999", "999ms999µs999ns");
+        check("duration", "0", "0");
+        check("q", "a<b>'c'", "\"a\\u003cb>\\u0027c\\u0027\"");
+        check("uc", "Größe", "GRÖßE");
+        check("lc", "ÄB", "äb");
         check("q", "\u{1}\t\\", "\"\\u0001\\t\\\\\"");
         assert!(option("nix").is_none());
         assert_eq!(encoded("uc", b"a\xffb"), b"A\xffB");

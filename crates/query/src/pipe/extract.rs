@@ -2,8 +2,8 @@
 //! as fields of their own.
 //!
 //! A pattern of `extract` is matched from its first text on, each field as far as the next text; a text that is not found
-//! ends it, and the fields that are left are empty. Where a field begins with a quote, it is what the quoted text says,
-//! unless the field is written `<plain:name>`.
+//! ends it, and the fields that are left are empty. Where a field begins with a quote, it is what the quoted text says, whatever
+//! stands behind that, unless the field is written `<plain:name>`.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, is_regex: bool) -> Result<Extract, 
     let condition = parse_condition(cursor)?;
     let what = if is_regex { "a \"regular expression\"" } else { "a \"pattern\"" };
     let written = cursor.expect_string(true, what)?;
-    let compiled = is_regex.then(|| Pattern::within(&written.text, &mut cursor.regexes));
+    let compiled = is_regex.then(|| Pattern::of_logsql(&written.text, &mut cursor.regexes));
     let wrong = |message: String| cursor.error_at(written.position, &[what], message);
     let pattern = if let Some(compiled) = compiled {
         let pattern =
@@ -164,19 +164,20 @@ impl Compute for BySteps {
                     rest.filter(|_| !is_plain).and_then(|text| unquote(text, &mut unquoted));
                 let found = match (rest, quoted) {
                     (None, _) => None,
+                    // A quoted value counts also where the text behind it is another one.
                     (Some(text), Some(length)) => {
                         let behind = &text[length..];
                         let text_behind = next.map_or(&[][..], |next| next.needle());
-                        behind.strip_prefix(text_behind).map(|behind| (unquoted.as_slice(), behind))
+                        Some((unquoted.as_slice(), behind.strip_prefix(text_behind)))
                     }
                     (Some(text), None) => match next {
-                        None => Some((text, &[][..])),
+                        None => Some((text, None)),
                         Some(next) => next
                             .find(text)
-                            .map(|at| (&text[..at], &text[at + next.needle().len()..])),
+                            .map(|at| (&text[..at], Some(&text[at + next.needle().len()..]))),
                     },
                 };
-                rest = found.map(|(_, behind)| behind);
+                rest = found.and_then(|(_, behind)| behind);
                 if let Some(column) = columns[place] {
                     let value = found.map_or(&[][..], |(value, _)| value);
                     out.put(column, row, value, self.overwrite)?;
@@ -264,6 +265,11 @@ mod tests {
         check("x [\"a\",\"b\"]", "extract '[<plain:a>]' | fields a", "a=\"a\",\"b\"");
         check("a < b", "extract '<left> &lt; <right>' | fields left, right", "left=a right=b");
         check("'it' 5", r#"extract "<a> <b>" | fields a, b"#, "a=it b=5");
+        check(
+            r#"user="ann";x=1"#,
+            "extract 'user=<user> ip=<ip> ' | fields user, ip, kind",
+            "user=ann kind=x",
+        );
         check("\"open 5", r#"extract "<a> <b>" | fields a, b"#, "a=\"open b=5");
     }
 

@@ -1,12 +1,35 @@
-//! `field_names`: the names of fields, with the number of rows that have a value for them.
+//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number of rows that have a value
+//! for them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Processor, tuples, uniq::push_tuples};
-use crate::block::{Block, Lines, Scratch};
+use super::compute::parse_field;
+use super::{Pipe, Processor, tuples, uniq::push_tuples};
+use crate::block::{Block, Change, Lines, NamePattern, Scratch};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::{Filter, Test};
 use crate::run::{CHECK_ROWS, Next, RunError};
+
+/// Reads what stands behind the name of the pipe: another name for the field of names, and a text that these contain.
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
+    let mut pipes = vec![Pipe::FieldNames];
+    let mut name = parse_field(cursor, "as")?;
+    if cursor.eat_keyword("filter") {
+        let text = cursor.expect_string(true, "a text")?.text;
+        if !text.is_empty() {
+            pipes.push(Pipe::Filter(Filter::field("name", Test::Substring(text))));
+        }
+        name = name.or(parse_field(cursor, "as")?);
+    }
+    if let Some(name) = name.filter(|name| name != "name") {
+        let renamed = (NamePattern::exact("name"), NamePattern::exact(&name));
+        pipes.push(Pipe::Change(Change::Rename(vec![renamed])));
+    }
+    Ok(pipes)
+}
 
 #[derive(Default)]
 pub(super) struct Names {

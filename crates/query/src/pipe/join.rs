@@ -1,5 +1,5 @@
 //! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another query that have the same
-//! values in some fields; `join by (a) rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
+//! values in some fields, where it has no value of its own; `join by (a) rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
 //!
 //! The other query is run when the first row comes, within what is left of time and memory; its rows are held until the
 //! end.
@@ -69,8 +69,10 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
 }
 
 /// Reads `{"a":"b", c=d}, {…})`.
-fn parse_rows(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<(String, String)>>, ParseError> {
-    const WHAT: &str = "join by (…) rows({\"name\":\"value\"}, …)";
+pub(super) fn parse_rows(
+    cursor: &mut Cursor<'_>,
+) -> Result<Vec<Vec<(String, String)>>, ParseError> {
+    const WHAT: &str = "rows({\"name\":\"value\"}, …)";
     const STOPS: &str = ":=,{}()|";
     let mut rows = Vec::new();
     while !cursor.eat(')') {
@@ -106,12 +108,26 @@ impl fmt::Display for JoinedWith {
             JoinedWith::Query(query) => return write!(f, "({query})"),
             JoinedWith::Rows(rows) => rows,
         };
-        let member = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
-        let row = |row: &Vec<(String, String)>| {
-            format!("{{{}}}", row.iter().map(member).collect::<Vec<_>>().join(", "))
-        };
-        write!(f, "rows({})", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+        f.write_str(&write_rows(rows))
     }
+}
+
+/// Writes `rows({"a":"b"}, …)`.
+pub(super) fn write_rows(rows: &[Vec<(String, String)>]) -> String {
+    let member = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
+    let row = |row: &Vec<(String, String)>| {
+        format!("{{{}}}", row.iter().map(member).collect::<Vec<_>>().join(", "))
+    };
+    format!("rows({})", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
+/// A row of given names and values.
+pub(super) fn given_row(fields: &[(String, String)]) -> MadeRow {
+    let mut row = MadeRow::default();
+    for (name, value) in fields {
+        row.push(name.as_str().into(), value.as_bytes());
+    }
+    row
 }
 
 impl fmt::Display for Join {
@@ -168,14 +184,7 @@ impl JoinRows {
         match with {
             JoinedWith::Query(query) => next.run_query(query, &mut add)?,
             JoinedWith::Rows(rows) => {
-                let made = |fields: &Vec<(String, String)>| {
-                    let mut row = MadeRow::default();
-                    for (name, value) in fields {
-                        row.push(name.as_str().into(), value.as_bytes());
-                    }
-                    row
-                };
-                let _ = add(Block::Made(rows.iter().map(made).collect()), next)?;
+                let _ = add(Block::Made(rows.iter().map(|row| given_row(row)).collect()), next)?;
             }
         }
         Ok(others)
@@ -212,6 +221,10 @@ fn hand_on(
     for (row, (_, other)) in pairs.drain(..).enumerate() {
         let Some(other) = other else { continue };
         for (name, value) in other.fields() {
+            // A row keeps what it has, as in VictoriaLogs.
+            if !block.value(block.column(name), picks[row] as usize, scratch).is_empty() {
+                continue;
+            }
             let column = computed.column(name);
             computed
                 .set_with(column, row, |out| out.extend_from_slice(value))
@@ -317,6 +330,11 @@ mod tests {
         };
         check("", &["user=a app1_hits=2", "user=b app1_hits=1 app2_hits=1"]);
         check("inner", &["user=b app1_hits=1 app2_hits=1"]);
+        check_pipe(
+            &records(),
+            "filter app:app2 | join by (user) (app:app1 | uniq by (user, app)) | fields user, app",
+            &["user=b app=app2", "user=c app=app2"],
+        );
         check("prefix \"x.\"", &["user=a app1_hits=2", "user=b app1_hits=1 x.app2_hits=1"]);
         check_pipe(
             &records(),
@@ -326,7 +344,7 @@ mod tests {
         check_pipe(
             &records(),
             "filter user:c | join by (none) (user:a | fields app) | fields user, app",
-            &["user=c app=app1", "user=c app=app1"],
+            &["user=c app=app2", "user=c app=app2"],
         );
     }
 }

@@ -1,12 +1,13 @@
 //! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one field, `_msg` unless said
-//! otherwise. Empty fields are left out.
+//! otherwise. Empty fields are left out, but in logfmt not those that are named. The order of the fields does not depend on how
+//! lines are kept.
 
 use std::fmt;
 
 use super::columns::{parse_patterns, write_patterns};
 use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
 use crate::bitmap::Bitmap;
-use crate::block::{Block, HIDDEN, NamePattern, Scratch, VALUE_BYTES_MAX};
+use crate::block::{Block, HIDDEN, NamePattern, RowFields, Scratch, VALUE_BYTES_MAX};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::fields::FieldSet;
@@ -23,6 +24,8 @@ pub struct Pack {
     pub fields: Vec<NamePattern>,
     /// Field for the text.
     pub result: String,
+    /// The order of the fields where the pipes before say it; else time, stream and message come first, the others by name.
+    pub(crate) order: Vec<String>,
 }
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, json: bool) -> Result<Pack, ParseError> {
@@ -38,7 +41,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, json: bool) -> Result<Pack, ParseEr
         Some(name) => name,
         None => cursor.string(false)?.map_or(MSG.to_owned(), |name| name.text),
     };
-    Ok(Pack { json, fields, result })
+    Ok(Pack { json, fields, result, order: Vec::new() })
 }
 
 impl fmt::Display for Pack {
@@ -82,16 +85,36 @@ impl Compute for Pack {
         let to = out.column(&self.result);
         let named = self.fields.iter().filter(|p| !p.prefix && HIDDEN.contains(&p.name.as_str()));
         let hidden: Vec<String> = named.map(|p| p.name.clone()).collect();
-        let mut text = Vec::new();
+        let exact = self.fields.iter().filter(|p| !p.prefix).map(|p| p.name.as_str());
+        let exact: Vec<&str> = match self.fields.is_empty() {
+            true => self.order.iter().map(String::as_str).collect(),
+            false => exact.collect(),
+        };
+        let (mut text, mut fields) = (Vec::new(), RowFields::default());
         for row in rows.iter() {
             text.clear();
+            fields.clear();
+            let mut named = 0;
             block.visit(row, &hidden, scratch, &mut |name, value, _| {
-                let wanted = self.fields.is_empty() || self.fields.iter().any(|p| p.matches(name));
                 // What is too long already is refused, before it grows on.
-                if wanted && text.len() <= VALUE_BYTES_MAX {
-                    self.write(name, value, &mut text);
+                if let Some(rank) = self.rank(name)
+                    && fields.bytes() <= VALUE_BYTES_MAX
+                {
+                    named += usize::from(exact.contains(&&**name));
+                    fields.add(rank, name, value);
                 }
             });
+            // As in VictoriaLogs, logfmt shows what is named also where it is empty.
+            if !self.json && named < exact.len() {
+                for name in &exact {
+                    if block.value(block.column(name), row, scratch).is_empty()
+                        && let Some(rank) = self.rank(name)
+                    {
+                        fields.add(rank, name, b"");
+                    }
+                }
+            }
+            fields.each(|name, value| self.write(name, value, &mut text));
             if self.json {
                 text.extend_from_slice(if text.is_empty() { b"{}" } else { b"}" });
             }
@@ -102,6 +125,17 @@ impl Compute for Pack {
 }
 
 impl Pack {
+    /// The place of a field among the others; none when it is not wanted.
+    fn rank(&self, name: &str) -> Option<usize> {
+        if !self.fields.is_empty() {
+            return self.fields.iter().position(|pattern| pattern.matches(name));
+        }
+        if self.order.is_empty() {
+            return Some(RowFields::usual_rank(name));
+        }
+        Some(self.order.iter().position(|known| known == name).unwrap_or(self.order.len()))
+    }
+
     fn write(&self, name: &str, value: &[u8], out: &mut Vec<u8>) {
         if self.json {
             out.push(if out.is_empty() { b'{' } else { b',' });
@@ -146,6 +180,22 @@ mod tests {
             &[r#"j={"foo.x":"1","foo.y":"x=y"}"#],
         );
         check_pipe(&records, "pack_json fields (bar) | fields _msg", &["_msg={}"]);
+        check_pipe(
+            &records,
+            "fields z, foo.x, bar | pack_json j | fields j",
+            &[r#"j={"z":"ü","foo.x":"1"}"#],
+        );
+        check_pipe(
+            &records,
+            "fields z, foo.x, bar | pack_logfmt l | fields l",
+            &["l=z=ü foo.x=1 bar="],
+        );
+        let unordered = [record(1, &[("b", "1"), ("a", "2"), ("_msg", "m")])];
+        check_pipe(
+            &unordered,
+            "delete _time, _stream | pack_json j | fields j",
+            &[r#"j={"_msg":"m","a":"2","b":"1"}"#],
+        );
         check_pipe(
             &records,
             "pack_json fields (_line) j | fields j",

@@ -79,7 +79,7 @@ pub(super) fn parse_replace(
     // As in VictoriaLogs, 0 is no limit.
     let limit = if limited { Some(parse_count(cursor, None)?).filter(|&n| n > 0) } else { None };
     let change = if is_regex {
-        let pattern = Pattern::within(&old.text, &mut cursor.regexes).map_err(|e| {
+        let pattern = Pattern::of_logsql(&old.text, &mut cursor.regexes).map_err(|e| {
             let message = format!("the regular expression cannot be used: {e}");
             cursor.error_at(old.position, &["a regular expression"], message)
         })?;
@@ -169,7 +169,7 @@ impl Compute for Rewrite {
         let mut text = Vec::new();
         for row in rows.iter() {
             let value = block.value(from, row, scratch);
-            if value.is_empty() && !matches!(self.change, TextChange::ReplaceRegex { .. }) {
+            if value.is_empty() {
                 continue;
             }
             text.clear();
@@ -233,13 +233,31 @@ fn replace_regex(
         if left == 0 || is_too_long(out) {
             break;
         }
-        left -= 1;
         let whole = found.get(0).expect("the whole match is there");
+        if whole.is_empty() && is_inside_character(value, whole.start()) {
+            continue;
+        }
+        left -= 1;
         out.extend_from_slice(&value[from..whole.start()]);
         found.expand(new, out);
         from = whole.end();
     }
     out.extend_from_slice(&value[from..]);
+}
+
+/// Whether a place is behind the first byte of a character and before its end. Expressions that match nothing match there too,
+/// as they are run over bytes; what is put there would break the character.
+fn is_inside_character(value: &[u8], at: usize) -> bool {
+    let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
+    let Some(begin) = begins else { return false };
+    let length = match value[begin] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    let character = value.get(begin..begin + length);
+    begin + length > at && character.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok())
 }
 
 fn collapse_nums(value: &[u8], out: &mut Vec<u8>) {
@@ -319,6 +337,17 @@ pub fn decolorize(value: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn characters_are_whole() {
+        let inside = |value: &[u8]| -> Vec<bool> {
+            (0..=value.len()).map(|at| super::is_inside_character(value, at)).collect()
+        };
+        assert_eq!(inside("aé".as_bytes()), [false, false, true, false]);
+        assert_eq!(inside("😀".as_bytes()), [false, true, true, true, false]);
+        // Bytes that are no UTF-8 are by themselves.
+        assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
+    }
+
     use crate::testing::{check_pipe, record};
 
     fn check(text: &str, pipes: &str, expected: &str) {
@@ -342,6 +371,10 @@ mod tests {
         );
         check("ab", "replace_regexp ('(?P<x>a)', '${x}${x}')", "aab");
         check("ab", "replace_regexp ('x*', '-')", "-a-b-");
+        check("aéx用😀", "replace_regexp ('x*', '-')", "-a-é-用-😀-");
+        check("é", "replace_regexp ('', '-') limit 2", "-é-");
+        let records = [record(1, &[("a", "")])];
+        check_pipe(&records, "replace_regexp ('x*', '-') at a | fields a", &[""]);
     }
 
     #[test]

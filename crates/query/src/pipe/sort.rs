@@ -4,6 +4,8 @@
 //! With `partition by`, rows that have the same values there are sorted by themselves, and limit and offset hold for each
 //! such group; the groups come in the order of their values. `rank` is the place of a row in its group, from 1.
 //!
+//! Without fields rows are sorted by all that they have, in their order, where the pipes before name them; else by `_time`.
+//!
 //! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most twice that
 //! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order in which units
 //! and their rows come, whichever thread reads them.
@@ -82,7 +84,7 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
     }
     let descending = parse_direction(cursor);
     if sort.keys.is_empty() {
-        sort.keys.push(SortKey { name: "_time".to_owned(), descending: false });
+        sort.keys.push(SortKey { name: ALL_FIELDS.to_owned(), descending: false });
     }
     if descending != last {
         sort.keys.iter_mut().for_each(|key| key.descending = !key.descending);
@@ -122,7 +124,22 @@ pub(super) fn write_rank(rank: &Option<String>, f: &mut fmt::Formatter<'_>) -> f
     rank.as_ref().map_or(Ok(()), |name| write!(f, " rank as {}", quote_name(name)))
 }
 
+/// Stands for all fields until [`Sort::name_keys`].
+const ALL_FIELDS: &str = "*\0";
+
 impl Sort {
+    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else `_time`, which is the first
+    /// field of a line.
+    pub(crate) fn name_keys(&mut self, fixed: Option<Vec<String>>) {
+        let [SortKey { name, descending }] = &self.keys[..] else { return };
+        if name == ALL_FIELDS {
+            let descending = *descending;
+            let names = fixed.filter(|names| !names.is_empty());
+            let names = names.unwrap_or_else(|| vec!["_time".to_owned()]);
+            self.keys = names.into_iter().map(|name| SortKey { name, descending }).collect();
+        }
+    }
+
     /// Turns what rows are to have behind it into what they must have before.
     pub(super) fn needed_fields(&self, wanted: &mut FieldSet) {
         self.rank.iter().for_each(|name| wanted.remove(name));

@@ -37,6 +37,8 @@ use aggregate::{PerGroup, States};
 pub use bucket::Bucket;
 pub(crate) use bucket::time_bucket;
 pub(super) use groups::Grouping;
+#[cfg(test)]
+pub(crate) use groups::write_step;
 use row_min_max::Kept;
 pub use running::{RunningFunction, RunningKind, RunningStats};
 pub(super) use running::{RunningRows, parse as parse_running};
@@ -459,14 +461,17 @@ fn parse_arguments(
             return Err(cursor.error(&["\",\""], format!("{name}(field, other) needs two fields")));
         }
     }
-    let fields = parse_fields(cursor, name)?;
+    let mut fields = parse_fields(cursor, name)?;
     let wrong = |message: String| Err(cursor.error_at(position, &["a field name"], message));
     let optional =
         matches!(name, "count" | "rate" | "row_any" | "row_min" | "row_max" | "json_values");
-    if fields.is_empty() && !optional {
+    let one = matches!(name, "histogram" | "field_min" | "field_max");
+    if fields.is_empty() && one {
         return wrong(format!("{name}() needs a field"));
     }
-    let one = matches!(name, "histogram" | "field_min" | "field_max");
+    if fields.is_empty() && !optional {
+        fields.push(NamePattern::ANY);
+    }
     if one && (fields.len() > 1 || fields[0].prefix) {
         return wrong(format!("{name}() takes one name here"));
     }

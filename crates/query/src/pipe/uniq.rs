@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{
-    Processor,
+    Pipe, Processor,
     limit::parse_count,
     parse_by, tuples,
     tuples::{Hits, Tuples},
@@ -18,6 +18,7 @@ use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
 use crate::counting::Tally;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::filter::{Filter, Test};
 use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Next, RunError};
 
@@ -32,7 +33,13 @@ pub struct Uniq {
     pub limit: Option<u64>,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
+/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a filter before it does.
+pub(super) struct Written {
+    pub uniq: Uniq,
+    pub filter: Option<String>,
+}
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     cursor.eat_keyword("by");
     let position = cursor.position();
     let by = parse_by(cursor)?;
@@ -44,6 +51,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
         ));
     }
     let mut uniq = Uniq { by, hits: false, limit: None };
+    let mut filter = None;
     loop {
         if cursor.eat_keyword("with") {
             if !cursor.eat_keyword("hits") {
@@ -54,19 +62,41 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
             uniq.hits = true;
         } else if cursor.eat_keyword("limit") {
             uniq.limit = Some(parse_count(cursor, None)?).filter(|&limit| limit > 0);
+        } else if cursor.eat_keyword("filter") {
+            filter = Some(cursor.expect_string(true, "a text")?.text);
         } else {
-            return Ok(uniq);
+            return Ok(Written { uniq, filter });
         }
     }
 }
 
-pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Uniq, ParseError> {
+pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     let name = cursor.expect_string(false, "a field name")?.text;
     let mut uniq = Uniq { by: vec![name], hits: true, limit: None };
+    let mut filter = None;
+    if cursor.eat_keyword("filter") {
+        filter = Some(cursor.expect_string(true, "a text")?.text);
+    }
     if cursor.eat_keyword("limit") {
         uniq.limit = Some(parse_count(cursor, None)?).filter(|&limit| limit > 0);
     }
-    Ok(uniq)
+    Ok(Written { uniq, filter })
+}
+
+impl Written {
+    /// The pipes that do it.
+    pub fn pipes(self) -> Vec<Pipe> {
+        let Written { uniq, filter } = self;
+        let contains = filter.filter(|text| !text.is_empty()).map(|text| {
+            let test = |name: &String| Filter::field(name, Test::Substring(text.clone()));
+            let mut tests: Vec<Filter> = uniq.by.iter().map(test).collect();
+            Pipe::Filter(match tests.len() {
+                1 => tests.remove(0),
+                _ => Filter::Or(tests),
+            })
+        });
+        contains.into_iter().chain([Pipe::Uniq(uniq)]).collect()
+    }
 }
 
 impl fmt::Display for Uniq {

@@ -2,7 +2,8 @@
 //!
 //! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots, arrays stay JSON text. A value
 //! that is no JSON object gives no fields. Of logfmt, words without `=` give none. The message of a syslog line is in
-//! `message`, its time in `timestamp`; a time without year or zone is completed from the row's `_time` and `offset`.
+//! `message`, its time in `timestamp`: of RFC 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has
+//! none from the time of the query, and from `offset`.
 //!
 //! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not have are emptied.
 
@@ -44,6 +45,8 @@ pub struct Unpack {
     pub prefix: String,
     /// When they get new values.
     pub overwrite: Overwrite,
+    /// What completes times in rows without `_time`, nanoseconds since 1970 UTC.
+    pub(crate) now_ns: i64,
 }
 
 /// How fields are written in a value.
@@ -74,6 +77,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unp
         fields: Vec::new(),
         prefix: String::new(),
         overwrite: Overwrite::default(),
+        now_ns: cursor.now_ns,
     };
     loop {
         if !matches!(form, PackedForm::Syslog { .. }) && cursor.eat_keyword("fields") {
@@ -263,7 +267,7 @@ impl Taker<'_, '_> {
         let mut frame = FrameBuilder::new();
         let mut places = Vec::new();
         for row in rows.iter() {
-            let time_ns = block.time_ns(time, row, scratch).unwrap_or(0);
+            let time_ns = block.time_ns(time, row, scratch).unwrap_or(self.unpack.now_ns);
             let value = block.value(from, row, scratch);
             // As what is longer is cut on arrival.
             let value = &value[..value.len().min(LINE_BYTES_MAX)];
@@ -271,7 +275,7 @@ impl Taker<'_, '_> {
                 continue;
             }
             frame.push_line(&origin, time_ns, value, false);
-            places.push(row);
+            places.push((row, time_of_rfc5424(value).map(<[u8]>::to_vec)));
             if frame.is_full() {
                 self.syslog_frame(&mut parser, std::mem::take(&mut frame), &places)?;
                 places.clear();
@@ -284,16 +288,17 @@ impl Taker<'_, '_> {
         &mut self,
         parser: &mut Parser,
         frame: FrameBuilder,
-        places: &[usize],
+        places: &[(usize, Option<Vec<u8>>)],
     ) -> Result<(), RunError> {
         let mut frame = frame;
         let Some(frame) = frame.finish(0, 0) else { return Ok(()) };
         let batch = parser.parse(Arc::new(frame));
-        for (line, &row) in batch.rows().zip(places) {
+        for (line, (row, written)) in batch.rows().zip(places) {
+            let row = *row;
             let mut is_syslog = false;
             for (id, value) in line.fields() {
                 let name = match batch.name(id) {
-                    "type" | "_note" => continue,
+                    "_type" | "_level" | "_note" => continue,
                     "_msg" => "message",
                     name => name,
                 };
@@ -301,16 +306,26 @@ impl Taker<'_, '_> {
                 self.take(row, name, value)?;
             }
             if is_syslog {
-                self.take(row, "timestamp", format_time(line.time_ns()).as_bytes())?;
+                let time = format_time(line.time_ns());
+                self.take(row, "timestamp", written.as_deref().unwrap_or(time.as_bytes()))?;
             }
         }
         Ok(())
     }
 }
 
+/// The time of a line of RFC 5424, as it stands: behind `<PRI>1 `.
+fn time_of_rfc5424(line: &[u8]) -> Option<&[u8]> {
+    let behind = line.strip_prefix(b"<")?;
+    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = behind[digits..].strip_prefix(b">1 ")?;
+    rest.split(|byte| *byte == b' ').next().filter(|time| !time.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Record, check_pipe, record};
+    use crate::run::Context;
+    use crate::testing::{Memory, Record, check_pipe, collect, record};
 
     fn records(text: &str) -> Vec<Record> {
         vec![record(1_769_900_000_000_000_000, &[("_msg", text), ("ip", "old"), ("host", "h")])]
@@ -385,5 +400,22 @@ mod tests {
             "s.hostname=mymachine s.message='su root' failed s.timestamp=2026-01-31T21:14:15Z s.proc_id=12",
         );
         check("plain", "unpack_syslog | fields message, hostname", "message=plain");
+        check(
+            "<14>1 2026-01-31T22:14:15.500+02:00 h a - - - m",
+            "delete _time | unpack_syslog | fields timestamp",
+            "timestamp=2026-01-31T22:14:15.500+02:00",
+        );
+    }
+
+    #[test]
+    fn a_row_without_time_is_of_the_year_of_the_query() {
+        let now_ns = 1_769_900_000_000_000_000;
+        let text = "* | delete _time | unpack_syslog | fields timestamp";
+        let query = crate::Query::parse(text, now_ns).unwrap();
+        let source = Memory::of(&records("<14>Jan 30 22:14:15 h a: m"));
+        let (rows, outcome) = collect(&query, &source, &Context::default());
+        outcome.unwrap();
+        let expected = ("timestamp".to_owned(), "2026-01-30T22:14:15Z".to_owned());
+        assert_eq!(rows, [[expected]]);
     }
 }

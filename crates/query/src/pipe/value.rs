@@ -1,7 +1,7 @@
 //! `len(a) as b`, `json_array_len(a) as b`, `hash(a) as b`: a number about the value of a field.
 //!
-//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything else. `hash` is XXH64 with
-//! seed 0 of the value's bytes, in decimal, as VictoriaLogs has it. Without `as` the result is in `_msg`.
+//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything else. `hash` is the lower
+//! 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub enum Measure {
     Len,
     /// Items of a JSON array.
     JsonArrayLen,
-    /// XXH64.
+    /// The lower 53 bits of XXH64.
     Hash,
 }
 
@@ -55,7 +55,7 @@ impl Measure {
                 let whole = json_items(value, |_, _| items += 1);
                 if whole.is_some() { items } else { 0 }
             }
-            Measure::Hash => xxh64(value),
+            Measure::Hash => xxh64(value) & HASH_MASK,
         }
     }
 }
@@ -109,6 +109,9 @@ impl Compute for ValueNumber {
     }
 }
 
+/// The bits of a hash that a 64-bit float holds.
+const HASH_MASK: u64 = (1 << 53) - 1;
+
 const PRIMES: [u64; 5] = [
     0x9e37_79b1_85eb_ca87,
     0xc2b2_ae3d_27d4_eb4f,
@@ -118,7 +121,7 @@ const PRIMES: [u64; 5] = [
 ];
 
 /// XXH64 with seed 0 (<https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>).
-fn xxh64(bytes: &[u8]) -> u64 {
+pub(crate) fn xxh64(bytes: &[u8]) -> u64 {
     let [p1, p2, p3, p4, p5] = PRIMES;
     let round = |acc: u64, lane: u64| {
         acc.wrapping_add(lane.wrapping_mul(p2)).rotate_left(31).wrapping_mul(p1)
@@ -183,6 +186,6 @@ mod tests {
         check_pipe(&records, "len(none) | fields _msg", &["_msg=0"]);
         check_pipe(&records, "json_array_len(b) n | fields n", &["n=3"]);
         check_pipe(&records, "json_array_len (a) as n | fields n", &["n=0"]);
-        check_pipe(&records, "hash(none) as h | fields h", &["h=17241709254077376921"]);
+        check_pipe(&records, "hash(none) as h | fields h", &["h=1929880503118233"]);
     }
 }

@@ -181,10 +181,10 @@ pub fn write_json(rows: &Rows, index: usize, scratch: &mut Scratch, out: &mut Ve
         out.push(b':');
         write_text(&String::from_utf8_lossy(value), out);
     });
-    if before == b'{' {
-        out.push(b'{');
+    // A row without any field is no row of the answer, as in VictoriaLogs.
+    if before == b',' {
+        out.extend_from_slice(b"}\n");
     }
-    out.extend_from_slice(b"}\n");
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {

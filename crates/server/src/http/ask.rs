@@ -24,9 +24,26 @@ use crate::pipeline::Pipeline;
 const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
 
 impl Params {
-    /// The parameter `query`, read at `now_ns`.
+    /// The parameter `query`, read at `now_ns`; with `ignore_pipes` its filter alone.
     pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
-        Query::parse(self.required("query")?, now_ns).map_err(wrong_query)
+        let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
+        Ok(match self.flag("ignore_pipes") {
+            true => Query::new(query.filter().clone(), Vec::new()).with_options(query.options()),
+            false => query,
+        })
+    }
+
+    /// What relative times in a query refer to: the parameter `time`, else the last instant before `end`, else now.
+    pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
+        if let Some(time_ns) = self.time("time", now_ns)? {
+            return Ok(time_ns);
+        }
+        Ok(self.time("end", now_ns)?.map_or(now_ns, |end_ns| end_ns.saturating_sub(1)))
+    }
+
+    /// A number of rows or values at most; 0 is no limit, as in VictoriaLogs.
+    pub fn limit(&self, name: &str) -> ApiResult<Option<usize>> {
+        Ok(self.number(name)?.filter(|&limit: &usize| limit > 0))
     }
 
     /// The parameters `start` and `end`.

@@ -110,24 +110,25 @@ const LOKI: &[&str] = &[
 fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
     if let Some(call) = path.strip_prefix("/select/logsql/") {
         let own: &[&str] = match call {
-            "query" => &["limit", "offset", "include", "format"],
-            "hits" => &["step", "offset", "field", "fields_limit", "ignore_pipes"],
+            "query" => &["limit", "offset", "include", "format", "time", "ignore_pipes"],
+            "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
             "facets" => &[
                 "limit",
                 "max_values_per_field",
                 "max_value_len",
                 "keep_const_fields",
+                "time",
                 "ignore_pipes",
             ],
-            "field_names" => &["filter", "limit", "ignore_pipes"],
-            "field_values" => &["field", "filter", "limit", "ignore_pipes"],
+            "field_names" => &["filter", "limit", "time", "ignore_pipes"],
+            "field_values" => &["field", "filter", "limit", "time", "ignore_pipes"],
             "stats_query" => &["time"],
-            "stats_query_range" => &["step", "offset"],
+            "stats_query_range" => &["step", "offset", "time"],
             // How often VictoriaLogs looks for new lines, and how long it waits for late ones: here
             // they come at once.
             "tail" => &["start_offset", "include", "offset", "refresh_interval"],
             // `streams`, and those about streams.
-            _ => &["field", "filter", "limit", "ignore_pipes"],
+            _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };
         return Some(vec![own, QUERY, IGNORED]);
     }

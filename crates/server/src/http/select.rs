@@ -34,9 +34,9 @@ async fn query(
     params: Params,
 ) -> ApiResult {
     let now_ns = super::now_ns();
-    let query = params.query(now_ns)?;
+    let query = params.query(params.query_time_ns(now_ns)?)?;
     let mut asked = Asked::of_query(&app, "query", &params, peer, now_ns)?;
-    asked.context.limit = params.number("limit")?;
+    asked.context.limit = params.limit("limit")?;
     asked.context.offset = params.number("offset")?.unwrap_or(0);
     asked.context.include = params.include()?;
     let format = match params.get("format") {

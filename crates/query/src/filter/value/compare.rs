@@ -1,7 +1,8 @@
-//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written value is one, else
-//! as text, byte by byte.
+//! `took:>1.5s`, `size:<=10KiB`, `user:<"m"`: the value compares so; as numbers when the written value is one, a full time
+//! among them, else as text, byte by byte.
 //!
-//! A value that is not wholly a number passes no comparison with a number, an empty value passes none at all.
+//! A value that is not wholly a number passes no comparison with a number. No value is the empty text, which is less than any
+//! other, as in VictoriaLogs.
 
 use std::cmp::Ordering;
 
@@ -11,7 +12,7 @@ use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::number::parse_number;
+use crate::number::parse_comparable;
 
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub(in crate::filter) fn parse_sign(
 
 /// The numbers that pass a comparison; none when `value` is text.
 pub(super) fn numbers(comparison: Comparison, value: &str) -> Option<NumberRange> {
-    let number = parse_number(value.as_bytes())?;
+    let number = parse_comparable(value.as_bytes())?;
     let inside = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
     Some(match comparison {
         Comparison::Less | Comparison::LessOrEqual => NumberRange {
@@ -95,7 +96,7 @@ impl Matches for Matcher {
 
     #[inline]
     fn matches(&self, value: &[u8]) -> bool {
-        !value.is_empty() && self.comparison.holds(value.cmp(&self.value))
+        self.comparison.holds(value.cmp(&self.value))
     }
 }
 
@@ -112,7 +113,11 @@ mod tests {
         check("log.level:<\"f\"", &fields, true);
         check("log.level:<=error log.level:>=error", &fields, true);
         check("log.level:>error", &fields, false);
-        check("other:<\"f\"", &fields, false);
+        check("other:<\"f\"", &fields, true);
+        check("other:>=\"f\"", &fields, false);
+        check("other:<5", &fields, false);
+        check("at:<2026-01-30T13:00:00+01:00", &[("at", "2026-01-30T11:59:59.9Z")], true);
+        check("at:>2026-01-30T13:00:00+01:00", &[("at", "2026-01-30T11:59:59.9Z")], false);
         check("size:>-5", &fields, true);
         check("size:<-5", &fields, false);
         check("ip:>1.2.3.0 ip:<1.2.4.0", &[("ip", "1.2.3.4")], true);

@@ -1,13 +1,13 @@
 //! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number between two; `(` and `)` leave an end out.
 //!
-//! Values that are not wholly a number do not pass.
+//! Full times are numbers of nanoseconds here. Values that are not wholly a number do not pass.
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::number::parse_number;
+use crate::number::parse_comparable;
 
 /// A number with the text it was written as.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Number {
 impl Number {
     /// Reads a number as it is written in queries and field values.
     pub fn parse(text: &str) -> Option<Number> {
-        Some(Number { text: text.to_owned(), value: parse_number(text.as_bytes())? })
+        Some(Number { text: text.to_owned(), value: parse_comparable(text.as_bytes())? })
     }
 }
 
@@ -51,7 +51,7 @@ pub(in crate::filter) fn parse(
 }
 
 fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> {
-    let what = "a number such as 10, 1.5KB or 250ms";
+    let what = "a number such as 10, 1.5KB or 250ms, or a time";
     let written = cursor.run(",()[]|", what)?;
     Number::parse(&written.text)
         .ok_or_else(|| cursor.error_at(written.position, &[what], "not a number"))
@@ -73,7 +73,7 @@ impl Matches for NumberRange {
 
     #[inline]
     fn matches(&self, value: &[u8]) -> bool {
-        parse_number(value).is_some_and(|n| {
+        parse_comparable(value).is_some_and(|n| {
             (n > self.low || self.low_inside && n == self.low)
                 && (n < self.high || self.high_inside && n == self.high)
         })
@@ -94,6 +94,10 @@ mod tests {
         check("size:range(10_000, 11KB)", &fields, false);
         check("size:range[1, 10KB]", &fields, true);
         check("size:range(9, 1)", &fields, false);
+        let times = [("at", "2026-01-30T12:00:00.5Z")];
+        check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T13:00:00+01:00)", &times, false);
+        check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T14:00:00+01:00)", &times, true);
+        check("at:range(2026-01-30T12:00:00.5Z, inf)", &times, false);
         check("range(1, 10)", &[("_msg", "the request took 4.2 seconds")], false);
         check("none:range(-inf, inf)", &fields, false);
     }

@@ -19,6 +19,8 @@ use crate::regexes::{REGEX_NESTING_MAX, RegexBudget};
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
+    /// What is compiled for it.
+    source: String,
     regex: regex::bytes::Regex,
     /// Every match holds this; empty when there is nothing of the kind.
     literal: String,
@@ -27,25 +29,45 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles `text`. The error says what is wrong in one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
-        Pattern::within(text, &mut RegexBudget::default())
+        Pattern::of_logsql(text, &mut RegexBudget::default())
     }
 
-    /// The same, within what is left for a query.
+    /// One whose `.` stands for no newline, within what is left for a query. Its text says so, as queries are told apart by theirs.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
-        let regex = budget.build(text, |bytes| {
-            let mut builder = regex::bytes::RegexBuilder::new(text);
+        Pattern::compiled(text, format!("(?-s){text}"), text.to_owned(), budget)
+    }
+
+    /// One of LogsQL, whose `.` stands for a newline too, as in VictoriaLogs.
+    pub(crate) fn of_logsql(text: &str, budget: &mut RegexBudget) -> Result<Pattern, String> {
+        Pattern::compiled(text, text.to_owned(), format!("(?s){text}"), budget)
+    }
+
+    fn compiled(
+        written: &str,
+        text: String,
+        source: String,
+        budget: &mut RegexBudget,
+    ) -> Result<Pattern, String> {
+        let regex = budget.build(written, |bytes| {
+            let mut builder = regex::bytes::RegexBuilder::new(&source);
             builder.nest_limit(REGEX_NESTING_MAX);
             builder.size_limit(bytes).dfa_size_limit(bytes).build()
         })?;
         // Read as bytes, so that all is read that was compiled.
-        let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(text);
+        let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&source);
         let literal = hir.ok().and_then(|hir| String::from_utf8(literal_of(&hir)).ok());
-        Ok(Pattern { text: text.to_owned(), regex, literal: literal.unwrap_or_default() })
+        let literal = literal.unwrap_or_default();
+        Ok(Pattern { text, source, regex, literal })
     }
 
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// As it is compiled.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     /// A text that every match holds, maybe empty.
@@ -88,7 +110,7 @@ pub(in crate::filter) fn parse_pattern(
     anchor: impl FnOnce(&str) -> String,
 ) -> Result<Pattern, ParseError> {
     let written = cursor.expect_string(true, "a \"regular expression\"")?;
-    Pattern::within(&anchor(&written.text), &mut cursor.regexes).map_err(|e| {
+    Pattern::of_logsql(&anchor(&written.text), &mut cursor.regexes).map_err(|e| {
         let message = format!("the regular expression cannot be used: {e}");
         cursor.error_at(written.position, &["a regular expression"], message)
     })
@@ -169,7 +191,8 @@ mod tests {
         check("~'\"foo\":\"(bar|baz)\"'", &[r#"{"foo":"baz"}"#], &[r#"{"foo":"bax"}"#]);
         check("~\"a\\\\.b\"", &["a.b"], &["axb"]);
         check("~'(?i)(err|warn)'", &["ERROR"], &["e r r"]);
-        check("re('^a.c$')", &["abc"], &["abcd"]);
+        check("re('^a.c$')", &["abc", "a\nc"], &["abcd"]);
+        check("~'a.*c'", &["a\nb\nc"], &["c\na"]);
         check("!~'^a'", &["b"], &["a"]);
         check_fields("event.original:~\"err|warn\"", &[("event.original", "a warn")], true);
     }

@@ -7,7 +7,7 @@
 use std::any::Any;
 
 use crate::bitmap::Bitmap;
-use crate::block::{Block, Column, NamePattern, Scratch};
+use crate::block::{Block, Column, NamePattern, RowFields, Scratch};
 use crate::json;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 
@@ -129,18 +129,23 @@ impl<'b> Input<'b> {
         out: &mut Vec<u8>,
     ) {
         out.push(b'{');
+        // The order in which a row has its fields depends on whether it was sealed.
+        let mut ordered = RowFields::default();
         if fields.is_empty() {
             self.block.visit(row, &[], scratch, &mut |name, value, _| {
-                json::write_member(name, value, out);
+                ordered.add(RowFields::usual_rank(name), name, value);
             });
+            ordered.each(|name, value| json::write_member(name, value, out));
         }
         for field in fields {
             if field.prefix {
+                ordered.clear();
                 self.block.visit(row, &[], scratch, &mut |name, value, _| {
                     if field.matches(name) {
-                        json::write_member(name, value, out);
+                        ordered.add(0, name, value);
                     }
                 });
+                ordered.each(|name, value| json::write_member(name, value, out));
             } else {
                 match self.value(&field.name, row, scratch) {
                     b"" => {}

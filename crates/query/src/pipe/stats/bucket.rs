@@ -1,7 +1,8 @@
 //! Buckets of values: `_time:5m`, `_time:1d offset 2h`, `_time:month`, `size:1KB`, `ip:/24`.
 //!
 //! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin on Monday, steps of
-//! `1w` on Thursday, as 1970 did. Months and years are those of the calendar, in the zone that the offset says.
+//! `1w` on Thursday, as 1970 did. Months and years are those of the calendar. The offset is that of a zone
+//! from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days at 22:00 UTC.
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use crate::error::ParseError;
 use crate::filter::{Number, parse_duration_argument};
 use crate::time::{DAY_NS, format_duration, parse_duration};
 
-/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus the offset.
+/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a shift: the negative of
+/// the offset that is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bucket {
     /// Times in steps of a duration.
@@ -83,7 +85,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Bucket, ParseError> {
     if cursor.eat_keyword("offset") {
         match &mut bucket {
             Bucket::Time { offset_ns, .. } | Bucket::Months { offset_ns, .. } => {
-                *offset_ns = offset_ns.saturating_add(parse_duration_argument(cursor)?);
+                *offset_ns = offset_ns.saturating_sub(parse_duration_argument(cursor)?);
             }
             Bucket::Number { offset, .. } => {
                 let what = "a number to shift the buckets by";
@@ -118,7 +120,7 @@ impl fmt::Display for Bucket {
         };
         match offset_ns {
             0 => Ok(()),
-            offset_ns => write!(f, " offset {}", format_duration(offset_ns)),
+            offset_ns => write!(f, " offset {}", format_duration(offset_ns.saturating_neg())),
         }
     }
 }
@@ -211,8 +213,8 @@ mod tests {
         check("1w", "2026-02-02T00:00:00Z", "2026-01-29T00:00:00Z", 7.0);
         check("month", "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", 29.0);
         check("month", "1969-12-31T23:59:59Z", "1969-12-01T00:00:00Z", 31.0);
-        check("month offset 2h", "2026-02-01T01:00:00Z", "2026-01-01T02:00:00Z", 31.0);
-        check("month offset -2h", "2026-01-31T22:00:00Z", "2026-01-31T22:00:00Z", 28.0);
+        check("month offset -2h", "2026-02-01T01:00:00Z", "2026-01-01T02:00:00Z", 31.0);
+        check("month offset 2h", "2026-01-31T22:00:00Z", "2026-01-31T22:00:00Z", 28.0);
         check("year", "2024-07-01T00:00:00Z", "2024-01-01T00:00:00Z", 366.0);
         // The first year that 64 bits of nanoseconds reach begins before them.
         let year = parse(&mut Cursor::new("YEAR", 0)).unwrap();

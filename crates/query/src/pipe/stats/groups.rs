@@ -16,14 +16,14 @@ use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch, VALUE_BYTES_MAX};
 use crate::counting::Tally;
 use crate::filter::Selector;
-use crate::number::{Kind, compare_kinds, parse_number, write_number};
+use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
 use crate::pipe::Processor;
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::pipe::tuples::{ENTRY_BYTES, values_of, write_part};
 use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 use crate::sorted::Sorted;
-use crate::time::write_time;
+use crate::time::{parse_duration, write_duration_value, write_time};
 
 /// The field whose buckets are times only: a row without a time is in the group of none.
 const TIME: &str = "_time";
@@ -368,17 +368,14 @@ fn write_bucket(
                 return;
             }
             // Durations as values are numbers of nanoseconds.
-            if let Bucket::Time { step_ns, offset_ns } = bucket
-                && let Some(number) = parse_number(block.value(column, row, scratch))
-            {
-                return write_number(step_of(number, *step_ns as f64, *offset_ns as f64), out);
+            if let Bucket::Time { step_ns, offset_ns } = bucket {
+                let value = block.value(column, row, scratch);
+                return write_step(value, *step_ns as f64, *offset_ns as f64, out);
             }
         }
         Some(Bucket::Number { size, offset }) => {
-            if let Some(number) = parse_number(block.value(column, row, scratch)) {
-                let offset = offset.as_ref().map_or(0.0, |offset| offset.value);
-                return write_number(step_of(number, size.value, offset), out);
-            }
+            let shift = offset.as_ref().map_or(0.0, |offset| -offset.value);
+            return write_step(block.value(column, row, scratch), size.value, shift, out);
         }
         Some(Bucket::Ipv4 { bits }) => {
             let value = std::str::from_utf8(block.value(column, row, scratch)).unwrap_or_default();
@@ -393,9 +390,25 @@ fn write_bucket(
     out.extend_from_slice(block.value(column, row, scratch));
 }
 
-/// The beginning of the step that a number is in.
-fn step_of(number: f64, size: f64, offset: f64) -> f64 {
-    ((number - offset) / size).floor() * size + offset
+/// Appends the beginning of the step that a value is in, written as the value is: as a number, a duration or an address. What
+/// is nothing of these stays.
+pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>) {
+    let Some(number) = parse_number(value) else { return out.extend_from_slice(value) };
+    let start = ((number - shift) / size).floor() * size + shift;
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    if parse_quantity(value).is_none() && text.parse::<Ipv4Addr>().is_ok() {
+        // Beyond both ends of 32 bits there are no addresses.
+        write!(out, "{}", Ipv4Addr::from_bits(start as u32)).expect("writing to memory");
+    } else if is_duration(text) {
+        write_duration_value(start as i64, out);
+    } else {
+        write_number(start, out);
+    }
+}
+
+/// Whether a number is written as a duration, and not as a size.
+fn is_duration(text: &str) -> bool {
+    text.ends_with(['s', 'm', 'h', 'd', 'w', 'y']) && parse_duration(text).is_some()
 }
 
 impl Processor for Grouping {

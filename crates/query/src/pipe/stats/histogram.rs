@@ -2,13 +2,14 @@
 //! `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
 //!
 //! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper end is inside.
-//! Negative numbers and values that are not wholly a number are left out. At most 488 ranges are kept of a group.
+//! Negative numbers, addresses and values that are not wholly a number are left out. Ranges come in the order of their texts,
+//! as VictoriaLogs writes them. At most 488 ranges are kept of a group.
 
 use std::io::Write;
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
-use crate::number::parse_number;
+use crate::number::parse_quantity;
 use crate::run::{Meter, RunError};
 
 /// Decimal power at which the ranges begin.
@@ -80,7 +81,7 @@ impl Aggregate for Histogram {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        input.each(row, scratch, |value| match parse_number(value).and_then(place) {
+        input.each(row, scratch, |value| match parse_quantity(value).and_then(place) {
             Some(place) => count(hits, place, 1, meter),
             None => Ok(()),
         })
@@ -92,19 +93,27 @@ impl Aggregate for Histogram {
     }
 
     fn write(&self, hits: &mut Hits, _seconds: Option<f64>, out: &mut Vec<u8>) {
+        let range = |place: u16| {
+            let mut text = Vec::new();
+            match place {
+                0 => text.push(b'0'),
+                place => write_bound(bound(place - 1), &mut text),
+            }
+            text.extend_from_slice(b"...");
+            match place {
+                ABOVE => text.extend_from_slice(b"+Inf"),
+                place => write_bound(bound(place), &mut text),
+            }
+            text
+        };
+        let mut ranges: Vec<(Vec<u8>, u64)> =
+            hits.iter().map(|(place, hits)| (range(*place), *hits)).collect();
+        ranges.sort_unstable();
         out.push(b'[');
-        for (i, (place, hits)) in hits.iter().enumerate() {
+        for (i, (range, hits)) in ranges.iter().enumerate() {
             out.extend_from_slice(if i > 0 { b"," } else { b"" });
             out.extend_from_slice(b"{\"vmrange\":\"");
-            match *place {
-                0 => out.push(b'0'),
-                place => write_bound(bound(place - 1), out),
-            }
-            out.extend_from_slice(b"...");
-            match *place {
-                ABOVE => out.extend_from_slice(b"+Inf"),
-                place => write_bound(bound(place), out),
-            }
+            out.extend_from_slice(range);
             write!(out, "\",\"hits\":{hits}}}").expect("writing to memory");
         }
         out.push(b']');

@@ -6,7 +6,7 @@
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
-use crate::number::{parse_number, write_number};
+use crate::number::{parse_quantity, write_number};
 use crate::run::{Meter, RunError};
 
 /// Numbers of a group that `quantile` and `median` keep; of more, a random sample.
@@ -29,7 +29,7 @@ impl Aggregate for Quantile {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        input.each(row, scratch, |value| match parse_number(value) {
+        input.each(row, scratch, |value| match parse_quantity(value) {
             Some(number) => samples.add(number, meter),
             None => Ok(()),
         })

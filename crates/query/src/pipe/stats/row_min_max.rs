@@ -103,7 +103,7 @@ mod tests {
         );
         check(
             "* | delete _time, _stream | stats row_max(size) a",
-            &[r#"a={"_msg":"c error","level":"error","size":"1KB","host":"y"}"#],
+            &[r#"a={"_msg":"c error","host":"y","level":"error","size":"1KB"}"#],
         );
         check("* | stats row_min(none) a, row_max(none, host) b", &["a={} b={}"]);
         check(

@@ -5,7 +5,7 @@
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
-use crate::number::{parse_number, write_number};
+use crate::number::{parse_quantity, write_number};
 use crate::run::{Meter, RunError};
 
 pub(super) struct Stddev;
@@ -55,7 +55,7 @@ impl Aggregate for Stddev {
         _meter: &mut Meter,
     ) -> Result<(), RunError> {
         input.each(row, scratch, |value| {
-            if let Some(number) = parse_number(value) {
+            if let Some(number) = parse_quantity(value) {
                 moments.add(number);
             }
             Ok(())

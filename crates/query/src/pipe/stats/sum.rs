@@ -1,11 +1,11 @@
 //! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a, b)`: their average;
 //! `NaN` without any; `rate_sum(a, b)`: the sum a second, of the time that [`super::count`] says for `rate()`.
 //!
-//! Values that are not wholly a number are left out. Summed as `f64`: whole numbers are exact up to 2^53.
+//! Values that are not wholly a number, and addresses, are left out. Summed as `f64`: whole numbers are exact up to 2^53.
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
-use crate::number::{parse_number, write_number};
+use crate::number::{parse_quantity, write_number};
 use crate::run::{Meter, RunError};
 
 /// Adds numbers up; what is said of them at the end is the function's own, given the length of time in seconds.
@@ -45,7 +45,7 @@ impl Aggregate for Numbers {
         _meter: &mut Meter,
     ) -> Result<(), RunError> {
         input.each(row, scratch, |value| {
-            if let Some(number) = parse_number(value) {
+            if let Some(number) = parse_quantity(value) {
                 state.sum += number;
                 state.count += 1;
             }

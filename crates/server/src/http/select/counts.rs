@@ -1,4 +1,5 @@
-//! `hits`, `facets`, `field_names`, `field_values`, `streams`: counts about the lines that a query selects.
+//! `hits`, `facets`, `field_names`, `field_values`, `streams`, `stream_ids`, `stream_field_names`, `stream_field_values`: counts
+//! about the rows of a query.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +36,15 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/select/logsql/field_names", get(field_names).merge(post(field_names)))
         .route("/select/logsql/field_values", get(field_values).merge(post(field_values)))
         .route("/select/logsql/streams", get(streams).merge(post(streams)))
+        .route("/select/logsql/stream_ids", get(stream_ids).merge(post(stream_ids)))
+        .route(
+            "/select/logsql/stream_field_names",
+            get(stream_field_names).merge(post(stream_field_names)),
+        )
+        .route(
+            "/select/logsql/stream_field_values",
+            get(stream_field_values).merge(post(stream_field_values)),
+        )
 }
 
 type Peer = ConnectInfo<SocketAddr>;
@@ -47,10 +57,7 @@ fn read(
     peer: SocketAddr,
 ) -> ApiResult<(Query, Asked)> {
     let now_ns = super::super::now_ns();
-    let mut query = params.query(now_ns)?;
-    if params.flag("ignore_pipes") {
-        query = Query::new(query.filter().clone(), Vec::new()).with_options(query.options());
-    }
+    let query = params.query(params.query_time_ns(now_ns)?)?;
     Ok((query, Asked::of_query(app, kind, params, peer, now_ns)?))
 }
 
@@ -59,9 +66,10 @@ async fn hits(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Para
     let step_ns = step_ns(&params, &query, &asked)?;
     let request = HitsRequest {
         step_ns,
-        offset_ns: offset_ns(&params)?,
+        offset_ns: shift_ns(&params)?,
         fields: params.all("field").map(str::to_owned).collect(),
-        fields_limit: params.number("fields_limit")?,
+        fields_limit: params.limit("fields_limit")?,
+        empty_buckets: true,
     };
     let series = answer(asked, move |running| {
         query::hits(&query, running.source(), &running.context, &request)
@@ -81,7 +89,11 @@ fn one_series(series: &HitsSeries) -> Value {
 /// The parameter `step`.
 pub(super) fn step_ns(params: &Params, query: &Query, asked: &Asked) -> ApiResult<i64> {
     if params.get("step") != Some("auto") {
-        return Ok(params.duration_ns("step")?.unwrap_or(DAY_NS));
+        let seconds = params.get("step").and_then(seconds_ns).filter(|&step_ns| step_ns > 0);
+        return match seconds {
+            Some(step_ns) => Ok(step_ns),
+            None => Ok(params.duration_ns("step")?.unwrap_or(DAY_NS)),
+        };
     }
     let asked_for = asked.context.range.intersect(query.filter().time_range());
     let stored = asked.pipeline().store().stats().time_ns.unwrap_or((0, 0));
@@ -101,10 +113,19 @@ fn auto_step_ns(range_ns: i64) -> i64 {
     step_ns.unwrap_or_else(|| least_ns.next_multiple_of(DAY_NS as u64)) as i64
 }
 
-/// The parameter `offset` of buckets; may be negative.
-pub(super) fn offset_ns(params: &Params) -> ApiResult<i64> {
+/// A number without a unit is one of seconds, as in Prometheus; nanoseconds.
+fn seconds_ns(text: &str) -> Option<i64> {
+    let seconds: f64 = text.parse().ok()?;
+    // Beyond both ends the conversion gives the ends.
+    seconds.is_finite().then_some((seconds * SECOND_NS as f64).round() as i64)
+}
+
+/// The shift of buckets that the parameter `offset` says: that of a zone from UTC, so that days of two hours east begin two
+/// hours earlier; may be negative.
+pub(super) fn shift_ns(params: &Params) -> ApiResult<i64> {
     let Some(text) = params.get("offset") else { return Ok(0) };
-    query::time::parse_duration(text).ok_or_else(|| {
+    let offset_ns = seconds_ns(text).or_else(|| query::time::parse_duration(text));
+    offset_ns.map(i64::saturating_neg).ok_or_else(|| {
         super::super::error::ApiError::bad_request(format!(
             "offset: '{text}' is not a duration; write for example 30m"
         ))
@@ -115,9 +136,11 @@ async fn facets(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Pa
     let (query, asked) = read(&app, "facets", &params, peer)?;
     let default = Facets::default();
     let wanted = Facets {
-        limit: params.number("limit")?.unwrap_or(default.limit),
-        values_max: params.number("max_values_per_field")?.unwrap_or(default.values_max),
-        value_bytes_max: params.number("max_value_len")?.unwrap_or(default.value_bytes_max),
+        limit: params.limit("limit")?.map_or(default.limit, |limit| limit as u64),
+        values_max: params.limit("max_values_per_field")?.map_or(default.values_max, |n| n as u64),
+        value_bytes_max: params
+            .limit("max_value_len")?
+            .map_or(default.value_bytes_max, |n| n as u64),
         keep_const_fields: params.flag("keep_const_fields"),
     };
     let facets = answer(asked, move |running| {
@@ -152,7 +175,7 @@ async fn field_values(
     let (query, asked) = read(&app, "field_values", &params, peer)?;
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
-    let limit = params.number("limit")?;
+    let limit = params.limit("limit")?;
     let found = answer(asked, move |running| {
         query::field_values(&query, running.source(), &running.context, &field, &filter, limit)
     });
@@ -165,9 +188,54 @@ async fn streams(
     params: Params,
 ) -> ApiResult {
     let (query, asked) = read(&app, "streams", &params, peer)?;
-    let limit = params.number("limit")?;
+    let limit = params.limit("limit")?;
     let found = answer(asked, move |running| {
         query::streams(&query, running.source(), &running.context, limit)
+    });
+    Ok(values(found.await?))
+}
+
+/// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same in each answer.
+async fn stream_ids(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "stream_ids", &params, peer)?;
+    let limit = params.limit("limit")?;
+    let found = answer(asked, move |running| {
+        query::streams(&query, running.source(), &running.context, limit)
+    });
+    let mut ids = found.await?;
+    ids.iter_mut().for_each(|id| id.value = query::stream_id(&id.value));
+    Ok(values(ids))
+}
+
+async fn stream_field_names(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "stream_field_names", &params, peer)?;
+    let filter = params.get("filter").unwrap_or_default().to_owned();
+    let found = answer(asked, move |running| {
+        query::stream_field_names(&query, running.source(), &running.context, &filter)
+    });
+    Ok(values(found.await?))
+}
+
+async fn stream_field_values(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): Peer,
+    params: Params,
+) -> ApiResult {
+    let (query, asked) = read(&app, "stream_field_values", &params, peer)?;
+    let field = params.required("field")?.to_owned();
+    let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.limit("limit")?;
+    let found = answer(asked, move |running| {
+        let (source, context) = (running.source(), &running.context);
+        query::stream_field_values(&query, source, context, &field, &filter, limit)
     });
     Ok(values(found.await?))
 }
@@ -181,6 +249,18 @@ fn values(found: Vec<ValueHits>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_without_a_unit_are_seconds() {
+        let step = |text: &str| seconds_ns(text);
+        assert_eq!(step("60"), Some(60 * SECOND_NS));
+        assert_eq!(step("0.5"), Some(SECOND_NS / 2));
+        assert_eq!(step("-3600"), Some(-3600 * SECOND_NS));
+        assert_eq!(step("1e300"), Some(i64::MAX));
+        for text in ["1m", "x", "", "nan", "inf"] {
+            assert_eq!(step(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn auto_steps_give_about_a_hundred_buckets() {

@@ -15,7 +15,7 @@ use super::super::App;
 use super::super::ask::{Asked, answer, wrong_query};
 use super::super::error::ApiResult;
 use super::super::params::Params;
-use super::counts::{offset_ns, step_ns};
+use super::counts::{shift_ns, step_ns};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -31,23 +31,21 @@ type Peer = ConnectInfo<SocketAddr>;
 async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
     let now_ns = super::super::now_ns();
     // What is relative in the query refers to the time asked about.
-    let time_ns = params.time("time", now_ns)?.unwrap_or(now_ns);
+    let time_ns = params.query_time_ns(now_ns)?;
     let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
-    let asked = Asked::of_query(&app, "stats", &params, peer, time_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
     let rows = answer(asked, move |running| query.run(running.source(), &running.context)).await?;
-    let each = |row: &StatsRow| -> Vec<Value> {
-        let time = seconds(row.time_ns.unwrap_or(time_ns));
-        let one = |(name, value): &(String, String)| json!({ "metric": metric(name, &row.labels), "value": [time, value] });
-        row.values.iter().map(one).collect()
-    };
-    Ok(success("vector", rows.iter().flat_map(each).collect()))
+    let time = seconds(time_ns);
+    let one = |Number { name, labels, value }: Number| json!({ "metric": metric(&name, &labels), "value": [time, value] });
+    Ok(success("vector", rows.into_iter().flat_map(numbers).map(one).collect()))
 }
 
 async fn over(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
     let now_ns = super::super::now_ns();
-    let query = params.query(now_ns)?;
+    let query_time_ns = params.query_time_ns(now_ns)?;
+    let query = params.query(query_time_ns)?;
     let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
-    let step = (step_ns(&params, &query, &asked)?, offset_ns(&params)?);
+    let step = (step_ns(&params, &query, &asked)?, shift_ns(&params)?);
     let query = StatsQuery::new(&query, Some(step)).map_err(wrong_query)?;
     let mut rows =
         answer(asked, move |running| query.run(running.source(), &running.context)).await?;
@@ -55,18 +53,58 @@ async fn over(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Para
     // Series in the order in which each begins.
     let mut places: HashMap<(String, Vec<(String, String)>), usize> = HashMap::new();
     let mut series: Vec<(Value, Vec<Value>)> = Vec::new();
-    for StatsRow { labels, time_ns, values } in rows {
-        for (name, value) in values {
+    for row in rows {
+        let time = seconds(row.time_ns.unwrap_or(query_time_ns));
+        for Number { name, labels, value } in numbers(row) {
             let place = *places.entry((name.clone(), labels.clone())).or_insert_with(|| {
                 series.push((metric(&name, &labels), Vec::new()));
                 series.len() - 1
             });
-            series[place].1.push(json!([seconds(time_ns.unwrap_or(now_ns)), value]));
+            series[place].1.push(json!([time, value]));
         }
     }
     let result =
         series.into_iter().map(|(metric, values)| json!({ "metric": metric, "values": values }));
     Ok(success("matrix", result.collect()))
+}
+
+/// A number of a row.
+struct Number {
+    name: String,
+    labels: Vec<(String, String)>,
+    value: String,
+}
+
+/// The numbers of a row; a histogram is one for each of its ranges, as VictoriaLogs gives them.
+fn numbers(row: StatsRow) -> Vec<Number> {
+    let StatsRow { labels, values, .. } = row;
+    let mut numbers = Vec::new();
+    for (name, value) in values {
+        let ranges = value == "[]" || value.starts_with("[{\"vmrange\":\"");
+        let Some(ranges) = ranges.then(|| ranges_of(&value)).flatten() else {
+            numbers.push(Number { name, labels: labels.clone(), value });
+            continue;
+        };
+        for (range, hits) in ranges {
+            let mut labels = labels.clone();
+            labels.push(("vmrange".to_owned(), range));
+            numbers.push(Number {
+                name: format!("{name}_bucket"),
+                labels,
+                value: hits.to_string(),
+            });
+        }
+    }
+    numbers
+}
+
+/// Ranges and hits of what the function `histogram` gives.
+fn ranges_of(value: &str) -> Option<Vec<(String, u64)>> {
+    let ranges: Vec<Value> = serde_json::from_str(value).ok()?;
+    let one = |range: &Value| {
+        Some((range.get("vmrange")?.as_str()?.to_owned(), range.get("hits")?.as_u64()?))
+    };
+    ranges.iter().map(one).collect()
 }
 
 fn metric(name: &str, labels: &[(String, String)]) -> Value {

@@ -1,0 +1,60 @@
+//! `generate_sequence N`: the numbers from 0 to N-1 in `_msg`, one a row, in place of all rows.
+
+use std::ops::ControlFlow;
+
+use super::Processor;
+use super::limit::parse_count;
+use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::filter::MSG;
+use crate::run::{Next, RunError};
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+    let position = cursor.position();
+    match parse_count(cursor, None)? {
+        0 => Err(cursor.error_at(position, &["a number from 1 on"], "a sequence of no numbers")),
+        count => Ok(count),
+    }
+}
+
+pub(super) struct Sequence {
+    pub count: u64,
+}
+
+impl Processor for Sequence {
+    fn push(&mut self, _: Block, _: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
+        Ok(ControlFlow::Break(()))
+    }
+
+    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let name: std::sync::Arc<str> = MSG.into();
+        for from in (0..self.count).step_by(BLOCK_ROWS_MAX) {
+            next.check()?;
+            let row = |number: u64| {
+                let mut row = MadeRow::default();
+                row.push(name.clone(), number.to_string().as_bytes());
+                row
+            };
+            let to = self.count.min(from.saturating_add(BLOCK_ROWS_MAX as u64));
+            if next.push(Block::Made((from..to).map(row).collect()))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check_pipe, record};
+
+    #[test]
+    fn numbers_in_place_of_rows() {
+        let records = [record(1, &[("_msg", "a")]), record(2, &[("_msg", "b")])];
+        check_pipe(&records, "generate_sequence 3", &["_msg=0", "_msg=1", "_msg=2"]);
+        check_pipe(&records, "generate_sequence 5000 | stats sum(_msg) s", &["s=12497500"]);
+        check_pipe(&records, "generate_sequence 1000000000000 | limit 1", &["_msg=0"]);
+        assert!(crate::Query::parse("* | generate_sequence 0", 0).is_err());
+    }
+}
