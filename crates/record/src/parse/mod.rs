@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 pub use json::JSON_DEPTH_MAX;
 pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
-pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, OWN_FIELDS_MAX};
+pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, NAME_BYTES_MAX, OWN_FIELDS_MAX};
 pub use rules::{
     FieldNames, MessageFormat, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule,
 };

@@ -9,6 +9,9 @@
 use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
 use crate::frame::Line;
 
+/// Bytes of the name of a field. A key that is longer, the keys around it included, is only in the raw line, with a note:
+/// the name of an object stands before those of all its members, so that a line would grow by a thousand times.
+pub const NAME_BYTES_MAX: usize = 1 << 10;
 /// Fields of a row that are kept free for Loginson's own. Keys of a line get [`ROW_FIELDS_MAX`] less these.
 pub const OWN_FIELDS_MAX: usize = 64;
 /// Extra fields of an origin that its lines get; each costs memory for each line, be it empty. Lines with more
@@ -137,7 +140,7 @@ impl<'f> Rows<'f> {
     /// Writes the notes and closes the row.
     pub fn end(&mut self) {
         if self.builder.overflowed() {
-            self.note("too many fields, the rest is only in the raw line");
+            self.note("too many fields, or a name too long; the rest is only in the raw line");
         }
         if self.notes_count > 0 {
             self.write_notes();
@@ -259,8 +262,11 @@ impl<'f> Rows<'f> {
         self.builder.get(id).filter(|level| !level.is_empty())
     }
 
-    /// The number of a name from the line. None when there are too many names.
+    /// The number of a name from the line. None when there are too many names, or this one is too long.
     pub fn key_id(&mut self, name: &str) -> Option<FieldId> {
+        if name.len() > NAME_BYTES_MAX {
+            return None;
+        }
         if self.builder.names_left() > OWN_COUNT {
             return self.builder.field_id(name);
         }
@@ -280,7 +286,7 @@ impl<'f> Rows<'f> {
     /// Notes that a key became no field.
     #[cold]
     pub fn no_room(&mut self) {
-        self.note("too many fields, the rest is only in the raw line");
+        self.note("too many fields, or a name too long; the rest is only in the raw line");
     }
 }
 

@@ -302,3 +302,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn names_have_a_limit() {
+    for (length, noted) in [(NAME_BYTES_MAX, false), (NAME_BYTES_MAX + 1, true)] {
+        // The name of the object stands before that of its member.
+        let line = format!("{{\"{}\":{{\"b\":1}},\"k\":2}}", "a".repeat(length - 2));
+        let batch =
+            parse_with(&ParserConfig::default(), &insert(Hints::default()), &[line.as_bytes()]);
+        let row = batch.row(0);
+        assert_eq!(row.get_by_name("_note").is_some(), noted, "{length}");
+        assert_eq!(row.get_by_name("k"), Some(&b"2"[..]));
+        assert_eq!(row.raw(), line.as_bytes());
+        assert!(batch.names().iter().all(|name| name.len() <= NAME_BYTES_MAX));
+    }
+}
