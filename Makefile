@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long build web check fmt lint unit browser test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long hostile build web check fmt lint unit browser test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	npm --prefix web run build
 	@touch $@
 
-test: tools test-deps web check unit test-lab browser test-parquet ## Run every test, the browser test included
+test: tools test-deps web check unit hostile test-lab browser test-parquet ## Run every test, the browser test included
 	@echo "All tests passed."
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
@@ -50,9 +50,13 @@ unit: web ## Unit, property and black-box tests
 	npm --prefix web run test
 	cargo test --workspace --locked
 
-test-long: web ## Crash tests as long as a night allows: KILLS of the binary, HISTORIES of the store
+test-long: build ## Crash tests as long as a night allows (KILLS of the binary, HISTORIES of the store), and all hostile inputs
+	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	LOGINSON_KILLS=$(KILLS) cargo test --locked -p loginson --test crash -- --nocapture
 	LOGINSON_HISTORIES=$(HISTORIES) cargo test --locked -p loginson-store --test oracle -- --nocapture
+
+hostile: build ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
+	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py --fast
 
 browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh

@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
@@ -35,6 +35,11 @@ pub async fn get(request: Request) -> Response {
     let path = request.uri().path().trim_start_matches('/');
     let path = if path.is_empty() { "index.html" } else { path };
     match FILES.iter().find(|file| file.path == path) {
+        Some(_) if !matches!(*request.method(), Method::GET | Method::HEAD) => ApiError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            format!("the page does not take {}", request.method()),
+        )
+        .into_response(),
         Some(file) => answer(file, request.headers()),
         None => ApiError::new(
             StatusCode::NOT_FOUND,
