@@ -1,6 +1,7 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { mockServer } from './dev/mock.ts';
+import { stamp } from './stamp.ts';
 
 // `npm run dev` and `npm run preview` talk to the server that LOGINSON_URL names; without it, to the stand-in of dev/mock.ts.
 const target = process.env['LOGINSON_URL'];
@@ -13,7 +14,7 @@ const proxy = target
 
 export default defineConfig({
   base: '/',
-  plugins: [svelte(), ...(target || process.env['VITEST'] ? [] : [mockServer()])],
+  plugins: [svelte(), stamp(), ...(target || process.env['VITEST'] ? [] : [mockServer()])],
   build: { outDir: 'dist', assetsDir: 'assets', assetsInlineLimit: 0, target: 'es2022', sourcemap: false },
   server: { host: '127.0.0.1', port: 5173, ...(proxy ? { proxy } : {}) },
   preview: { host: '127.0.0.1', port: 4173, ...(proxy ? { proxy } : {}) },

@@ -1,40 +1,175 @@
-//! Embeds the page: every file of `web/dist`, or a page that says how to build it when it is not there.
+//! Embeds the page, as it is and in gzip.
+//!
+//! `web/dist` is taken when it was built from the sources that are there: its file `page.sources` has their checksum
+//! (`web/stamp.ts`). Otherwise the page is built here, by npm, into cargo's output directory, so that `cargo install --path
+//! crates/server` gives the page too. Without npm the build fails and says what to do: a binary whose page is missing or
+//! old would be noticed too late. Whoever works on Rust alone sets `LOGINSON_PAGE=none` and gets a page that says so.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Loginson</title>\
-<h1>Loginson is running</h1><p>This binary was built without its page. Run <code>make web</code>, then build again. \
-The API answers all the same; see <code>docs/api.md</code>.</p></html>";
+use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
 
-fn main() -> io::Result<()> {
+const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Loginson</title>\
+<h1>Loginson is running</h1><p>This binary was built without its page (<code>LOGINSON_PAGE=none</code>). Build it \
+without that setting, or by <code>make build</code>. The API answers all the same; see <code>docs/api.md</code>.</p></html>";
+
+/// What the page is built from, below `web`; directories with all that is in them. The same list as in `web/stamp.ts`.
+const SOURCES: [&str; 8] = [
+    "index.html",
+    "package-lock.json",
+    "package.json",
+    "src",
+    "stamp.ts",
+    "svelte.config.js",
+    "tsconfig.json",
+    "vite.config.ts",
+];
+/// Holds the checksum of the sources; not a part of the page.
+const STAMP: &str = "page.sources";
+/// Lines of npm's output that are shown when it fails; the last ones say why.
+const OUTPUT_LINES_MAX: usize = 30;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            for line in message.lines() {
+                println!("cargo::error={line}");
+            }
+            // Older versions of cargo show only this.
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    let dist = manifest.join("../../web/dist");
     println!("cargo::rerun-if-changed=build.rs");
-    // While the directory is missing cargo runs this on every build, so that a page built later is found.
-    println!("cargo::rerun-if-changed={}", dist.display());
+    println!("cargo::rerun-if-env-changed=LOGINSON_PAGE");
     let page = out.join("page");
-    if page.exists() {
-        fs::remove_dir_all(&page)?;
+    let made = match env::var("LOGINSON_PAGE").as_deref() {
+        Err(env::VarError::NotPresent) | Ok("") => build(&manifest.join("../../web"), &out)?,
+        Ok("none") => {
+            println!("cargo::warning=LOGINSON_PAGE=none: this binary has no page");
+            None
+        }
+        _ => return Err("LOGINSON_PAGE: the only value is 'none'".into()),
+    };
+    embed(made.as_deref(), &page, &out).map_err(|error| format!("embedding the page: {error}"))
+}
+
+/// The directory of the page, built from the sources that are there now.
+fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={}", web.join(source).display());
     }
-    fs::create_dir_all(&page)?;
-    if dist.join("index.html").is_file() {
-        copy(&dist, &page)?;
-    } else {
-        fs::write(page.join("index.html"), PLACEHOLDER)?;
+    let dist = web.join("dist");
+    if dist.exists() {
+        // Named only when it is there: cargo would run this on every build for a path that is missing.
+        println!("cargo::rerun-if-changed={}", dist.display());
+    }
+    let stamp = checksum(web).map_err(|error| format!("reading {}: {error}", web.display()))?;
+    if fs::read_to_string(dist.join(STAMP)).is_ok_and(|built| built.trim() == stamp) {
+        return Ok(Some(dist));
+    }
+    let made = out.join("dist");
+    if fs::read_to_string(made.join(STAMP)).is_ok_and(|built| built.trim() == stamp) {
+        return Ok(Some(made));
+    }
+    if !web.join("node_modules").exists() {
+        npm(web, &["ci", "--no-audit", "--no-fund"])?;
+    }
+    let target = made.to_str().ok_or("the output directory's path is not UTF-8")?;
+    npm(web, &["run", "build", "--", "--outDir", target, "--emptyOutDir"])?;
+    match fs::read_to_string(made.join(STAMP)) {
+        Ok(built) if built.trim() == stamp => Ok(Some(made)),
+        _ => Err(format!("the build of the page left no right {STAMP} in {target}; is web/stamp.ts as build.rs?")),
+    }
+}
+
+fn npm(web: &Path, arguments: &[&str]) -> Result<(), String> {
+    // cargo's DEBUG means something else to Node's libraries.
+    let run = Command::new("npm").current_dir(web).args(arguments).env_remove("DEBUG").output();
+    let remedy = "Install Node 20.19 or newer with npm (https://nodejs.org) and build again, run `make build`, \
+                  or set LOGINSON_PAGE=none for a binary without its page.";
+    let output = match run {
+        Ok(output) => output,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(format!("The page is not built from the sources that are there, and npm was not found.\n{remedy}"));
+        }
+        Err(error) => return Err(format!("npm cannot be started: {error}\n{remedy}")),
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(OUTPUT_LINES_MAX)..].join("\n");
+    Err(format!("npm {} failed in {}:\n{last}\n{remedy}", arguments.join(" "), web.display()))
+}
+
+/// CRC-32 of all sources: of each, in the order of their paths, the path, its length and its bytes.
+fn checksum(web: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    for source in SOURCES {
+        let path = web.join(source);
+        match path.is_dir() {
+            true => list(web, &path, &mut files)?,
+            false => files.push(source.to_owned()),
+        }
+    }
+    files.sort();
+    let mut sum = Crc::new();
+    for file in files {
+        let bytes = fs::read(web.join(&file))?;
+        sum.update(format!("{file}\n{}\n", bytes.len()).as_bytes());
+        sum.update(&bytes);
+    }
+    Ok(format!("{:08x}", sum.sum()))
+}
+
+fn embed(made: Option<&Path>, page: &Path, out: &Path) -> io::Result<()> {
+    if page.exists() {
+        fs::remove_dir_all(page)?;
+    }
+    fs::create_dir_all(page)?;
+    match made {
+        Some(made) => copy(made, page)?,
+        None => fs::write(page.join("index.html"), PLACEHOLDER)?,
     }
     let mut files = Vec::new();
-    list(&page, &page, &mut files)?;
+    list(page, page, &mut files)?;
+    files.retain(|file| file != STAMP);
     files.sort();
     let mut code = String::from("pub static FILES: &[File] = &[\n");
     for file in &files {
-        let hash = fnv1a(&fs::read(page.join(file))?);
+        let path = page.join(file);
+        let bytes = fs::read(&path)?;
+        let hash = fnv1a(&bytes);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&bytes)?;
+        let short = gzip.finish()?;
+        let short_path = page.join(format!("{file}.gz"));
+        // Pictures hardly shrink.
+        let gzip = match short.len() < bytes.len() / 10 * 9 {
+            true => {
+                fs::write(&short_path, short)?;
+                format!("Some(include_bytes!({short_path:?}))")
+            }
+            false => "None".to_owned(),
+        };
         writeln!(
             code,
-            "    File {{ path: {file:?}, etag: \"\\\"{hash:016x}\\\"\", bytes: include_bytes!({:?}) }},",
-            page.join(file)
+            "    File {{ path: {file:?}, etag: \"\\\"{hash:016x}\\\"\", etag_gzip: \"\\\"{hash:016x}-gz\\\"\", \
+             bytes: include_bytes!({path:?}), gzip: {gzip} }},",
         )
         .expect("writing to a string");
     }

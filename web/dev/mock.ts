@@ -227,7 +227,8 @@ class Mock {
       field_name: name,
       values: counted(lines, name).slice(0, Number(params.get('limit') ?? 10)).map(([field_value, hits]) => ({ field_value, hits })),
     }));
-    return { facets: facets.filter((facet) => facet.values.length > 0) };
+    const constant = (facet: (typeof facets)[number]): boolean => facet.values.length === 1 && facet.values[0]?.hits === lines.length;
+    return { facets: facets.filter((facet) => facet.values.length > 0 && (params.has('keep_const_fields') || !constant(facet))) };
   }
 
   #tail(request: IncomingMessage, response: ServerResponse, params: URLSearchParams): void {
@@ -334,7 +335,7 @@ class Mock {
         lines: lines.length, bytes_raw: lines.length * 140, bytes_disk: lines.length * 145, segments: 1,
         segments_sealed: 0, sealed_bytes_raw: 0, sealed_bytes_disk: 0, sealing: { lag_segments: 0, lag_bytes: 0, lag_s: 0, damaged_segments: 0 },
         oldest: lines[0]?.line._time ?? null, newest: lines[lines.length - 1]?.line._time ?? null,
-        disk_free_bytes: total * 0.57, disk_total_bytes: total, retention: { age_s: null, bytes_max: 20 * 2 ** 30 }, state: 'ok',
+        disk_free_bytes: total * 0.28, disk_used_bytes: total * 0.09, disk_total_bytes: total, retention: { age_s: null, bytes_max: 20 * 2 ** 30 }, state: 'ok',
       },
       parse_lag_lines: 0, recovery: 'Clean start: 1 hot segment of 4.2 MiB read, nothing to repair.',
       listeners: { http: '127.0.0.1:9514', syslog_udp: '127.0.0.1:5514', syslog_tcp: '127.0.0.1:5514' }, files: { followed: 2, unreadable: 1, lag_bytes: 0, bytes_lost: 0 },

@@ -4,27 +4,8 @@
 // Runs against the server that LOGINSON_URL names, which must hold lines of the demo generator with its incident (a
 // burst of status 500 in type `access`) within the last hour; or against dev/mock.ts.
 
-import { expect, test, type APIRequestContext, type Locator, type Page } from '@playwright/test';
-
-const real = process.env['LOGINSON_URL'] !== undefined;
-
-/**
- * A query that runs long enough to be seen and cancelled: sixty regular expressions without a literal to look for, which
- * hardly any line matches.
- */
-const SLOW_QUERY =
-  process.env['LOGINSON_SLOW_QUERY'] ??
-  (real ? Array.from({ length: 60 }, (_, i) => `_msg:~"[a-m].{30}[n-z].{${i + 20}}[0-9].{30}[A-Z]{9}"`).join(' or ') : 'slowly');
-
-async function count(locator: Locator): Promise<number> {
-  return Number((await locator.innerText()).replaceAll(',', ''));
-}
-
-/** The page shows a finished search: the hits are there and nothing runs. */
-async function settled(page: Page): Promise<void> {
-  await expect(page.getByTestId('hits')).toBeVisible();
-  await expect(page.getByTestId('cancel')).toBeDisabled();
-}
+import { expect, test, type Locator, type Page } from '@playwright/test';
+import { count, historyArrived, LEVEL, post, real, settled, SLOW_QUERY, TYPE, watch } from './common';
 
 /**
  * The tallest segment of a status in the access chart. Only of bars that no line can be added to any more, so that the
@@ -42,35 +23,12 @@ async function tallestBar(page: Page, status: string): Promise<Locator> {
   return bars.nth(values.indexOf(Math.max(...values)));
 }
 
-async function post(request: APIRequestContext, fields: Record<string, string>): Promise<void> {
-  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(fields)}\n`, headers: { 'content-type': 'text/plain' } });
-  expect(answer.ok(), await answer.text()).toBe(true);
-}
-
-/** The generator sends its hour of history first; the tour begins when that has arrived, with the incident in it. */
 test.beforeAll(async ({ request }) => {
   test.setTimeout(180_000);
-  await expect
-    .poll(
-      async () => {
-        // History comes oldest first: lines of the last seconds are live ones.
-        const params = { query: '_type:="access"', start: '10s', end: 'now', step: '10s' };
-        const answer = await request.get('/select/logsql/hits', { params });
-        return answer.ok() && ((await answer.json()) as { hits: unknown[] }).hits.length > 0;
-      },
-      { timeout: 150_000, message: 'the history of the generator has not arrived' },
-    )
-    .toBe(true);
+  await historyArrived(request);
 });
 
-test.beforeEach(({ page }) => {
-  page.on('console', (message) => {
-    if (message.text().includes('Content Security Policy')) throw new Error(message.text());
-  });
-  page.on('pageerror', (error) => {
-    throw error;
-  });
-});
+test.beforeEach(({ page }) => watch(page));
 
 test('the histogram shows what came, by level, and a click drills down', async ({ page }) => {
   await page.goto('/?range=1h');
@@ -119,7 +77,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   expect(counted).toBeGreaterThan(5);
   await bar.click();
 
-  await expect(page.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
+  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
   await settled(page);
   const url = new URL(page.url());
   expect(Date.parse(url.searchParams.get('from')!)).toBe(fromMs);
@@ -142,7 +100,7 @@ test('from the spike in the summary to the raw lines, their surroundings and the
   // The cause: every line of those seconds that is an error and not of the access log.
   await detail.getByTestId('around').click();
   await settled(page);
-  await page.getByTestId('query-input').fill('NOT _type:="access" _level:in("error","critical","alert","emerg")');
+  await page.getByTestId('query-input').fill(`NOT ${TYPE}:="access" ${LEVEL}:in("error","critical","alert","emerg")`);
   await page.getByTestId('query-input').press('Enter');
   if (real) {
     await settled(page);
@@ -155,14 +113,14 @@ test('what stands out is named and one click away', async ({ page }) => {
   const spike = page.locator('[data-testid="spike"][data-type="access"][data-value="500"]').first();
   await expect(spike).toContainText('Show lines');
   await spike.click();
-  await expect(page.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
+  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 });
 
 test('a facet narrows, its minus leaves out, and the count agrees', async ({ page }) => {
   await page.goto('/?range=1h');
-  await page.getByTestId('query-input').fill('_type:="access"');
+  await page.getByTestId('query-input').fill(`${TYPE}:="access"`);
   await page.getByTestId('run').click();
   await expect(page.getByTestId('facet').first()).toBeVisible();
   await settled(page);
@@ -174,13 +132,13 @@ test('a facet narrows, its minus leaves out, and the count agrees', async ({ pag
   const status = await value.getAttribute('data-value');
   const counted = Number((await value.locator('.count').innerText()).replaceAll(',', ''));
   await value.click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`_type:="access" status:="${status}"`);
+  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(counted);
 
   await page.goBack();
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all);
   await page.locator(`[data-testid="facet"][data-field="status"] li`).nth(1).getByTestId('facet-value-exclude').click();
-  await expect(page.getByTestId('query-input')).toHaveValue(`_type:="access" NOT status:="${status}"`);
+  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" NOT status:="${status}"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(all - counted);
 });
 
@@ -202,7 +160,7 @@ test('fields and values are completed, and a wrong query says where', async ({ p
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toContainText(host);
 
-  await input.fill('level:="error" and (status:>=');
+  await input.fill(`${LEVEL}:="error" and (status:>=`);
   await input.press('Enter');
   await expect(page.getByTestId('query-error')).toContainText('Expected');
   await expect(page.getByTestId('query-error-caret')).toBeVisible();
@@ -240,7 +198,7 @@ async function permanentLink(page: Page): Promise<string> {
 test('a shared link shows the same in another browser', async ({ page, browser, baseURL }) => {
   await page.goto('/?range=1h');
   await settled(page);
-  await page.getByTestId('query-input').fill('_type:="access" status:="500"');
+  await page.getByTestId('query-input').fill(`${TYPE}:="access" status:="500"`);
   await page.getByTestId('query-input').press('Enter');
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
@@ -252,7 +210,7 @@ test('a shared link shows the same in another browser', async ({ page, browser, 
   const other = await context.newPage();
   await other.goto(link);
   await settled(other);
-  await expect(other.getByTestId('query-input')).toHaveValue('_type:="access" status:="500"');
+  await expect(other.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
   expect(await count(other.getByTestId('hits'))).toBe(hits);
   expect(await other.getByTestId('line-row').allInnerTexts()).toEqual(rows);
   await context.close();
@@ -275,7 +233,8 @@ test('keys move, expand and help; the theme changes', async ({ page }) => {
   const second = page.getByTestId('line-row').nth(1);
   await expect(second).toBeFocused();
   await page.keyboard.press('Enter');
-  await expect(second).toHaveAttribute('aria-expanded', 'true');
+  await expect(second).toHaveAttribute('data-open', 'true');
+  await expect(second.getByRole('button')).toHaveAttribute('aria-expanded', 'true');
   await page.keyboard.press('k');
   await expect(page.getByTestId('line-row').nth(0)).toBeFocused();
   await page.keyboard.press('?');
@@ -360,7 +319,7 @@ test.describe('cancelling', () => {
 
     test('every row found is exported in the format chosen', async ({ page }) => {
       await page.goto('/?range=1h');
-      await page.getByTestId('query-input').fill('_type:="access" status:="500"');
+      await page.getByTestId('query-input').fill(`${TYPE}:="access" status:="500"`);
       await page.getByTestId('run').click();
       await settled(page);
       await page.getByTestId('export-format').selectOption('csv');

@@ -20,7 +20,9 @@ pub enum Access {
 pub struct DiskSpace {
     /// Bytes that this process may still use.
     pub free_bytes: u64,
-    /// Size of the file system.
+    /// Bytes that files and the file system itself take.
+    pub used_bytes: u64,
+    /// Size of the file system. Where a part is reserved for the superuser, or a quota holds, more than the sum of the two.
     pub total_bytes: u64,
 }
 

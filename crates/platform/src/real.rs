@@ -149,7 +149,9 @@ impl Disk for RealDisk {
 
     fn space(&self, path: &Path) -> io::Result<DiskSpace> {
         let stat = rustix::fs::statvfs(path)?;
+        let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
         Ok(DiskSpace {
+            used_bytes: used_blocks.saturating_mul(stat.f_frsize),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
         })

@@ -15,10 +15,16 @@ export interface Segment {
   /** Pixels from the top of the plot. */
   y: number;
   height: number;
+  /** The share of the bar's width that is drawn. */
+  width: number;
 }
 
-/** A value above zero is never drawn thinner than this: five errors among a million lines must be seen and clickable. */
-export const SEGMENT_HEIGHT_MIN_PX = 3;
+/**
+ * A value above zero is never drawn lower than this: five errors among a million lines must be seen. What is raised to this
+ * height becomes narrower instead, so that its area still says how much it is, and a few lines in each of many buckets
+ * are dots with gaps between them, not a band.
+ */
+export const SEGMENT_HEIGHT_MIN_PX = 2;
 
 export function bucketTotals(series: readonly Series[], count: number): number[] {
   const totals = new Array<number>(count).fill(0);
@@ -39,7 +45,9 @@ export function stack(series: readonly Series[], count: number, max: number, plo
     for (let index = 0; index < series.length; index++) {
       const value = series[index]?.values[bucket] ?? 0;
       if (value <= 0) continue;
-      column.push({ bucket, series: index, value, y: 0, height: Math.max(SEGMENT_HEIGHT_MIN_PX, (value / max) * plotPx) });
+      const truePx = (value / max) * plotPx;
+      const height = Math.max(SEGMENT_HEIGHT_MIN_PX, truePx);
+      column.push({ bucket, series: index, value, y: 0, height, width: truePx / height });
     }
     let excess = column.reduce((sum, segment) => sum + segment.height, 0) - plotPx;
     if (excess > 0) {
@@ -56,7 +64,32 @@ export function stack(series: readonly Series[], count: number, max: number, plo
   return segments;
 }
 
-/** The segment at a height of a bucket, or null above the bar. */
+/** How far beside a segment a pointer may be and still mean it: the lowest segments are lower than a hand is steady. */
+const REACH_PX = 3;
+
+/** The segment at a height of a bucket, or the nearest one within reach; null above the bar. */
 export function segmentAt(segments: readonly Segment[], bucket: number, y: number): Segment | null {
-  return segments.find((segment) => segment.bucket === bucket && y >= segment.y && y <= segment.y + segment.height) ?? null;
+  let nearest: Segment | null = null;
+  let reach = REACH_PX;
+  for (const segment of segments) {
+    if (segment.bucket !== bucket) continue;
+    const distance = Math.max(segment.y - y, y - segment.y - segment.height, 0);
+    // Of two that touch, the smaller one: the other has room elsewhere.
+    if (distance < reach || (distance === reach && nearest !== null && segment.height < nearest.height)) {
+      nearest = segment;
+      reach = distance;
+    }
+  }
+  return nearest;
 }
+
+/** Left edge and width in pixels of a bar of `count` in a plot: whole pixels, and a gap between any two that have room for it. */
+export function barAt(bucket: number, count: number, leftPx: number, plotPx: number): { x: number; width: number } {
+  const step = plotPx / count;
+  const x = Math.round(leftPx + bucket * step);
+  const end = Math.round(leftPx + (bucket + 1) * step);
+  return { x, width: Math.max(1, end - x - (step >= BAR_PX_MIN ? 1 : 0)) };
+}
+
+/** Bars thinner than this touch: a gap would be as wide as they are. */
+const BAR_PX_MIN = 2;

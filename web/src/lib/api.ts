@@ -2,7 +2,7 @@
 
 import { noteOf, readJsonLines, type Row } from './jsonl';
 import { stepParam } from './steps';
-import type { Span } from './time';
+import { timeToMs, type Span } from './time';
 
 export type { Row } from './jsonl';
 
@@ -70,6 +70,11 @@ async function toError(response: Response): Promise<ApiError> {
 async function json<T>(path: string, params: Params, options?: CallOptions, method?: string): Promise<T> {
   const response = await call(path, params, options, method);
   return (await response.json()) as T;
+}
+
+/** Somebody cancelled the query, here or in the queue: an end that was wanted, not a failure. */
+export function isCancelled(error: unknown): boolean {
+  return error instanceof ApiError && /^the query was cancelled/i.test(error.message);
 }
 
 export function isAbort(error: unknown): boolean {
@@ -153,7 +158,7 @@ export interface Facet {
 }
 
 export async function queryFacets(query: string, span: Span, limit: number, options: CallOptions): Promise<Facet[]> {
-  const answer = await json<{ facets: Facet[] }>('/select/logsql/facets', { query, ...spanParams(span), limit }, options);
+  const answer = await json<{ facets: Facet[] }>('/select/logsql/facets', { query, ...spanParams(span), limit, keep_const_fields: 1 }, options);
   return answer.facets;
 }
 
@@ -263,6 +268,9 @@ export interface QueueEntry {
   memory_bytes: number;
   error: string | null;
   client: string;
+  /** What the query covers; null where it is not bounded, missing where it has no range. */
+  start?: string | null;
+  end?: string | null;
   /** Of background queries only. */
   results?: KeptResults;
 }
@@ -278,6 +286,20 @@ export interface KeptResults {
   expires: string | null;
   /** What resuming does after a restart. */
   resumes: 'behind the last row' | 'from the start';
+}
+
+/**
+ * The range that an entry covers, or null for all time. A start that is not bounded is 1970, an end that is not is when the
+ * query came in.
+ */
+export function spanOf(entry: QueueEntry): Span | null {
+  const start = entry.results?.start ?? entry.start ?? null;
+  const end = entry.results?.end ?? entry.end ?? null;
+  if (start === null && end === null) return null;
+  return {
+    startMs: start === null ? 0 : Math.floor(timeToMs(start)),
+    endMs: Math.ceil(timeToMs(end ?? entry.started)),
+  };
 }
 
 export interface Queue {
@@ -427,8 +449,10 @@ export interface StoreStatus {
   sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number };
   oldest: string | null;
   newest: string | null;
-  /** Null when the system does not tell. */
+  /** What Loginson may still use; null, as the two below, when the system does not tell. */
   disk_free_bytes: number | null;
+  /** What files of everybody take; with the free bytes less than the whole where a part is reserved. */
+  disk_used_bytes: number | null;
   disk_total_bytes: number | null;
   retention: { age_s: number | null; bytes_max: number | null };
   state: string;

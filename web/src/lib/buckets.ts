@@ -3,6 +3,7 @@
 import type { Series } from '../charts/stack';
 import type { HitsGroup, Summary } from './api';
 import { LEVELS, levelColor, levelOf, statusColor, type Level } from './levels';
+import { LEVEL_FIELD } from './rows';
 import { bucketIndex, type Buckets } from './steps';
 import { timeToMs } from './time';
 
@@ -19,7 +20,7 @@ export function levelSeriesOfHits(hits: readonly HitsGroup[], buckets: Buckets):
       const at = bucketIndex(buckets, timeToMs(timestamp));
       if (at >= 0 && at < buckets.count) values[at] = (values[at] as number) + (group.values[i] ?? 0);
     });
-    return { raw: group.fields['_level'] ?? '', values };
+    return { raw: group.fields[LEVEL_FIELD] ?? '', values };
   });
   return byLevel(groups, buckets.count);
 }

@@ -3,21 +3,24 @@
 // Lines and histogram are asked at once, the facets after them; each is shown as it arrives. A range is resolved to instants once a run, so that all
 // three, and every older page, speak of the same lines.
 
-import { ApiError, isAbort, queryFacets, queryHits, queryLines, type Facet, type Row } from './api';
+import { ApiError, fieldValues, isAbort, isCancelled, queryFacets, queryHits, queryLines, type Row, type ValueHits } from './api';
 import { levelSeriesOfHits, type LevelSeries } from './buckets';
-import { filterOf, splitQuery } from './logsql';
-import { olderThan, reuseRows } from './rows';
+import { shownFacets, type ShownFacet } from './facets';
+import { chosenValues, filterOf, splitQuery, withoutChoice } from './logsql';
+import { LEVEL_FIELD, olderThan, reuseRows } from './rows';
 import { RunningQueries } from './running.svelte';
 import { serverStatus } from './status.svelte';
-import { bucketsOf, niceStep, type Buckets } from './steps';
+import { barsMax, bucketsOf, niceStep, type Buckets } from './steps';
 import { resolveRange, type Range, type Span } from './time';
 
 export const PAGE_ROWS = 100;
 /** Rows asked for when pipes make tables of the lines: there is no older page to load then. */
-const TABLE_ROWS_MAX = 1000;
+export const TABLE_ROWS_MAX = 1000;
 /** Lines kept in the table by “load older”; narrowing the range is the better way from there. */
 export const ROWS_MAX = 5000;
 const FACET_VALUES = 8;
+/** Fields whose other values are asked for beside the chosen ones; further chosen fields show only what is chosen. */
+const CHOSEN_FIELDS_MAX = 5;
 
 /** What is asked besides the histogram. */
 export interface Wanted {
@@ -30,10 +33,12 @@ export class LinesSearch {
   rows = $state.raw<Row[]>([]);
   /** Null until the first answer. */
   span = $state.raw<Span | null>(null);
+  /** When that span was asked for, by the server's clock. */
+  askedMs = $state(0);
   buckets = $state.raw<Buckets | null>(null);
   levels = $state.raw<LevelSeries[]>([]);
   hits = $state<number | null>(null);
-  facets = $state.raw<Facet[]>([]);
+  facets = $state.raw<ShownFacet[]>([]);
   error = $state.raw<ApiError | null>(null);
   /** Of the histogram or the facets alone; the lines are shown all the same. */
   sideError = $state<string | null>(null);
@@ -58,11 +63,12 @@ export class LinesSearch {
     if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
     if (run !== this.#run) return;
 
-    const span = resolveRange(range, serverStatus.nowMs(), serverStatus.stored());
+    const askedMs = serverStatus.nowMs();
+    const span = resolveRange(range, askedMs, serverStatus.stored());
     const text = query.trim() || '*';
     const filter = filterOf(text);
     const { pipes } = splitQuery(text);
-    const stepMs = niceStep(span);
+    const stepMs = niceStep(span, 1, barsMax());
     const buckets = bucketsOf(span, stepMs);
     const current = (): boolean => run === this.#run;
     const startedMs = performance.now();
@@ -92,7 +98,7 @@ export class LinesSearch {
         this.tookMs = performance.now() - startedMs;
       } catch (error) {
         if (!current()) return;
-        if (isAbort(error) || this.cancelled) {
+        if (isAbort(error) || isCancelled(error) || this.cancelled) {
           this.cancelled = true;
           return;
         }
@@ -101,9 +107,10 @@ export class LinesSearch {
       }
     };
     const histogram = async (): Promise<void> => {
-      const groups = await this.running.track('hits', filter, (options) => queryHits(filter, span, stepMs, '_level', options));
+      const groups = await this.running.track('hits', filter, (options) => queryHits(filter, span, stepMs, LEVEL_FIELD, options));
       if (!current()) return;
       this.span = span;
+      this.askedMs = askedMs;
       this.buckets = buckets;
       this.levels = levelSeriesOfHits(groups, buckets);
       this.hits = groups.reduce((sum, group) => sum + group.total, 0);
@@ -112,15 +119,26 @@ export class LinesSearch {
     const facets = async (): Promise<void> => {
       const answer = await this.running.track('facets', filter, (options) => queryFacets(filter, span, FACET_VALUES, options));
       if (!current()) return;
-      this.facets = sortFacets(answer);
+      const chosen = chosenValues(filter);
+      const others = new Map<string, ValueHits[]>();
+      this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
       got.facets = true;
+      for (const field of [...chosen.keys()].slice(0, CHOSEN_FIELDS_MAX)) {
+        const wider = filterOf(withoutChoice(filter, field));
+        const values = await this.running.track('field_values', wider, (options) =>
+          fieldValues(wider, span, field, FACET_VALUES, '', options),
+        );
+        if (!current()) return;
+        others.set(field, values);
+      }
+      if (others.size > 0) this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others);
     };
     const aside = async (task: () => Promise<void>): Promise<void> => {
       try {
         await task();
       } catch (error) {
         if (!current()) return;
-        if (isAbort(error)) this.cancelled = true;
+        if (isAbort(error) || isCancelled(error)) this.cancelled = true;
         else if (!this.cancelled) this.sideError = toApiError(error).message;
       }
     };
@@ -165,7 +183,9 @@ export class LinesSearch {
       this.rows = [...this.rows, ...fresh];
       this.reachedEnd = older.length < PAGE_ROWS || this.rows.length >= ROWS_MAX;
     } catch (error) {
-      if (run === this.#run && !isAbort(error)) this.error = toApiError(error);
+      if (run !== this.#run) return;
+      if (isAbort(error) || isCancelled(error)) this.cancelled = true;
+      else this.error = toApiError(error);
     } finally {
       this.loadingOlder = false;
     }
@@ -176,7 +196,8 @@ export class LinesSearch {
     try {
       await this.running.cancel();
     } catch (error) {
-      this.error = toApiError(error);
+      // What has ended meanwhile needs no cancelling, and who cannot be reached is told of as such.
+      if (!isCancelled(error)) this.error = toApiError(error);
     }
   }
 
@@ -190,20 +211,4 @@ export class LinesSearch {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError(error instanceof Error ? error.message : String(error), 0);
-}
-
-const FACETS_FIRST = ['_type', '_level', 'app_name', 'hostname', 'status'];
-/** Internals and what is the same information again. */
-const FACETS_HIDDEN = new Set(['_stream', '_stream_id', '_time', '_line_id', '_line', '_received']);
-
-function sortFacets(facets: readonly Facet[]): Facet[] {
-  const place = (facet: Facet): number => {
-    const at = FACETS_FIRST.indexOf(facet.field_name);
-    return at < 0 ? FACETS_FIRST.length : at;
-  };
-  return facets
-    .filter((facet) => !FACETS_HIDDEN.has(facet.field_name))
-    .map((facet, index) => ({ facet, index }))
-    .sort((a, b) => place(a.facet) - place(b.facet) || a.index - b.index)
-    .map(({ facet }) => facet);
 }

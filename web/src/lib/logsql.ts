@@ -157,6 +157,224 @@ export function toggleFilter(query: string, filter: string): string {
   return hasFilter(query, filter) ? removeFilter(query, filter) : addFilter(query, filter);
 }
 
+// ---- values that are chosen ----
+
+/** The values of a field that the top-level terms of a filter ask for or leave out. */
+export interface ChosenValues {
+  included: string[];
+  excluded: string[];
+}
+
+interface ValueTerm {
+  field: string;
+  values: string[];
+  negated: boolean;
+}
+
+/** A literal as it is written: quoted, or a word without signs that mean something. Null for anything else. */
+function literal(text: string): string | null {
+  if (/^"(?:[^"\\]|\\.)*"$/s.test(text)) {
+    try {
+      return JSON.parse(text) as string;
+    } catch {
+      return null;
+    }
+  }
+  const plain = /^(['`])([^'`\\]*)\1$/s.exec(text);
+  if (plain) return plain[2] as string;
+  return /^[^\s"'`()[\]{},|:=!~<>*]+$/.test(text) ? text : null;
+}
+
+/** The text inside of brackets that span the whole of it, or null. */
+function inside(text: string): string | null {
+  if (!text.startsWith('(') || !text.endsWith(')')) return null;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] as string;
+    if (char === '"' || char === "'" || char === '`') at = quoteEnd(text, at);
+    else if (char === '(') depth++;
+    else if (char === ')' && --depth === 0 && at < text.length - 1) return null;
+  }
+  return depth === 0 ? text.slice(1, -1) : null;
+}
+
+/** The parts of `a or b or c`; null when something else joins them. */
+function alternatives(text: string): string[] | null {
+  const parts = tokens(text).map((token) => token.text);
+  for (let at = 1; at < parts.length; at += 2) if ((parts[at] as string).toLowerCase() !== 'or') return null;
+  return parts.length % 2 === 1 ? parts.filter((_, at) => at % 2 === 0) : null;
+}
+
+/** What a term says about values of one field; null for a term of another kind (words, ranges, patterns). */
+function valueTerm(term: string): ValueTerm | null {
+  let rest = term;
+  let negated = false;
+  for (let prefix = /^(?:NOT\s+|[-!])/i.exec(rest); prefix; prefix = /^(?:NOT\s+|[-!])/i.exec(rest)) {
+    negated = !negated;
+    rest = rest.slice(prefix[0].length);
+  }
+  const group = inside(rest);
+  if (group !== null) {
+    const parts = alternatives(group)?.map(valueTerm);
+    const field = parts?.[0]?.field;
+    if (!parts || field === undefined || parts.some((part) => part === null || part.negated || part.field !== field)) return null;
+    return { field, values: parts.flatMap((part) => (part as ValueTerm).values), negated };
+  }
+  const pair = /^("(?:[^"\\]|\\.)*"|[A-Za-z_@][\w.@]*):(.*)$/s.exec(rest);
+  if (!pair) return null;
+  const field = (pair[1] as string).startsWith('"') ? unquote(pair[1] as string) : (pair[1] as string);
+  const values = valuesOf(pair[2] as string);
+  return values && values.length > 0 ? { field, values, negated } : null;
+}
+
+/** The values of what stands behind `field:`. */
+function valuesOf(text: string): string[] | null {
+  if (text === '""') return [''];
+  let parts: string[] | null;
+  if (text.startsWith('=')) parts = [text.slice(1)];
+  else if (/^in\(/i.test(text)) {
+    const list = inside(text.slice(2));
+    parts = list === null ? null : splitList(list);
+  } else {
+    const group = inside(text);
+    parts = group === null ? null : alternatives(group);
+    if (parts?.some((part) => !part.startsWith('='))) return null;
+    parts = parts?.map((part) => part.slice(1)) ?? null;
+  }
+  const values = parts?.map((part) => literal(part.trim()));
+  return !values || values.includes(null) ? null : (values as string[]);
+}
+
+/** Cuts `a, "b,c"` at its commas. */
+function splitList(list: string): string[] {
+  const parts: string[] = [];
+  let from = 0;
+  for (let at = 0; at < list.length; at++) {
+    const char = list[at] as string;
+    if (char === '"' || char === "'" || char === '`') at = quoteEnd(list, at);
+    else if (char === ',') {
+      parts.push(list.slice(from, at));
+      from = at + 1;
+    }
+  }
+  parts.push(list.slice(from));
+  return parts;
+}
+
+/** The values that a query has chosen, by field. A query with an `or` at its top level has chosen none. */
+export function chosenValues(query: string): Map<string, ChosenValues> {
+  const chosen = new Map<string, ChosenValues>();
+  const filter = splitQuery(query).filter;
+  if (hasTopLevelOr(filter)) return chosen;
+  for (const term of terms(filter)) {
+    const said = valueTerm(term);
+    if (!said) continue;
+    const values = chosen.get(said.field) ?? { included: [], excluded: [] };
+    const list = said.negated ? values.excluded : values.included;
+    for (const value of said.values) if (!list.includes(value)) list.push(value);
+    chosen.set(said.field, values);
+  }
+  return chosen;
+}
+
+/** The query with the choice of a field replaced; what it says about other fields stays where it is. */
+function choose(query: string, field: string, { included, excluded }: ChosenValues): string {
+  const split = splitQuery(query);
+  const fresh = [
+    ...(included.length > 0 ? [inFilter(field, included)] : []),
+    ...excluded.map((value) => notFilter(isFilter(field, value))),
+  ];
+  const list: string[] = [];
+  let placed = false;
+  const old = split.filter === '*' ? [] : hasTopLevelOr(split.filter) ? [`(${split.filter})`] : terms(split.filter);
+  for (const term of old) {
+    if (valueTerm(term)?.field !== field || hasTopLevelOr(split.filter)) {
+      list.push(term);
+    } else if (!placed) {
+      list.push(...fresh);
+      placed = true;
+    }
+  }
+  if (!placed) list.push(...fresh);
+  const next = allOf(...list);
+  return split.pipes ? `${next} ${split.pipes}` : next;
+}
+
+const without = (values: readonly string[], value: string): string[] => values.filter((other) => other !== value);
+
+/** Chooses a value beside those of its field that are chosen already, or takes it back. */
+export function toggleValue(query: string, field: string, value: string): string {
+  const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
+  const chosen = included.includes(value) ? without(included, value) : [...included, value];
+  return choose(query, field, { included: chosen, excluded: without(excluded, value) });
+}
+
+/** Leaves lines with a value out, or takes that back. */
+export function toggleExcluded(query: string, field: string, value: string): string {
+  const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
+  const left = excluded.includes(value) ? without(excluded, value) : [...excluded, value];
+  return choose(query, field, { included: without(included, value), excluded: left });
+}
+
+/** Chooses several values of a field together, or takes them all back when they are chosen. */
+export function toggleValues(query: string, field: string, values: readonly string[]): string {
+  const { included, excluded } = chosenValues(query).get(field) ?? { included: [], excluded: [] };
+  const rest = included.filter((value) => !values.includes(value));
+  const next = values.every((value) => included.includes(value)) ? rest : [...included, ...values.filter((value) => !included.includes(value))];
+  return choose(query, field, { included: next, excluded: excluded.filter((value) => !values.includes(value)) });
+}
+
+/** The query without its choice of a field: what else there is to choose is found by it. */
+export function withoutChoice(query: string, field: string): string {
+  return choose(query, field, { included: [], excluded: [] });
+}
+
+/** A query that somebody is still typing, with its open quotes and brackets closed, so that a term can be put behind it. */
+export function closed(query: string): string {
+  const open: string[] = [];
+  for (let at = 0; at < query.length; at++) {
+    const char = query[at] as string;
+    if (char === '"' || char === "'" || char === '`') {
+      const end = quoteEnd(query, at);
+      if (end === at || query[end] !== char || isEscaped(query, end, at)) {
+        // A lone escape at the end would swallow the quote.
+        const body = char !== '`' && isEscaped(query, query.length, at) ? query.slice(0, -1) : query;
+        return body + char + open.reverse().join('');
+      }
+      at = end;
+    } else if (char === '(') open.push(')');
+    else if (char === '[') open.push(']');
+    else if (char === '{') open.push('}');
+    else if (char === ')' || char === ']' || char === '}') open.pop();
+  }
+  return query + open.reverse().join('');
+}
+
+/** Whether what stands at `at` belongs to an escape that begins after `from`. */
+function isEscaped(text: string, at: number, from: number): boolean {
+  if (text[from] === '`') return false;
+  let signs = 0;
+  while (at - 1 - signs > from && text[at - 1 - signs] === '\\') signs++;
+  return signs % 2 === 1;
+}
+
+/** The names in `by (…)` of the pipes: the columns that name a row of a table, not what was counted. */
+export function keyColumns(query: string): Set<string> {
+  const names = new Set<string>();
+  for (const [, list] of splitQuery(query).pipes.matchAll(/\bby\s*\(([^)]*)\)/gi)) {
+    for (const part of splitList(list as string)) {
+      const name = part.trim().replace(/:.*$/s, '');
+      if (name !== '') names.add(literal(name) ?? name);
+    }
+  }
+  return names;
+}
+
+/** Whether the pipes say themselves in which order the rows come. */
+export function isOrdered(query: string): boolean {
+  return tokens(splitQuery(query).pipes).some((token, at, all) => all[at - 1]?.text === '|' && /^(sort|order|top|first|last|uniq|facets|limit|head|tail)$/i.test(token.text));
+}
+
 /** What may be completed at the caret, and the range of the query it would replace. */
 export interface Completable {
   kind: 'field' | 'value' | 'pipe';

@@ -48,3 +48,16 @@ class Prefs {
 }
 
 export const prefs = new Prefs();
+
+/** Whether the screen is as narrow as a phone's. Styles ask the same: `@media (max-width: 700px)`. */
+class Narrow {
+  is = $state(false);
+
+  constructor() {
+    const media = matchMedia('(max-width: 700px)');
+    this.is = media.matches;
+    media.addEventListener('change', () => (this.is = media.matches));
+  }
+}
+
+export const narrow = new Narrow();

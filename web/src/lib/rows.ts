@@ -3,6 +3,10 @@
 import type { Row } from './jsonl';
 import { timeToNs } from './time';
 
+/** The field with the level of a line, by which it is coloured, and the one with its type. */
+export const LEVEL_FIELD = '_level';
+export const TYPE_FIELD = '_type';
+
 /** Identifies a row for what the page remembers about it (expanded, active). */
 export function rowKey(row: Row): string {
   return row['_line_id'] ?? `${row['_time'] ?? ''} ${row['_stream'] ?? ''} ${row['_msg'] ?? ''}`;

@@ -17,9 +17,17 @@ export interface Rate {
   bytesPerS: number;
 }
 
+/** What keeps the server from its work; one sentence that every view shows at the same place, and no view contradicts. */
+export interface Trouble {
+  kind: 'unreachable' | 'starting' | 'refusing';
+  text: string;
+}
+
 class StatusPoll {
   latest = $state.raw<Status | null>(null);
   error = $state<string | null>(null);
+  /** When the server answered last, by our clock; 0 before it did. */
+  answeredMs = $state(0);
   /** Per source, and under `''` for all. */
   rates = $state.raw<Record<string, Rate>>({});
   /** Lines a second of every poll, oldest first, keyed like `rates`. */
@@ -56,6 +64,7 @@ class StatusPoll {
       if (!Number.isNaN(now)) this.#clockSkewMs = now - (sent + Date.now()) / 2;
       this.#measure(answer, now);
       this.latest = answer;
+      this.answeredMs = Date.now();
       this.error = null;
     } catch (error) {
       this.error = error instanceof Error ? error.message : String(error);
@@ -90,6 +99,18 @@ class StatusPoll {
     }
   }
 
+  /** The worst first: a server that cannot be reached has no other state that is known. */
+  trouble(): Trouble | null {
+    const status = this.latest;
+    if (this.error !== null) return { kind: 'unreachable', text: this.error };
+    if (status === null) return null;
+    if (!status.ready) return { kind: 'starting', text: 'The server is starting and does not answer queries yet. Lines that arrive are kept.' };
+    const state = status.store?.state ?? 'ok';
+    if (state === 'ok') return null;
+    const why = state === 'disk_full' ? `The disk is full: free space in ${status.data_dir}, or set a limit for retention.` : `The store is ${state}; the server’s log says why.`;
+    return { kind: 'refusing', text: `New lines are refused. ${why}` };
+  }
+
   /** Now, by the server's clock. */
   nowMs(): number {
     return Date.now() + this.#clockSkewMs;
@@ -110,9 +131,16 @@ class StatusPoll {
     return sum;
   }
 
-  /** True once the server said that nothing was ever stored. */
+  /** Used and usable room of the disk: what is reserved for others than us is neither. Null when the system does not tell. */
+  disk(): { used: number; free: number; own: number } | null {
+    const store = this.latest?.store;
+    if (!store || store.disk_free_bytes === null || store.disk_used_bytes === null) return null;
+    return { used: store.disk_used_bytes, free: store.disk_free_bytes, own: Math.min(store.bytes_disk, store.disk_used_bytes) };
+  }
+
+  /** True while the server answers and says that nothing was ever stored. */
   isEmpty(): boolean {
-    return this.latest?.store?.lines === 0;
+    return this.trouble() === null && this.latest?.store?.lines === 0;
   }
 }
 

@@ -19,11 +19,18 @@ const STEPS_MS: readonly number[] = [
 /** More bars than this are too thin to point at. */
 const BUCKETS_MAX = 120;
 
-/** The smallest round step that gives at most 120 buckets and is a multiple of `unitMs`. */
-export function niceStep(span: Span, unitMs = 1): number {
+/** On a screen of this width bars of 120 buckets are thinner than a finger can point at; half as many are drawn. */
+const NARROW_PX = 700;
+
+export function barsMax(): number {
+  return typeof innerWidth === 'number' && innerWidth < NARROW_PX ? BUCKETS_MAX / 2 : BUCKETS_MAX;
+}
+
+/** The smallest round step that gives at most `max` buckets and is a multiple of `unitMs`. */
+export function niceStep(span: Span, unitMs = 1, max = BUCKETS_MAX): number {
   const width = span.endMs - span.startMs;
   for (const step of STEPS_MS) {
-    if (step % unitMs === 0 && width / step <= BUCKETS_MAX) return step;
+    if (step % unitMs === 0 && width / step <= max) return step;
   }
   return STEPS_MS[STEPS_MS.length - 1] as number;
 }
@@ -59,6 +66,22 @@ export function bucketSpan(buckets: Buckets, from: number, to: number): Span {
     startMs: buckets.firstMs + Math.min(from, to) * buckets.stepMs,
     endMs: buckets.firstMs + (Math.max(from, to) + 1) * buckets.stepMs,
   };
+}
+
+/** Why a bar does not stand for its whole bucket, and the part that was counted. */
+export interface BucketPart extends Span {
+  /** `filling`: its time is not over; `cut`: the range begins or ends within it. */
+  kind: 'filling' | 'cut';
+}
+
+/** Null for a bucket that was counted whole. `counted` is what was asked for, `nowMs` when. */
+export function partOf(buckets: Buckets, bucket: number, counted: Span, nowMs: number): BucketPart | null {
+  const whole = bucketSpan(buckets, bucket, bucket);
+  const startMs = Math.max(whole.startMs, counted.startMs);
+  const endMs = Math.max(startMs, Math.min(whole.endMs, counted.endMs, nowMs));
+  if (startMs === whole.startMs && endMs === whole.endMs) return null;
+  // A bucket that lies wholly in the future holds only lines of wrong clocks; it is filling too.
+  return { kind: nowMs < Math.min(whole.endMs, counted.endMs + 1) ? 'filling' : 'cut', startMs, endMs };
 }
 
 /** The part of a span that lies in another. */

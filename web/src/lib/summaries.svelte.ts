@@ -4,7 +4,7 @@ import { ApiError, isAbort, summaryOf, summaryTypes, type Summary, type SummaryT
 import { toApiError } from './lines.svelte';
 import { rank, worstSpikes, type Spike } from './spikes';
 import { serverStatus } from './status.svelte';
-import { niceStep } from './steps';
+import { barsMax, niceStep } from './steps';
 import { resolveRange, type Range, type Span } from './time';
 
 /** Types drawn at once; the others are one click away in the list. */
@@ -19,6 +19,8 @@ export class Summaries {
   types = $state.raw<SummaryType[]>([]);
   byType = $state.raw<ReadonlyMap<string, Summary>>(new Map());
   span = $state.raw<Span | null>(null);
+  /** When that span was asked for, by the server's clock. */
+  askedMs = $state(0);
   error = $state.raw<ApiError | null>(null);
   loading = $state(false);
   #run = 0;
@@ -37,10 +39,11 @@ export class Summaries {
     this.loading = true;
     try {
       if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
-      const span = resolveRange(range, serverStatus.nowMs(), serverStatus.stored());
+      const askedMs = serverStatus.nowMs();
+      const span = resolveRange(range, askedMs, serverStatus.stored());
       const types = [...(await summaryTypes(span, { signal }))].sort((a, b) => b.lines - a.lines);
       const wanted = only === null ? types.slice(0, TYPES_DRAWN_MAX).map((type) => type.type) : [only];
-      const stepMs = niceStep(span, UNIT_MS);
+      const stepMs = niceStep(span, UNIT_MS, barsMax());
       const found = new Map<string, Summary>();
       const todo = [...wanted];
       const worker = async (): Promise<void> => {
@@ -52,6 +55,7 @@ export class Summaries {
       if (run !== this.#run) return;
       this.types = types;
       this.span = span;
+      this.askedMs = askedMs;
       this.byType = new Map(wanted.flatMap((type) => (found.has(type) ? [[type, found.get(type) as Summary]] : [])));
       this.error = null;
     } catch (error) {

@@ -3,7 +3,7 @@
 // Bounded: only the last 1,000 lines are kept, those that fell out are gone from the page but not from the store.
 // Lines are put on the page four times a second at most, so that a flood does not freeze the browser.
 
-import { ApiError, isAbort, tailLines, type Row } from './api';
+import { ApiError, isAbort, isCancelled, tailLines, type Row } from './api';
 import { noteOf } from './jsonl';
 import { toApiError } from './lines.svelte';
 
@@ -26,9 +26,14 @@ export class Tail {
   #flush: ReturnType<typeof setTimeout> | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
 
+  /** Somebody ended it in the queue. */
+  get cancelled(): boolean {
+    return isCancelled(this.error);
+  }
+
   /** Ended for good: only starting it again helps. */
   get stopped(): boolean {
-    return !this.connected && (this.error?.status === 400 || this.error?.status === 200);
+    return !this.connected && (this.cancelled || this.error?.status === 400 || this.error?.status === 200);
   }
 
   start(query: string): void {
@@ -81,8 +86,8 @@ export class Tail {
     } catch (error) {
       if (isAbort(error) || controller.signal.aborted) return;
       this.error = toApiError(error);
-      // A wrong query stays wrong; a server that restarts comes back.
-      if (this.error.status === 400) {
+      // A wrong query stays wrong and a cancelled one was ended on purpose; a server that restarts comes back.
+      if (this.error.status === 400 || this.cancelled) {
         this.connected = false;
         return;
       }

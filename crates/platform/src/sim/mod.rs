@@ -402,7 +402,9 @@ impl Disk for SimDisk {
 
     fn space(&self, _path: &Path) -> io::Result<DiskSpace> {
         let state = self.alive()?;
-        Ok(DiskSpace { free_bytes: state.room_bytes(), total_bytes: state.capacity_bytes })
+        let (free_bytes, total_bytes) = (state.room_bytes(), state.capacity_bytes);
+        let used_bytes = total_bytes.saturating_sub(free_bytes);
+        Ok(DiskSpace { free_bytes, used_bytes, total_bytes })
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {

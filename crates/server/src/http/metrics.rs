@@ -417,6 +417,11 @@ fn store(pipeline: &crate::pipeline::Pipeline, out: &mut Text) {
             "Room on the file system of the data directory.",
             space.free_bytes,
         );
+        gauge(
+            "loginson_store_disk_used_bytes",
+            "Bytes that files of everybody take on that file system.",
+            space.used_bytes,
+        );
         gauge("loginson_store_disk_size_bytes", "Size of that file system.", space.total_bytes);
     }
     let state = u64::from(stats.state == StoreState::Ok);

@@ -8,6 +8,7 @@ mod audit;
 mod backups;
 mod body;
 pub mod collecting;
+mod compress;
 mod context;
 mod deletions;
 mod error;
@@ -217,6 +218,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn(known::middleware))
+        .layer(middleware::from_fn(compress::answers))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(app)
 }

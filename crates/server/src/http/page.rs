@@ -1,10 +1,13 @@
-//! The page: files of `web/dist`, embedded by `build.rs`.
+//! The page: files of `web/dist`, embedded by `build.rs`, as they are and in gzip.
 
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use super::compress;
 use super::error::ApiError;
 use super::insert::bulk;
 
@@ -12,9 +15,12 @@ use super::insert::bulk;
 pub struct File {
     /// Path below the root, without a leading slash.
     path: &'static str,
-    /// Names this version of the file, with its quotes.
+    /// Names this version of the file, with its quotes; the other names it in gzip.
     etag: &'static str,
+    etag_gzip: &'static str,
     bytes: &'static [u8],
+    /// The same in gzip, where that is shorter.
+    gzip: Option<&'static [u8]>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
@@ -56,12 +62,22 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
     } else {
         "no-cache"
     };
-    let common =
-        [(ETAG, file.etag), (CACHE_CONTROL, caching), (CONTENT_TYPE, content_type(file.path))];
-    if headers.get(IF_NONE_MATCH).is_some_and(|etag| etag.as_bytes() == file.etag.as_bytes()) {
+    let gzip = file.gzip.filter(|_| compress::is_taken(headers));
+    let etag = if gzip.is_some() { file.etag_gzip } else { file.etag };
+    let common = [
+        (ETAG, etag),
+        (CACHE_CONTROL, caching),
+        (CONTENT_TYPE, content_type(file.path)),
+        (VARY, "accept-encoding"),
+    ];
+    let known = headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes);
+    if known.is_some_and(|known| known == etag.as_bytes()) {
         return (StatusCode::NOT_MODIFIED, common).into_response();
     }
-    (common, file.bytes).into_response()
+    match gzip {
+        Some(bytes) => (common, [(CONTENT_ENCODING, "gzip")], bytes).into_response(),
+        None => (common, file.bytes).into_response(),
+    }
 }
 
 fn content_type(path: &str) -> &'static str {

@@ -161,6 +161,7 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
         "oldest": times.map(|(oldest, _)| format_time(oldest)),
         "newest": times.map(|(_, newest)| format_time(newest)),
         "disk_free_bytes": space.map(|space| space.free_bytes),
+        "disk_used_bytes": space.map(|space| space.used_bytes),
         "disk_total_bytes": space.map(|space| space.total_bytes),
         "retention": {
             "age_s": app.config.store.age_ns.map(|age_ns| age_ns / SECOND_NS),

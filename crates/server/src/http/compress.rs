@@ -1,0 +1,246 @@
+//! Answers in gzip, for clients that say that they take it.
+//!
+//! - Each piece of an answer is flushed through: a line of a tail, or of a query that still runs, leaves when it would leave
+//!   without gzip.
+//! - Compressed is text, as far as `COMPRESSIBLE` names it. Left out are short answers, files of the page (compressed when the
+//!   binary was built), and exports, where the processor would be slower than the network.
+//! - gzip alone: browsers offer brotli and zstd only over TLS, which a proxy in front brings, with its own compression.
+//! - The length of a compressed answer tells something of its content. A web page of others that could make our page's
+//!   browser ask and watch the length is refused by `guard`; what a browser marks as asked by another site is not compressed
+//!   in any case.
+
+use std::io::{self, Write};
+
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio_stream::StreamExt;
+
+/// Shorter answers fit into one packet anyway.
+const BYTES_MIN: u64 = 1024;
+/// Bytes that are compressed before other tasks of the thread get their turn: about half a millisecond.
+const PIECE_BYTES: usize = 64 << 10;
+/// Media types that shrink.
+const COMPRESSIBLE: [&str; 4] =
+    ["application/json", "application/stream+json", "application/x-ndjson", "text/"];
+/// Calls whose answers are files to keep.
+const EXPORTS: &str = "/api/v1/export";
+
+/// The middleware around every route.
+pub async fn answers(request: Request, next: Next) -> Response {
+    let wanted = request.method() != Method::HEAD
+        && request.uri().path() != EXPORTS
+        && is_taken(request.headers())
+        && is_own_site(request.headers());
+    let response = next.run(request).await;
+    match wanted && shrinks(&response) {
+        true => compressed(response),
+        false => response,
+    }
+}
+
+/// Whether the client takes gzip.
+pub fn is_taken(headers: &HeaderMap) -> bool {
+    let mut named = None;
+    let mut any = false;
+    let offers = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    for offer in offers.flat_map(|value| value.split(',')) {
+        let mut parts = offer.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        let takes = weight.is_none_or(|weight| weight.trim().parse().is_ok_and(|q: f32| q > 0.0));
+        if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
+            named = Some(takes);
+        } else if coding == "*" {
+            any = takes;
+        }
+    }
+    named.unwrap_or(any)
+}
+
+/// False when a browser says that the page of another site asks. Programs say nothing.
+fn is_own_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    matches!(site, None | Some(b"same-origin" | b"none"))
+}
+
+fn shrinks(response: &Response) -> bool {
+    let headers = response.headers();
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let has_body = !response.status().is_informational()
+        && !matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    has_body
+        && !headers.contains_key(CONTENT_ENCODING)
+        && COMPRESSIBLE.iter().any(|known| media_type.starts_with(known.as_bytes()))
+        && response.body().size_hint().exact().is_none_or(|bytes| bytes >= BYTES_MIN)
+}
+
+fn compressed(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+    let gzip = Gzip {
+        body: body.into_data_stream(),
+        // The fastest level: half of what the slowest saves, at a tenth of the time.
+        encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())),
+        rest: Bytes::new(),
+    };
+    let pieces = futures_util::stream::try_unfold(gzip, |mut gzip| async move {
+        let piece = gzip.next().await?;
+        Ok::<_, axum::Error>(piece.map(|piece| (piece, gzip)))
+    });
+    Response::from_parts(parts, Body::from_stream(pieces))
+}
+
+/// An answer on its way through gzip.
+struct Gzip {
+    body: BodyDataStream,
+    /// None once the end is written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    /// Of the piece that came last, what is not compressed yet.
+    rest: Bytes,
+}
+
+impl Gzip {
+    /// The next bytes to send; None behind the last. An error of the answer is passed on without an end of the stream, so that
+    /// an answer that broke off does not look whole.
+    async fn next(&mut self) -> Result<Option<Bytes>, axum::Error> {
+        loop {
+            let Some(encoder) = &mut self.encoder else { return Ok(None) };
+            if self.rest.is_empty() {
+                match self.body.next().await.transpose()? {
+                    Some(piece) => self.rest = piece,
+                    None => {
+                        let encoder = self.encoder.take().expect("it is there above");
+                        return Ok(Some(encoder.finish().map_err(axum::Error::new)?.into()));
+                    }
+                }
+                continue;
+            }
+            let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
+            let sent = push(encoder, &piece, self.rest.is_empty()).map_err(axum::Error::new)?;
+            match sent.is_empty() {
+                true => tokio::task::yield_now().await,
+                false => return Ok(Some(sent.into())),
+            }
+        }
+    }
+}
+
+/// Compresses a piece; with `flush`, all of it can be read from what is given back.
+fn push(encoder: &mut GzEncoder<Vec<u8>>, piece: &[u8], flush: bool) -> io::Result<Vec<u8>> {
+    encoder.write_all(piece)?;
+    if flush {
+        encoder.flush()?;
+    }
+    Ok(std::mem::take(encoder.get_mut()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::MultiGzDecoder;
+    use tokio::sync::mpsc;
+    use tokio_stream::wrappers::ReceiverStream;
+
+    use super::*;
+
+    #[test]
+    fn who_takes_it() {
+        let takes = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, text.parse().unwrap());
+            is_taken(&headers)
+        };
+        for text in ["gzip", "GZIP", "deflate, gzip;q=0.5", "br, x-gzip", "*", "gzip;q=1, *;q=0"] {
+            assert!(takes(text), "{text}");
+        }
+        for text in ["", "identity", "br", "gzip;q=0", "gzip; q=0.0", "*;q=0", "*, gzip;q=0"] {
+            assert!(!takes(text), "{text}");
+        }
+        assert!(!is_taken(&HeaderMap::new()));
+    }
+
+    fn answer(media_type: &'static str, body: Body) -> Response {
+        Response::builder().header(CONTENT_TYPE, media_type).body(body).unwrap()
+    }
+
+    #[test]
+    fn what_is_compressed() {
+        let long = || Body::from(vec![b'a'; 1024]);
+        let check = |response: Response, expected: bool| {
+            assert_eq!(shrinks(&response), expected, "{response:?}");
+        };
+        check(answer("application/json", long()), true);
+        check(answer("text/plain; charset=utf-8", long()), true);
+        check(answer("application/json", Body::from(vec![b'a'; 1023])), false);
+        check(answer("application/octet-stream", long()), false);
+        check(answer("application/vnd.apache.parquet", long()), false);
+        let mut encoded = answer("text/css", long());
+        encoded.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        check(encoded, false);
+        let mut unchanged = answer("text/css", Body::from_stream(tokio_stream::empty::<Piece>()));
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        check(unchanged, false);
+    }
+
+    type Piece = Result<Bytes, io::Error>;
+
+    /// A line is there as soon as it was written, whatever comes after it.
+    #[tokio::test]
+    async fn lines_come_one_by_one() {
+        let (lines, body) = mpsc::channel::<Piece>(4);
+        let body = Body::from_stream(ReceiverStream::new(body));
+        let mut body = compressed(answer("application/stream+json", body)).into_body().into_data_stream();
+        let (mut got, mut expected) = (Vec::new(), Vec::new());
+        for n in 0..100 {
+            let line = format!("{{\"_msg\":\"line {n}\"}}\n");
+            expected.extend_from_slice(line.as_bytes());
+            lines.send(Ok(line.into())).await.unwrap();
+            got.extend_from_slice(&body.next().await.unwrap().unwrap());
+            let mut read = vec![0; expected.len()];
+            MultiGzDecoder::new(got.as_slice()).read_exact(&mut read).unwrap();
+            assert_eq!(read, expected);
+        }
+        drop(lines);
+        while let Some(piece) = body.next().await {
+            got.extend_from_slice(&piece.unwrap());
+        }
+        let mut read = Vec::new();
+        MultiGzDecoder::new(got.as_slice()).read_to_end(&mut read).unwrap();
+        assert_eq!(read, expected);
+    }
+
+    #[tokio::test]
+    async fn large_pieces_stay_whole_and_errors_break_off() {
+        let large: Vec<u8> = (0..1_000_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+        for good in [true, false] {
+            let end = (!good).then(|| Err(io::Error::other("the disk failed")));
+            let pieces = [Ok(Bytes::from(large.clone())), Ok(Bytes::new())].into_iter().chain(end);
+            let body = Body::from_stream(tokio_stream::iter(pieces.collect::<Vec<Piece>>()));
+            let answer = compressed(answer("text/plain", body));
+            assert_eq!(answer.headers()[CONTENT_ENCODING], "gzip");
+            let mut body = answer.into_body().into_data_stream();
+            let mut got = Vec::new();
+            let mut failed = false;
+            while let Some(piece) = body.next().await {
+                match piece {
+                    Ok(piece) => got.extend_from_slice(&piece),
+                    Err(_) => failed = true,
+                }
+            }
+            assert_eq!(failed, !good);
+            let mut read = Vec::new();
+            let ended = MultiGzDecoder::new(got.as_slice()).read_to_end(&mut read).is_ok();
+            assert_eq!(ended, good, "an answer that broke off has no end");
+            assert!(read == large);
+        }
+    }
+}

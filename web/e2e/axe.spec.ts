@@ -1,0 +1,105 @@
+// No serious or critical finding of axe-core, and no sideways scrolling, in any view, light and dark, on a desk and on a phone.
+
+import AxeBuilder from '@axe-core/playwright';
+import { expect, test, type Page } from '@playwright/test';
+import { historyArrived, settled, TYPE, watch } from './common';
+
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+const CHOSEN = encodeURIComponent(`${TYPE}:="access" NOT status:="200"`);
+const STATS = encodeURIComponent(`${TYPE}:="access" | stats by (status) count() lines`);
+
+/** A view, and what is done in it before it is looked at. */
+const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void> }> = {
+  lines: {
+    url: '/?range=1h',
+    act: async (page) => {
+      await settled(page);
+      await page.getByTestId('line-row').first().click();
+      await expect(page.getByTestId('line-detail')).toBeVisible();
+    },
+  },
+  'chosen values': {
+    url: `/?range=1h&query=${CHOSEN}`,
+    act: async (page) => {
+      await settled(page);
+      if (!(await page.getByTestId('facets').isVisible())) await page.getByTestId('facets-toggle').click();
+      await expect(page.getByTestId('facet').first()).toBeVisible();
+    },
+  },
+  'surrounding lines': {
+    url: '/?range=1h',
+    act: async (page) => {
+      await settled(page);
+      await page.getByTestId('line-row').first().click();
+      await page.getByTestId('show-context').click();
+      await expect(page.getByTestId('context-target')).toBeVisible();
+    },
+  },
+  'a table': {
+    url: `/?range=1h&query=${STATS}`,
+    act: async (page) => {
+      await settled(page);
+      await expect(page.getByTestId('result-row').first()).toBeVisible();
+    },
+  },
+  'a wrong query': {
+    url: '/?query=%22open',
+    act: async (page) => void (await expect(page.getByTestId('query-error')).toBeVisible()),
+  },
+  'no line': {
+    url: '/?range=5m&query=no_line_has_this_word',
+    act: async (page) => void (await expect(page.getByTestId('no-lines')).toBeVisible()),
+  },
+  'time range': {
+    url: '/?range=1h',
+    act: async (page) => {
+      await settled(page);
+      await page.getByTestId('time-range').click();
+      await expect(page.getByTestId('time-range-menu')).toBeVisible();
+    },
+  },
+  tail: {
+    url: '/?range=1h&tail=1',
+    act: async (page) => void (await expect(page.getByTestId('tail-bar')).toContainText('Live')),
+  },
+  summary: { url: '/?view=summary&range=1h', act: async (page) => void (await expect(page.getByTestId('summary-card').first()).toBeVisible()) },
+  queries: { url: '/?view=queries', act: async (page) => void (await expect(page.getByTestId('queue-row').first()).toBeVisible()) },
+  status: { url: '/?view=status', act: async (page) => void (await expect(page.getByTestId('ingest-row').first()).toBeVisible()) },
+  help: {
+    url: '/?range=1h',
+    act: async (page) => {
+      await page.getByTestId('help-toggle').click();
+      await expect(page.getByTestId('help')).toBeVisible();
+    },
+  },
+};
+
+for (const [device, viewport] of Object.entries({ desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } })) {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    test.describe(`${device}, ${colorScheme}`, () => {
+      // Without transitions: a colour half-way is no colour of the page.
+      test.use({ viewport, colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+      for (const [name, { url, act }] of Object.entries(VIEWS)) {
+        test(name, async ({ page }) => {
+          watch(page);
+          await page.goto(url);
+          await act(page);
+          await expect(page.locator('.stale')).toHaveCount(0);
+          const { violations } = await new AxeBuilder({ page }).analyze();
+          const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+          const told = grave.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 5).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ''}`).join('\n  ')}`);
+          expect(told).toEqual([]);
+          const wider = await page.evaluate(() => {
+            const all = [document.documentElement, document.querySelector('main')!];
+            return all.some((element) => element.scrollWidth > element.clientWidth);
+          });
+          expect(wider, 'the page scrolls sideways').toBe(false);
+        });
+      }
+    });
+  }
+}

@@ -1,0 +1,67 @@
+// What the tests in the browser share.
+
+import { expect, type APIRequestContext, type Locator, type Page } from '@playwright/test';
+import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/rows';
+
+export { LEVEL, TYPE };
+
+/** Against a real server, not dev/mock.ts. */
+export const real = process.env['LOGINSON_URL'] !== undefined;
+
+/**
+ * A query that runs long enough to be seen and cancelled: sixty regular expressions without a literal to look for, which
+ * hardly any line matches.
+ */
+export const SLOW_QUERY =
+  process.env['LOGINSON_SLOW_QUERY'] ??
+  (real ? Array.from({ length: 60 }, (_, i) => `_msg:~"[a-m].{30}[n-z].{${i + 20}}[0-9].{30}[A-Z]{9}"`).join(' or ') : 'slowly');
+
+export async function count(locator: Locator): Promise<number> {
+  return Number((await locator.innerText()).replaceAll(',', ''));
+}
+
+/** The page shows a finished search: the hits are there and nothing runs. */
+export async function settled(page: Page): Promise<void> {
+  await expect(page.getByTestId('hits')).toBeVisible();
+  await expect(page.getByTestId('cancel')).toBeDisabled();
+}
+
+export async function post(request: APIRequestContext, fields: Record<string, string>): Promise<void> {
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: `${JSON.stringify(fields)}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok(), await answer.text()).toBe(true);
+}
+
+/** The generator sends its hour of history first; a test begins when that has arrived, with the incident in it. */
+export async function historyArrived(request: APIRequestContext): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        // History comes oldest first: lines of the last seconds are live ones.
+        const params = { query: `${TYPE}:="access"`, start: '10s', end: 'now', step: '10s' };
+        const answer = await request.get('/select/logsql/hits', { params });
+        return answer.ok() && ((await answer.json()) as { hits: unknown[] }).hits.length > 0;
+      },
+      { timeout: 150_000, message: 'the history of the generator has not arrived' },
+    )
+    .toBe(true);
+}
+
+/** Faults of the page that no test would see otherwise. */
+export function watch(page: Page): void {
+  page.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) throw new Error(message.text());
+  });
+  page.on('pageerror', (error) => {
+    throw error;
+  });
+}
+
+/** An answer of the server with another status than the real one. */
+export async function changeStatus(page: Page, change: (status: Record<string, unknown>) => void): Promise<void> {
+  await page.route('**/api/v1/status', async (route) => {
+    const answer = await route.fetch();
+    const status = (await answer.json()) as Record<string, unknown>;
+    change(status);
+    await route.fulfill({ response: answer, json: status });
+  });
+}

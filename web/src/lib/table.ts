@@ -1,0 +1,97 @@
+// The tables that pipes make: which columns are times and numbers, how they are shown, and in which order rows stand.
+
+import { clockParts, timeToMs, timeToNs } from './time';
+import type { Row } from './jsonl';
+
+export interface Column {
+  name: string;
+  kind: 'time' | 'number' | 'text';
+  /** Names a row (`by (…)`) instead of counting something. */
+  isKey: boolean;
+}
+
+export interface Order {
+  column: string;
+  descending: boolean;
+}
+
+const NUMBER = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
+/** Digits behind the point of what is shown, and of what is smaller than one. */
+const DIGITS = 2;
+const DIGITS_SMALL = 3;
+
+/** The columns in the order they come. A value that is missing or empty says nothing about its column. */
+export function columnsOf(rows: readonly Row[], keys: ReadonlySet<string>): Column[] {
+  const values = new Map<string, string[]>();
+  for (const row of rows) {
+    for (const [name, value] of Object.entries(row)) {
+      const list = values.get(name) ?? [];
+      if (value !== '') list.push(value);
+      values.set(name, list);
+    }
+  }
+  return [...values].map(([name, list]) => {
+    const all = (form: RegExp): boolean => list.length > 0 && list.every((value) => form.test(value));
+    return { name, kind: all(TIME) ? 'time' : all(NUMBER) ? 'number' : 'text', isKey: keys.has(name) };
+  });
+}
+
+/** A time in the zone of the page, as the axes have it; fractions only where the time has some. */
+export function showTime(text: string, utc: boolean): string {
+  const ms = timeToMs(text);
+  if (Number.isNaN(ms)) return text;
+  const { date, time } = clockParts(ms, utc);
+  const fraction = /\.(\d+)/.exec(text)?.[1]?.slice(0, 3).padEnd(3, '0') ?? '000';
+  return `${date} ${time}${/[1-9]/.test(/\.(\d+)/.exec(text)?.[1] ?? '') ? `.${fraction}` : ''}`;
+}
+
+/** A number as people read it: rounded, in groups of three digits. A key such as a status or a port stays as it is. */
+export function showNumber(text: string, isKey: boolean): string {
+  if (isKey || !NUMBER.test(text)) return text;
+  const value = Number(text);
+  // Numbers that the page cannot hold are shown as they came.
+  if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) return text;
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (size < 10 ** -DIGITS_SMALL || size >= 1e15) return String(Number(value.toPrecision(DIGITS_SMALL)));
+  const digits = size < 1 ? { maximumSignificantDigits: DIGITS_SMALL } : { maximumFractionDigits: DIGITS };
+  return value.toLocaleString('en-GB', digits);
+}
+
+export function showCell(column: Column, value: string | undefined, utc: boolean): string {
+  if (value === undefined) return '';
+  if (column.kind === 'time') return showTime(value, utc);
+  return column.kind === 'number' ? showNumber(value, column.isKey) : value;
+}
+
+/**
+ * The order of a table whose query names none: by time where there is one, else the biggest first count. Null leaves the
+ * rows as they came.
+ */
+export function defaultOrder(columns: readonly Column[]): Order | null {
+  const time = columns.find((column) => column.kind === 'time');
+  if (time) return { column: time.name, descending: false };
+  if (!columns.some((column) => column.isKey)) return null;
+  const count = columns.find((column) => column.kind === 'number' && !column.isKey);
+  return count ? { column: count.name, descending: true } : null;
+}
+
+/** The rows in an order; those that have nothing in the column stand last either way, equal ones as they came. */
+export function sorted(rows: readonly Row[], column: Column, descending: boolean): Row[] {
+  const { name, kind } = column;
+  const text = new Intl.Collator('en', { numeric: true });
+  const compare = (a: string, b: string): number => {
+    if (kind === 'number') return Number(a) - Number(b);
+    if (kind === 'time') {
+      const [left, right] = [timeToNs(a) ?? 0n, timeToNs(b) ?? 0n];
+      return left < right ? -1 : left > right ? 1 : 0;
+    }
+    return text.compare(a, b);
+  };
+  return [...rows].sort((a, b) => {
+    const [left, right] = [a[name] ?? '', b[name] ?? ''];
+    if (left === '' || right === '') return Number(left === '') - Number(right === '');
+    return descending ? compare(right, left) : compare(left, right);
+  });
+}
