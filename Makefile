@@ -13,7 +13,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long hostile build web check fmt lint unit browser test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo test test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,7 +34,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	npm --prefix web run build
 	@touch $@
 
-test: tools test-deps web check unit hostile test-lab browser test-parquet ## Run every test, the browser test included
+test: tools test-deps web check unit hostile test-lab browser test-binary test-parquet ## Run every test, the browser test included
 	@echo "All tests passed."
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
@@ -60,6 +60,9 @@ hostile: build ## Those of the hostile inputs that take a moment, with honest se
 
 browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+
+test-binary: build ## The release binary: its size, its page, and nothing of the machine that built it
+	@LOGINSON_BIN="$(BIN)" scripts/test-binary.sh
 
 test-parquet: build ## Exported Parquet, read by DuckDB and pandas
 	@LOGINSON_BIN="$(BIN)" scripts/test-parquet.sh

@@ -90,7 +90,9 @@ fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
     npm(web, &["run", "build", "--", "--outDir", target, "--emptyOutDir"])?;
     match fs::read_to_string(made.join(STAMP)) {
         Ok(built) if built.trim() == stamp => Ok(Some(made)),
-        _ => Err(format!("the build of the page left no right {STAMP} in {target}; is web/stamp.ts as build.rs?")),
+        _ => Err(format!(
+            "the build of the page left no right {STAMP} in {target}; is web/stamp.ts as build.rs?"
+        )),
     }
 }
 
@@ -102,7 +104,9 @@ fn npm(web: &Path, arguments: &[&str]) -> Result<(), String> {
     let output = match run {
         Ok(output) => output,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(format!("The page is not built from the sources that are there, and npm was not found.\n{remedy}"));
+            return Err(format!(
+                "The page is not built from the sources that are there, and npm was not found.\n{remedy}"
+            ));
         }
         Err(error) => return Err(format!("npm cannot be started: {error}\n{remedy}")),
     };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::hold::Held;
 use super::places::{Places, State};
 use crate::run::Progress;
+use crate::source::TimeRange;
 
 /// Bytes of a query's text that are listed; the rest is cut off.
 const LISTED_TEXT_BYTES_MAX: usize = 4_096;
@@ -22,6 +23,8 @@ pub struct QueryInfo {
     pub kind: String,
     /// Its text, cut off when it is very long.
     pub query: String,
+    /// The time it covers; none where it has none, or nobody told.
+    pub range: Option<TimeRange>,
     /// Where it is on its way.
     pub state: State,
     /// Its place in line, from 1, while it waits.
@@ -61,6 +64,7 @@ pub(super) struct Entry {
     pub kind: String,
     pub query: String,
     pub client: String,
+    pub range: Option<TimeRange>,
     pub started: SystemTime,
     pub came: Instant,
     pub ran_from: Option<Instant>,
@@ -81,6 +85,7 @@ impl Entry {
             kind: kind.to_owned(),
             query: query[..cut].to_owned(),
             client: client.to_owned(),
+            range: None,
             started,
             came: Instant::now(),
             ran_from: None,
@@ -115,6 +120,7 @@ impl Entry {
             id,
             kind: self.kind.clone(),
             query: self.query.clone(),
+            range: self.range,
             state,
             position: places.position(id),
             started: self.started,

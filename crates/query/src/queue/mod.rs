@@ -29,6 +29,8 @@ pub use places::State;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
 
+use crate::source::TimeRange;
+
 /// The kind of queries that are live tails.
 pub const TAIL: &str = "tail";
 /// The kind of queries that are exports.
@@ -154,6 +156,13 @@ impl Queue {
         inner.last_id = inner.last_id.max(info.id);
     }
 
+    /// Says which time a query covers, for whoever looks at the list.
+    pub fn covers(&self, id: u64, range: TimeRange) {
+        if let Some(entry) = self.shared.lock().entries.get_mut(&id) {
+            entry.range = Some(range);
+        }
+    }
+
     /// Enters a query again that is listed as ended, under its id.
     ///
     /// # Panics
@@ -168,7 +177,8 @@ impl Queue {
         };
         let before = entry.times();
         let fresh = Entry::new(&entry.kind, &entry.query, &entry.client, entry.started);
-        let was = std::mem::replace(entry, Entry { before, ..fresh });
+        let range = entry.range;
+        let was = std::mem::replace(entry, Entry { before, range, ..fresh });
         self.ticket(&mut inner, id).inspect_err(|_| {
             // It stays what it was.
             inner.entries.insert(id, was);

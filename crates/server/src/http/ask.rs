@@ -158,6 +158,7 @@ impl Asked {
         let queue = &self.app.queue;
         let entered = queue.enter(self.kind, &self.text, &self.client).and_then(|ticket| {
             link.holds(queue, ticket.id());
+            queue.covers(ticket.id(), self.context.range);
             ticket.wait()
         });
         let permit = entered.map_err(|error| {

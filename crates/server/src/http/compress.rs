@@ -198,7 +198,8 @@ mod tests {
     async fn lines_come_one_by_one() {
         let (lines, body) = mpsc::channel::<Piece>(4);
         let body = Body::from_stream(ReceiverStream::new(body));
-        let mut body = compressed(answer("application/stream+json", body)).into_body().into_data_stream();
+        let mut body =
+            compressed(answer("application/stream+json", body)).into_body().into_data_stream();
         let (mut got, mut expected) = (Vec::new(), Vec::new());
         for n in 0..100 {
             let line = format!("{{\"_msg\":\"line {n}\"}}\n");
@@ -220,7 +221,8 @@ mod tests {
 
     #[tokio::test]
     async fn large_pieces_stay_whole_and_errors_break_off() {
-        let large: Vec<u8> = (0..1_000_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+        let large: Vec<u8> =
+            (0..1_000_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
         for good in [true, false] {
             let end = (!good).then(|| Err(io::Error::other("the disk failed")));
             let pieces = [Ok(Bytes::from(large.clone())), Ok(Bytes::new())].into_iter().chain(end);

@@ -312,6 +312,10 @@ fn entry(app: &App, info: &QueryInfo) -> Value {
         "error": info.error,
         "client": info.client,
     });
+    if let Some(range) = info.range {
+        entry["start"] = bound(range.start_ns, i64::MIN);
+        entry["end"] = bound(range.end_ns, i64::MAX);
+    }
     if let Some(job) = app.jobs.get().and_then(|jobs| jobs.info(info.id)) {
         // Those of former runs that it goes on behind are among them.
         entry["rows"] = job.rows.into();
@@ -320,14 +324,18 @@ fn entry(app: &App, info: &QueryInfo) -> Value {
     entry
 }
 
+/// A bound of a range; null where it is `none`.
+fn bound(ns: i64, none: i64) -> Value {
+    (ns != none).then(|| format_time(ns)).into()
+}
+
 fn kept(job: &JobInfo) -> Value {
-    let time = |ns: i64, none: i64| (ns != none).then(|| format_time(ns));
     json!({
         "rows": job.rows,
         "bytes": job.bytes,
         "format": job.asked.format,
-        "start": time(job.asked.start_ns, i64::MIN),
-        "end": time(job.asked.end_ns, i64::MAX),
+        "start": bound(job.asked.start_ns, i64::MIN),
+        "end": bound(job.asked.end_ns, i64::MAX),
         "limit": job.asked.limit,
         "expires": job.expires_ns.map(format_time),
         "resumes": if job.continues { "behind the last row" } else { "from the start" },

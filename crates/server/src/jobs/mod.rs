@@ -472,6 +472,8 @@ fn entry(record: &Record) -> QueryInfo {
         id: record.id,
         kind: BACKGROUND.into(),
         query: record.asked.query.clone(),
+        // Its results say it.
+        range: None,
         state: state.unwrap_or(State::Interrupted),
         position: None,
         started: SystemTime::UNIX_EPOCH + since,

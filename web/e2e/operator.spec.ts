@@ -1,0 +1,281 @@
+// What an operator relies on at night: nothing that was chosen or written vanishes, charts and tables say what is, and there is
+// one truth about the state of the server.
+
+import { expect, test, type Page } from '@playwright/test';
+import { changeStatus, count, historyArrived, LEVEL, real, settled, SLOW_QUERY, TYPE, watch } from './common';
+
+test.beforeAll(async ({ request }) => {
+  test.setTimeout(180_000);
+  await historyArrived(request);
+});
+
+test.beforeEach(({ page }) => watch(page));
+
+const scrolled = (page: Page): Promise<number> => page.evaluate(() => document.querySelector('main')!.scrollTop);
+
+function facet(page: Page, field: string, value?: string) {
+  const all = page.locator(`[data-testid="facet-value"][data-field="${field}"]`);
+  return value === undefined ? all : all.and(page.locator(`[data-value="${value}"]`));
+}
+
+test('a facet keeps what is chosen, others can be added, and each taken back', async ({ page }) => {
+  await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access"`)}`);
+  await settled(page);
+  const input = page.getByTestId('query-input');
+  // Every line has this one value: it is shown all the same.
+  await expect(facet(page, TYPE, 'access')).toHaveAttribute('aria-pressed', 'true');
+  await expect(page.locator('[data-testid="facet"][data-constant="true"]').first()).toBeVisible();
+  // Down the page, as somebody who has read on.
+  await page.evaluate(() => document.querySelector('main')!.scrollTo({ top: 700 }));
+  expect(await scrolled(page)).toBeGreaterThan(300);
+  await facet(page, 'status', '500').click();
+  await expect(input).toHaveValue(`${TYPE}:="access" status:="500"`);
+  await settled(page);
+  expect(await scrolled(page), 'a new result is read from its beginning').toBe(0);
+
+  await expect(facet(page, 'status', '500')).toHaveAttribute('aria-pressed', 'true');
+  await expect(facet(page, 'status', '200')).toBeVisible();
+  const only = await count(page.getByTestId('hits'));
+  await facet(page, 'status', '200').click();
+  await expect(input).toHaveValue(`${TYPE}:="access" (status:="500" or status:="200")`);
+  await settled(page);
+  await expect.poll(() => count(page.getByTestId('hits'))).toBeGreaterThan(only);
+  await facet(page, 'status', '500').click();
+  await expect(input).toHaveValue(`${TYPE}:="access" status:="200"`);
+  await facet(page, 'status', '200').click();
+  await expect(input).toHaveValue(`${TYPE}:="access"`);
+  // What is left out stays in sight too.
+  const minus = page.locator('[data-testid="facet"][data-field="status"] li').filter({ has: page.locator('[data-value="200"]') }).getByTestId('facet-value-exclude');
+  await minus.click();
+  await expect(input).toHaveValue(`${TYPE}:="access" NOT status:="200"`);
+  await settled(page);
+  await expect(minus).toHaveAttribute('aria-pressed', 'true');
+  await minus.click();
+  await expect(input).toHaveValue(`${TYPE}:="access"`);
+});
+
+test('a level of the legend is chosen beside another, and taken back', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  await expect(page.getByTestId('facet').first()).toBeVisible();
+  const entry = (level: string) => page.locator(`[data-testid="legend-entry"][data-series="${level}"]`);
+  await entry('error').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`${LEVEL}:="error"`);
+  await settled(page);
+  await expect(entry('warning')).toBeVisible();
+  await entry('warning').click();
+  await expect(page.getByTestId('query-input')).toHaveValue(`(${LEVEL}:="error" or ${LEVEL}:="warning")`);
+  await settled(page);
+  await entry('error').click();
+  await entry('warning').click();
+  await expect(page.getByTestId('query-input')).toHaveValue('*');
+});
+
+test('a draft outlives a facet, a look at another view, and a live tail', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  await expect(facet(page, TYPE, 'access')).toBeVisible();
+  const input = page.getByTestId('query-input');
+  await input.fill('"GET /');
+  await expect(page.getByTestId('run')).toHaveAttribute('data-edited', 'true');
+  await page.getByTestId('view-status').click();
+  await page.getByTestId('view-lines').click();
+  await expect(input).toHaveValue('"GET /');
+  await facet(page, TYPE, 'access').click();
+  // The open quote is closed before something stands behind it.
+  await expect(input).toHaveValue(`"GET /" ${TYPE}:="access"`);
+  await settled(page);
+  await expect(page.getByTestId('run')).toHaveAttribute('data-edited', 'false');
+  await page.goBack();
+  await expect(input).toHaveValue('"GET /');
+  await input.fill('some_word');
+  await page.getByTestId('tail-toggle').click();
+  await expect(page).toHaveURL(/query=some_word/);
+  await expect(page.getByTestId('tail-bar')).toContainText('Live');
+});
+
+test('bars have gaps, and those of a part of their time are hatched', async ({ page }) => {
+  await page.goto('/?range=1h');
+  await settled(page);
+  const bars = await page.locator('[data-testid="histogram-bar"]').evaluateAll((all) =>
+    all.map((bar) => ({
+      bucket: Number(bar.getAttribute('data-bucket')),
+      part: bar.getAttribute('data-part'),
+      x: Number(bar.getAttribute('x')),
+      width: Number(bar.getAttribute('width')),
+    })),
+  );
+  const widest = new Map<number, { left: number; right: number }>();
+  for (const { bucket, x, width } of bars) {
+    const bar = widest.get(bucket) ?? { left: Infinity, right: 0 };
+    widest.set(bucket, { left: Math.min(bar.left, x), right: Math.max(bar.right, x + width) });
+  }
+  for (const [bucket, { right }] of widest) {
+    const next = widest.get(bucket + 1);
+    if (next) expect(next.left - right).toBeGreaterThanOrEqual(1);
+  }
+  const buckets = [...widest.keys()].sort((a, b) => a - b);
+  const parts = new Map(bars.map(({ bucket, part }) => [bucket, part]));
+  expect(parts.get(buckets[buckets.length - 1] as number)).toBe('filling');
+  expect([...parts.values()].filter((part) => part !== null).length).toBeLessThanOrEqual(2);
+  // The last bar of the chart, wherever its lines end.
+  const box = (await page.getByTestId('histogram-chart').boundingBox())!;
+  await page.mouse.move(box.x + box.width - 9, box.y + box.height / 2);
+  await expect(page.getByTestId('bar-part')).toContainText('Not over yet');
+});
+
+test('tables are sorted, in the zone of the page, rounded, and copied in full', async ({ page }) => {
+  test.skip(!real, 'the stand-in computes no averages');
+  const query = `${TYPE}:="access" | stats by (_time:10m, status) count() lines, avg(response_bytes) mean`;
+  await page.goto(`/?range=1h&query=${encodeURIComponent(query)}`);
+  await settled(page);
+  const cells = (column: string) => page.locator(`[data-testid="result-row"] td[data-column="${column}"]`);
+  await expect(cells('_time').first()).toHaveText(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
+  const times = await cells('_time').allInnerTexts();
+  expect(times).toEqual([...times].sort());
+  for (const mean of await cells('mean').allInnerTexts()) expect(mean).toMatch(/^[\d,]*(\.\d{1,3})?$/);
+  const header = (column: string) => page.locator(`th:has([data-column="${column}"])`);
+  await expect(header('_time')).toHaveAttribute('aria-sort', 'ascending');
+  await page.locator('[data-testid="result-sort"][data-column="lines"]').click();
+  await expect(header('lines')).toHaveAttribute('aria-sort', 'descending');
+  const lines = (await cells('lines').allInnerTexts()).map((text) => Number(text.replaceAll(',', '')));
+  expect(lines).toEqual([...lines].sort((a, b) => b - a));
+  expect(await cells('lines').first().evaluate((cell) => getComputedStyle(cell).textAlign)).toBe('right');
+  // The full value is what is copied.
+  const full = (await cells('mean').first().getAttribute('data-full')) as string;
+  const copied = await cells('mean').first().evaluate((cell) => {
+    getSelection()!.selectAllChildren(cell.parentElement!);
+    const event = new ClipboardEvent('copy', { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
+    cell.dispatchEvent(event);
+    return event.clipboardData!.getData('text/plain');
+  });
+  expect(copied.split('\t')).toContain(full);
+});
+
+test('pipes without a row do not say that no line matches', async ({ page }) => {
+  test.skip(!real, 'the stand-in knows no such pipe');
+  await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (status) count() n | filter n:>999999999`)}`);
+  await settled(page);
+  await expect(page.getByTestId('no-lines')).toContainText('The pipes made no row of the');
+  await expect(page.getByTestId('no-lines')).not.toContainText('No line matches');
+});
+
+test('the share of the disk is that of what can be used, and says whose it is', async ({ page }) => {
+  const GIB = 2 ** 30;
+  await changeStatus(page, (status) => {
+    Object.assign(status['store'] as object, { disk_total_bytes: 100 * GIB, disk_used_bytes: 9 * GIB, disk_free_bytes: 28 * GIB, bytes_disk: 2 * GIB });
+  });
+  await page.goto('/?view=status');
+  await expect(page.getByTestId('strip-disk')).toHaveText('24%');
+  await expect(page.getByTestId('disk-share')).toHaveText('24% used: 2 GiB by Loginson’s segments, 7 GiB by others; 28 GiB free');
+  await expect(page.getByTestId('status')).toContainText('63 GiB more are reserved');
+});
+
+test('one place says what is wrong with the server', async ({ page }) => {
+  let change = (_status: Record<string, unknown>): void => {};
+  await changeStatus(page, (status) => change(status));
+  await page.goto('/?range=1h');
+  await settled(page);
+  const trouble = page.getByTestId('trouble');
+  await expect(trouble).toHaveCount(0);
+  change = (status) => Object.assign(status['store'] as object, { state: 'disk_full' });
+  await expect(trouble).toHaveAttribute('data-kind', 'refusing');
+  for (const view of ['lines', 'summary', 'queries', 'status']) {
+    await page.getByTestId(`view-${view}`).click();
+    await expect(page.getByRole('alert')).toHaveCount(1);
+  }
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.route('**/{api,select}/**', (route) => route.abort());
+  await expect(trouble).toHaveAttribute('data-kind', 'unreachable');
+  await page.getByTestId('view-lines').click();
+  await expect(page.getByRole('alert')).toHaveCount(1);
+  await expect(page.getByTestId('empty-state')).toHaveCount(0);
+  await expect(page.getByTestId('no-lines')).toHaveCount(0);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await expect(trouble).toHaveCount(0);
+  await settled(page);
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+});
+
+test('an empty server names its own address in what to type', async ({ page, baseURL }) => {
+  await changeStatus(page, (status) => Object.assign(status['store'] as object, { lines: 0, oldest: null, newest: null }));
+  await page.goto('/?query=no_line_has_this_word');
+  await expect(page.getByTestId('empty-state')).toContainText(`loginson import --server ${new URL(baseURL as string).origin} /var/log`);
+});
+
+test('what somebody cancels is no error', async ({ page, request }) => {
+  await page.goto('/?range=all');
+  await settled(page);
+  await page.getByTestId('query-input').fill(`!cancelled_elsewhere (${SLOW_QUERY})`);
+  await page.getByTestId('query-input').press('Enter');
+  await expect(page.getByTestId('progress')).toBeVisible();
+  // In the queue, as from another window.
+  await expect
+    .poll(async () => {
+      const { queries } = (await (await request.get('/api/v1/queries')).json()) as { queries: { id: string; query: string; state: string }[] };
+      const ours = queries.filter((entry) => entry.query.includes('cancelled_elsewhere') && entry.state === 'running');
+      await Promise.all(ours.map((entry) => request.delete(`/api/v1/queries/${entry.id}`)));
+      return page.getByTestId('cancelled').isVisible();
+    })
+    .toBe(true);
+  await expect(page.getByTestId('query-error')).toHaveCount(0);
+  await page.getByTestId('view-queries').click();
+  const row = page.locator('[data-testid="queue-row"][data-state="cancelled"]').first();
+  await expect(row).toBeVisible();
+  await expect(row.locator('.bad')).toHaveCount(0);
+});
+
+test('a shared background query keeps its range', async ({ page, browser, baseURL }) => {
+  test.skip(!real, 'the stand-in keeps no rows');
+  const to = Date.now() - 20 * 60_000;
+  const [from, until] = [new Date(to - 600_000).toISOString(), new Date(to).toISOString()];
+  await page.goto(`/?from=${from}&to=${until}&query=${encodeURIComponent(`${TYPE}:="access" status:="500"`)}`);
+  await settled(page);
+  await page.getByTestId('run-background').click();
+  await expect(page.getByTestId('query-results')).toBeVisible();
+  const id = new URL(page.url()).searchParams.get('results') as string;
+  for (const link of [page.url(), `/?view=queries&results=${id}`]) {
+    const context = await browser.newContext(baseURL ? { baseURL } : {});
+    const other = await context.newPage();
+    await other.goto(link);
+    await expect(other.getByTestId('results-range')).toContainText('–');
+    await other.locator(`[data-testid="queue-row"][data-id="${id}"]`).getByTestId('query-open').click();
+    await settled(other);
+    const at = new URL(other.url()).searchParams;
+    expect([at.get('from'), at.get('to'), at.get('query')]).toEqual([from, until, `${TYPE}:="access" status:="500"`]);
+    await context.close();
+  }
+  // When the rows have expired, the link still knows what to run.
+  const url = page.url();
+  await page.locator(`[data-testid="queue-row"][data-id="${id}"]`).getByTestId('query-delete').click();
+  await expect(page.getByTestId('results-gone')).toHaveCount(0);
+  await page.goto(url);
+  await page.getByTestId('results-gone').getByRole('link').click();
+  await expect(page).toHaveURL(/from=.*&to=/);
+  await expect(page.getByTestId('query-input')).toHaveValue(`${TYPE}:="access" status:="500"`);
+});
+
+test('the page and its answers are compressed, and a tail is not held back', async ({ request, page, baseURL }) => {
+  test.skip(!real, 'the stand-in does not compress');
+  for (const path of ['/', '/api/v1/status', '/select/logsql/query?query=*&limit=100', '/metrics']) {
+    const answer = await request.get(path, { headers: { 'accept-encoding': 'gzip' } });
+    expect(answer.headers()['content-encoding'], path).toBe('gzip');
+    expect((await answer.body()).length).toBeGreaterThan(500);
+    const plain = await request.get(path, { headers: { 'accept-encoding': 'identity' } });
+    expect(plain.headers()['content-encoding'], path).toBeUndefined();
+  }
+  await page.goto('/');
+  const token = `flush${Date.now()}`;
+  const seen = page.evaluate(async (token) => {
+    const answer = await fetch(`/select/logsql/tail?query=${token}`);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ''; ; ) {
+      const { value, done } = await reader.read();
+      text += value ?? '';
+      if (done || text.includes('the line')) return text;
+    }
+  }, token);
+  const answer = await request.post(`${baseURL}/insert/jsonline`, { data: `${JSON.stringify({ _msg: `${token} the line` })}\n`, headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok()).toBe(true);
+  expect(await seen).toContain(token);
+});
