@@ -433,6 +433,102 @@ fn the_page_is_served() {
     assert!(index.header("content-security-policy").unwrap().starts_with("default-src 'self'"));
 }
 
+/// An answer to a client that takes gzip: as it came, and read.
+fn in_gzip(server: &Server, path: &str, more: &[(&str, &str)]) -> (Answer, Vec<u8>) {
+    let headers = [&[("Accept-Encoding", "gzip, deflate, br")], more].concat();
+    let answer = server.request("GET", path, &headers, b"");
+    let mut body = Vec::new();
+    if answer.header("content-encoding") == Some("gzip") {
+        flate2::read::MultiGzDecoder::new(&*answer.body).read_to_end(&mut body).unwrap();
+    }
+    (answer, body)
+}
+
+#[test]
+fn answers_are_compressed_for_those_who_take_it() {
+    let server = with_lines();
+    for path in ["/", "/api/v1/status", "/select/logsql/query?query=*", "/metrics"] {
+        let plain = server.get(path);
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        let (answer, body) = in_gzip(&server, path, &[]);
+        assert_eq!(answer.header("content-encoding"), Some("gzip"), "{path}");
+        assert_eq!(answer.header("vary"), Some("accept-encoding"), "{path}");
+        assert!(answer.body.len() < body.len() / 10 * 9, "{path}");
+        if path == "/" || path.contains("query") {
+            assert_eq!(body, plain.body, "{path}");
+        }
+    }
+    // A file of the page in gzip has a name of its own.
+    let (answer, _) = in_gzip(&server, "/", &[]);
+    let etag = answer.header("etag").unwrap();
+    assert_ne!(etag, server.get("/").header("etag").unwrap());
+    assert_eq!(in_gzip(&server, "/", &[("If-None-Match", etag)]).0.status, 304);
+    // Exports are files to keep, short answers are short, and other sites do not see how well something is compressed.
+    for path in ["/api/v1/export?query=*&format=jsonl", "/health"] {
+        assert_eq!(in_gzip(&server, path, &[]).0.header("content-encoding"), None, "{path}");
+    }
+    let (answer, _) = in_gzip(&server, "/api/v1/status", &[("Sec-Fetch-Site", "cross-site")]);
+    assert_eq!(answer.header("content-encoding"), None);
+}
+
+#[test]
+fn a_compressed_tail_is_read_line_by_line() {
+    let server = Server::start();
+    let mut stream = server.connect();
+    write!(
+        stream,
+        "GET /select/logsql/tail?query=* HTTP/1.1\r\nHost: {}\r\nAccept-Encoding: gzip\r\n\r\n",
+        server.http
+    )
+    .unwrap();
+    let mut reader = BufReader::new(stream);
+    let (status, head) = read_head(&mut reader).unwrap();
+    assert_eq!(status, 200);
+    assert!(head.contains(&("content-encoding".to_owned(), "gzip".to_owned())), "{head:?}");
+    let mut got = Vec::new();
+    for n in 0..3 {
+        server.post("/insert/jsonline", format!("{{\"_msg\":\"line {n}\"}}").as_bytes());
+        // The next line is sent only when this one was read.
+        loop {
+            got.extend(read_chunk(&mut reader).unwrap().expect("the tail goes on"));
+            let mut text = Vec::new();
+            let end = flate2::read::MultiGzDecoder::new(&*got).read_to_end(&mut text);
+            assert!(end.is_err(), "the stream has no end yet");
+            if String::from_utf8_lossy(&text).contains(&format!("line {n}")) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_room_of_the_disk_adds_up() {
+    let server = Server::start();
+    server.wait_for("the store is open", |server| server.status()["store"].is_object());
+    let store = &server.status()["store"];
+    let bytes = |name: &str| store[name].as_u64().unwrap_or_else(|| panic!("{name}: {store}"));
+    let (used, free) = (bytes("disk_used_bytes"), bytes("disk_free_bytes"));
+    assert!(used > 0 && free > 0 && used + free <= bytes("disk_total_bytes"), "{store}");
+}
+
+#[test]
+fn the_queue_says_which_time_a_query_covers() {
+    let server = with_lines();
+    for (range, start, end) in [
+        (
+            "&start=2026-01-31T12:02Z&end=2026-01-31T12:05Z",
+            json!("2026-01-31T12:02:00Z"),
+            json!("2026-01-31T12:05:00Z"),
+        ),
+        ("", Value::Null, Value::Null),
+    ] {
+        let answer = server.get(&format!("/select/logsql/query?query=*{range}"));
+        let id = answer.header("x-loginson-query-id").unwrap();
+        let entry = server.get(&format!("/api/v1/queries/{id}")).json();
+        assert_eq!((&entry["start"], &entry["end"]), (&start, &end), "{entry}");
+    }
+}
+
 #[test]
 fn other_sites_are_kept_out() {
     let server = Server::start();
