@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { columnsOf, defaultOrder, showNumber, showTime, sorted, type Column } from '../src/lib/table';
+import { columnsOf, defaultOrder, showCell, showNumber, showTime, sorted, type Column } from '../src/lib/table';
 import type { Row } from '../src/lib/jsonl';
 
 describe('what a cell shows', () => {
@@ -43,6 +43,17 @@ describe('columns and order', () => {
   test('kinds are what all values are; missing ones say nothing', () => {
     expect(columnsOf(rows, new Set(['host']))).toEqual([column('host', 'text', true), column('n', 'number'), column('mean', 'number'), column('at', 'time')]);
     expect(columnsOf([{ a: '' }, { a: '1', b: 'x' }, { b: '2' }], new Set())).toEqual([column('a', 'number'), column('b', 'text')]);
+  });
+
+  test('an average of nothing leaves its column a number and stands last', () => {
+    const rows = [{ mean: 'NaN' }, { mean: '2.345678' }, { mean: '+Inf' }, { mean: '10' }];
+    const [mean] = columnsOf(rows, new Set());
+    expect(mean).toEqual(column('mean', 'number'));
+    for (const descending of [true, false]) {
+      const shown = sorted(rows, mean!, descending).map((row) => showCell(mean!, row['mean'], true));
+      expect(shown).toEqual(descending ? ['10', '2.35', '–', '–'] : ['2.35', '10', '–', '–']);
+    }
+    expect(columnsOf([{ x: 'NaN' }], new Set())[0]?.kind).toBe('text');
   });
 
   test.each<[Column, boolean, string[]]>([

@@ -17,6 +17,8 @@ export interface Order {
 
 const NUMBER = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
+/** What an average of nothing is: neither a number to show nor a reason to take its column for text. */
+const NO_NUMBER = /^[-+]?(nan|inf(inity)?)$/i;
 /** Digits behind the point of what is shown, and of what is smaller than one. */
 const DIGITS = 2;
 const DIGITS_SMALL = 3;
@@ -27,7 +29,7 @@ export function columnsOf(rows: readonly Row[], keys: ReadonlySet<string>): Colu
   for (const row of rows) {
     for (const [name, value] of Object.entries(row)) {
       const list = values.get(name) ?? [];
-      if (value !== '') list.push(value);
+      if (value !== '' && !NO_NUMBER.test(value)) list.push(value);
       values.set(name, list);
     }
   }
@@ -62,8 +64,11 @@ export function showNumber(text: string, isKey: boolean): string {
 export function showCell(column: Column, value: string | undefined, utc: boolean): string {
   if (value === undefined) return '';
   if (column.kind === 'time') return showTime(value, utc);
+  if (column.kind === 'number' && NO_NUMBER.test(value)) return '–';
   return column.kind === 'number' ? showNumber(value, column.isKey) : value;
 }
+
+const comparable = (value = '', kind: Column['kind']): string => (kind === 'number' && NO_NUMBER.test(value) ? '' : value);
 
 /**
  * The order of a table whose query names none: by time where there is one, else the biggest first count. Null leaves the
@@ -90,7 +95,7 @@ export function sorted(rows: readonly Row[], column: Column, descending: boolean
     return text.compare(a, b);
   };
   return [...rows].sort((a, b) => {
-    const [left, right] = [a[name] ?? '', b[name] ?? ''];
+    const [left, right] = [comparable(a[name], kind), comparable(b[name], kind)];
     if (left === '' || right === '') return Number(left === '') - Number(right === '');
     return descending ? compare(right, left) : compare(left, right);
   });
