@@ -1,0 +1,43 @@
+// Retakes the pictures of README.md: `LOGINSON_URL=http://127.0.0.1:9514 node dev/screenshots.mjs` beside `make demo`, once its
+// history has arrived. Prints what the text beside the pictures tells: the time of the incident and the numbers.
+
+import { chromium } from '@playwright/test';
+
+const base = process.env.LOGINSON_URL ?? 'http://127.0.0.1:9514';
+const out = new URL('../../docs/images/', import.meta.url).pathname;
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] });
+const page = await browser.newPage({ baseURL: base, viewport: { width: 1280, height: 620 }, colorScheme: 'light' });
+page.setDefaultTimeout(60_000);
+
+async function settled() {
+  await page.getByTestId('hits').waitFor();
+  await page.waitForFunction(() => document.querySelector('[data-testid="cancel"]')?.disabled);
+  await page.getByTestId('facet').first().waitFor();
+}
+
+await page.goto('/?view=summary&range=1h&type=access');
+const spike = page.locator('[data-testid="spike"][data-value="500"]').first();
+await spike.waitFor();
+await page.getByText('lines/s').waitFor();
+await page.waitForFunction(() => document.querySelector('[data-testid="strip-rate"]')?.textContent !== '–');
+await page.screenshot({ path: `${out}summary.png` });
+console.log('stands out:', (await spike.innerText()).replace(/\s+/g, ' '));
+
+const bars = page.getByTestId('summary-by-status').locator('[data-testid="summary-bar"][data-series="500"]');
+const values = await bars.evaluateAll((all) => all.map((bar) => Number(bar.dataset.value)));
+const peak = bars.nth(values.indexOf(Math.max(...values)));
+const peakMs = Number(await peak.getAttribute('data-from'));
+console.log('the highest bar:', Math.max(...values), new Date(peakMs).toISOString());
+await peak.click();
+await settled();
+console.log('its lines:', await page.getByTestId('hits').innerText());
+await page.screenshot({ path: `${out}lines.png` });
+
+// From three minutes before the highest bar, when the dump begins, to the end of what it caused.
+const [from, to] = [new Date(peakMs - 3 * 60_000).toISOString(), new Date(peakMs + 3.5 * 60_000).toISOString()];
+console.log('the range:', from, to);
+await page.setViewportSize({ width: 1280, height: 560 });
+await page.goto(`/?query=${encodeURIComponent('hostname:="db1" "/var"')}&from=${from}&to=${to}`);
+await settled();
+await page.screenshot({ path: `${out}cause.png` });
+await browser.close();
