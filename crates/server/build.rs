@@ -1,9 +1,10 @@
 //! Embeds the page, as it is and in gzip.
 //!
-//! `web/dist` is taken when it was built from the sources that are there: its file `page.sources` has their checksum
-//! (`web/stamp.ts`). Otherwise the page is built here, by npm, into cargo's output directory, so that `cargo install --path
-//! crates/server` gives the page too. Without npm the build fails and says what to do: a binary whose page is missing or
-//! old would be noticed too late. Whoever works on Rust alone sets `LOGINSON_PAGE=none` and gets a page that says so.
+//! `web/dist` is taken when it was built from the sources that are there: its file `page.sources`
+//! has their checksum (`web/stamp.ts`). Otherwise the page is built here, by npm, into cargo's
+//! output directory, so that `cargo install --path crates/server` gives the page too. Without npm
+//! the build fails and says what to do: a binary whose page is missing or old would be noticed too
+//! late. Whoever works on Rust alone sets `LOGINSON_PAGE=none` and gets a page that says so.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,11 +15,13 @@ use std::{env, fs, io};
 use flate2::write::GzEncoder;
 use flate2::{Compression, Crc};
 
-const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Loginson</title>\
-<h1>Loginson is running</h1><p>This binary was built without its page (<code>LOGINSON_PAGE=none</code>). Build it \
-without that setting, or by <code>make build</code>. The API answers all the same; see <code>docs/api.md</code>.</p></html>";
+const PLACEHOLDER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+<title>Loginson</title><h1>Loginson is running</h1><p>This binary was built without its page \
+(<code>LOGINSON_PAGE=none</code>). Build it without that setting, or by <code>make build</code>. \
+The API answers all the same; see <code>docs/api.md</code>.</p></html>";
 
-/// What the page is built from, below `web`; directories with all that is in them. The same list as in `web/stamp.ts`.
+/// What the page is built from, below `web`; directories with all that is in them. The same list as
+/// in `web/stamp.ts`.
 const SOURCES: [&str; 8] = [
     "index.html",
     "package-lock.json",
@@ -72,7 +75,8 @@ fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
     }
     let dist = web.join("dist");
     if dist.exists() {
-        // Named only when it is there: cargo would run this on every build for a path that is missing.
+        // Named only when it is there: cargo would run this on every build for a path that is
+        // missing.
         println!("cargo::rerun-if-changed={}", dist.display());
     }
     let stamp = checksum(web).map_err(|error| format!("reading {}: {error}", web.display()))?;
@@ -99,13 +103,14 @@ fn build(web: &Path, out: &Path) -> Result<Option<PathBuf>, String> {
 fn npm(web: &Path, arguments: &[&str]) -> Result<(), String> {
     // cargo's DEBUG means something else to Node's libraries.
     let run = Command::new("npm").current_dir(web).args(arguments).env_remove("DEBUG").output();
-    let remedy = "Install Node 20.19 or newer with npm (https://nodejs.org) and build again, run `make build`, \
-                  or set LOGINSON_PAGE=none for a binary without its page.";
+    let remedy = "Install Node 20.19 or newer with npm (https://nodejs.org) and build again, \
+                  run `make build`, or set LOGINSON_PAGE=none for a binary without its page.";
     let output = match run {
         Ok(output) => output,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(format!(
-                "The page is not built from the sources that are there, and npm was not found.\n{remedy}"
+                "The page is not built from the sources that are there, and npm was not \
+                 found.\n{remedy}"
             ));
         }
         Err(error) => return Err(format!("npm cannot be started: {error}\n{remedy}")),
@@ -172,8 +177,8 @@ fn embed(made: Option<&Path>, page: &Path, out: &Path) -> io::Result<()> {
         };
         writeln!(
             code,
-            "    File {{ path: {file:?}, etag: \"\\\"{hash:016x}\\\"\", etag_gzip: \"\\\"{hash:016x}-gz\\\"\", \
-             bytes: include_bytes!({path:?}), gzip: {gzip} }},",
+            "    File {{ path: {file:?}, etag: \"\\\"{hash:016x}\\\"\", \
+             etag_gzip: \"\\\"{hash:016x}-gz\\\"\", bytes: include_bytes!({path:?}), gzip: {gzip} }},",
         )
         .expect("writing to a string");
     }

@@ -22,7 +22,8 @@ pub struct DiskSpace {
     pub free_bytes: u64,
     /// Bytes that files and the file system itself take.
     pub used_bytes: u64,
-    /// Size of the file system. Where a part is reserved for the superuser, or a quota holds, more than the sum of the two.
+    /// Size of the file system. Where a part is reserved for the superuser, or a quota holds, more
+    /// than the sum of the two.
     pub total_bytes: u64,
 }
 

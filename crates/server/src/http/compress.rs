@@ -1,13 +1,15 @@
 //! Answers in gzip, for clients that say that they take it.
 //!
-//! - Each piece of an answer is flushed through: a line of a tail, or of a query that still runs, leaves when it would leave
-//!   without gzip.
-//! - Compressed is text, as far as `COMPRESSIBLE` names it. Left out are short answers, files of the page (compressed when the
-//!   binary was built), and exports, where the processor would be slower than the network.
-//! - gzip alone: browsers offer brotli and zstd only over TLS, which a proxy in front brings, with its own compression.
-//! - The length of a compressed answer tells something of its content. A web page of others that could make our page's
-//!   browser ask and watch the length is refused by `guard`; what a browser marks as asked by another site is not compressed
-//!   in any case.
+//! - Each piece of an answer is flushed through: a line of a tail, or of a query that still runs,
+//!   leaves when it would leave without gzip.
+//! - Compressed is text, as far as `COMPRESSIBLE` names it. Left out are short answers, files of
+//!   the page (compressed when the binary was built), and exports, where the processor would be
+//!   slower than the network.
+//! - gzip alone: browsers offer brotli and zstd only over TLS, which a proxy in front brings, with
+//!   its own compression.
+//! - The length of a compressed answer tells something of its content. A web page of others that
+//!   could make our page's browser ask and watch the length is refused by `guard`; what a browser
+//!   marks as asked by another site is not compressed in any case.
 
 use std::io::{self, Write};
 
@@ -23,7 +25,8 @@ use tokio_stream::StreamExt;
 
 /// Shorter answers fit into one packet anyway.
 const BYTES_MIN: u64 = 1024;
-/// Bytes that are compressed before other tasks of the thread get their turn: about half a millisecond.
+/// Bytes that are compressed before other tasks of the thread get their turn: about half a
+/// millisecond.
 const PIECE_BYTES: usize = 64 << 10;
 /// Media types that shrink.
 const COMPRESSIBLE: [&str; 4] =
@@ -108,8 +111,8 @@ struct Gzip {
 }
 
 impl Gzip {
-    /// The next bytes to send; None behind the last. An error of the answer is passed on without an end of the stream, so that
-    /// an answer that broke off does not look whole.
+    /// The next bytes to send; None behind the last. An error of the answer is passed on without an
+    /// end of the stream, so that an answer that broke off does not look whole.
     async fn next(&mut self) -> Result<Option<Bytes>, axum::Error> {
         loop {
             let Some(encoder) = &mut self.encoder else { return Ok(None) };
