@@ -53,7 +53,8 @@ describe('columns and order', () => {
       const shown = sorted(rows, mean!, descending).map((row) => showCell(mean!, row['mean'], true));
       expect(shown).toEqual(descending ? ['10', '2.35', '–', '–'] : ['2.35', '10', '–', '–']);
     }
-    expect(columnsOf([{ x: 'NaN' }], new Set())[0]?.kind).toBe('text');
+    expect(columnsOf([{ x: 'NaN' }], new Set())[0]?.kind).toBe('number');
+    expect(columnsOf([{ x: 'NaN' }, { x: 'none' }], new Set())[0]?.kind).toBe('text');
   });
 
   test.each<[Column, boolean, string[]]>([

@@ -29,13 +29,14 @@ export function columnsOf(rows: readonly Row[], keys: ReadonlySet<string>): Colu
   for (const row of rows) {
     for (const [name, value] of Object.entries(row)) {
       const list = values.get(name) ?? [];
-      if (value !== '' && !NO_NUMBER.test(value)) list.push(value);
+      if (value !== '') list.push(value);
       values.set(name, list);
     }
   }
   return [...values].map(([name, list]) => {
     const all = (form: RegExp): boolean => list.length > 0 && list.every((value) => form.test(value));
-    return { name, kind: all(TIME) ? 'time' : all(NUMBER) ? 'number' : 'text', isKey: keys.has(name) };
+    const isNumber = list.length > 0 && list.every((value) => NUMBER.test(value) || NO_NUMBER.test(value));
+    return { name, kind: all(TIME) ? 'time' : isNumber ? 'number' : 'text', isKey: keys.has(name) };
   });
 }
 
