@@ -272,7 +272,9 @@ fn collapse_nums(value: &[u8], out: &mut Vec<u8>) {
         }
         let length = value[at..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
         let digits = &value[at..at + length];
-        let ends = value.get(at + length).is_none_or(|b| !is_word(*b) || b"_TZsmhun".contains(b));
+        let behind = &value[at + length..];
+        let ends = behind.first().is_none_or(|b| !is_word(*b) || b"_TZsmhun".contains(b))
+            || behind.starts_with("µ".as_bytes());
         let decimal = digits.iter().all(u8::is_ascii_digit);
         // Short hexadecimal ones may be words: be, add, face of odd length.
         if ends && (decimal || length >= 4 && length % 2 == 0) {
@@ -396,6 +398,7 @@ mod tests {
             "collapse_nums",
             "be add <N> fac0e <N> 0x<N> a12 x<N> v<N> <N>ms 5q",
         );
+        check("250µs 3é", "collapse_nums", "<N>µs 3é");
         check("a 1", "collapse_nums if (user_type:=guest)", "a 1");
         check("é1 1é", "collapse_nums", "é1 1é");
     }

@@ -68,7 +68,10 @@ impl Compute for SetStreamFields {
         out: &mut Output<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let columns: Vec<_> = self.fields.iter().map(|name| (name, block.column(name))).collect();
+        let mut columns: Vec<_> =
+            self.fields.iter().map(|name| (name, block.column(name))).collect();
+        // As in the streams of lines, names are in order.
+        columns.sort_by_key(|(name, _)| *name);
         let to = out.column("_stream");
         let mut stream = Vec::new();
         for row in rows.iter() {
@@ -103,7 +106,7 @@ mod tests {
         let check = |pipes: &str, expected: &str| {
             check_pipe(&records, &format!("{pipes} | copy _stream as s | fields s"), &[expected]);
         };
-        check("set_stream_fields host, path, empty", "s={host=\"foo\",path=\"/bar\"}");
+        check("set_stream_fields path, host, empty", "s={host=\"foo\",path=\"/bar\"}");
         check("set_stream_fields if (host:=foobar) path", "s={}");
     }
 }
