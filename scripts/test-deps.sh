@@ -12,6 +12,7 @@ need logger bsdutils
 need rsyslogd rsyslog
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_gtls.so 2>/dev/null)" ] || packages+=(rsyslog-gnutls)
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_ossl.so 2>/dev/null)" ] || packages+=(rsyslog-openssl)
+[ -n "$(ls /usr/lib/*/rsyslog/omrelp.so 2>/dev/null)" ] || packages+=(rsyslog-relp)
 need openssl openssl
 need curl curl
 need nginx nginx-light

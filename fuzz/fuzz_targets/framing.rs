@@ -1,5 +1,5 @@
 //! A syslog TCP stream in reads of any size: the same lines as in one read, none longer than the limit, and no
-//! byte made up.
+//! byte made up; the latter two also with a pause behind each read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,11 +10,15 @@ const LINE_BYTES_MAX: usize = 100;
 fuzz_target!(|input: &[u8]| {
     let Some((&seed, stream)) = input.split_first() else { return };
     let read_bytes = 1 + usize::from(seed);
-    assert_eq!(split([stream]), split(stream.chunks(read_bytes)));
+    assert_eq!(split([stream], false), split(stream.chunks(read_bytes), false));
+    split(stream.chunks(read_bytes), true);
 });
 
 /// Each line with whether it was cut, and how the stream ended.
-fn split<'a>(reads: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(Vec<u8>, bool)>, Ending) {
+fn split<'a>(
+    reads: impl IntoIterator<Item = &'a [u8]>,
+    pauses: bool,
+) -> (Vec<(Vec<u8>, bool)>, Ending) {
     let mut lines = Vec::new();
     let mut bytes_in = 0;
     let mut emit = |piece: Piece<'_>| match piece {
@@ -28,6 +32,10 @@ fn split<'a>(reads: impl IntoIterator<Item = &'a [u8]>) -> (Vec<(Vec<u8>, bool)>
     for read in reads {
         bytes_in += read.len();
         splitter.split(read, &mut emit);
+        if pauses {
+            splitter.pause(&mut emit);
+            assert_eq!(splitter.pause_after(), None);
+        }
         assert!(splitter.carried_bytes() <= LINE_BYTES_MAX);
     }
     let ending = splitter.end(&mut emit);

@@ -3,9 +3,13 @@
 //! since random bytes never have those.
 #![no_main]
 
+use std::sync::Arc;
+
+use collector::node::Secret;
+use collector::node::secret::NONCE_BYTES;
 use collector::node::sender::Sender;
 use collector::node::session::{Brought, Ledger, Session};
-use collector::node::{NodeIdentity, wire};
+use collector::node::NodeIdentity;
 use libfuzzer_sys::fuzz_target;
 use record::frame::{FRAME_MAGIC, FRAME_VERSION, FrameHeader, HEADER_BYTES};
 
@@ -19,17 +23,37 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(serve(bytes, step), serve(bytes, usize::MAX));
     let greeted = greeted(bytes);
     assert_eq!(serve(&greeted, step), serve(&greeted, usize::MAX));
-    let mut sender = Sender::<()>::default();
-    for part in bytes.chunks(step) {
-        if sender.receive(part).is_err() {
-            return;
+    // Nothing is admitted by bytes that do not know the secret.
+    let secret = || Some(Arc::new(Secret::new(b"a secret that no input has").expect("it is long")));
+    assert!(!serve_by(Session::new(secret()), bytes, step).iter().any(|seen| seen == OPEN));
+    assert!(!serve_by(Session::new(secret()), &greeted, step).iter().any(|seen| seen == OPEN));
+    for secret in [None, secret()] {
+        let is_guarded = secret.is_some();
+        let (mut sender, _) = Sender::<()>::new(&IDENTITY, secret, [1; NONCE_BYTES]);
+        'parts: for part in bytes.chunks(step) {
+            sender.push(part);
+            loop {
+                match sender.hear() {
+                    Ok(Some(_)) => drop(sender.start(1)),
+                    Ok(None) => break,
+                    Err(_) => break 'parts,
+                }
+            }
         }
+        assert!(!(is_guarded && sender.is_open()));
     }
 });
 
+const IDENTITY: NodeIdentity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+const OPEN: &str = "admitted";
+
 /// What a store makes of a stream that comes in parts, up to the first error.
-fn serve(mut bytes: &[u8], step: usize) -> Vec<String> {
-    let (mut session, mut ledger) = (Session::default(), Ledger::default());
+fn serve(bytes: &[u8], step: usize) -> Vec<String> {
+    serve_by(Session::default(), bytes, step)
+}
+
+fn serve_by(mut session: Session, mut bytes: &[u8], step: usize) -> Vec<String> {
+    let mut ledger = Ledger::default();
     let mut seen = Vec::new();
     while !bytes.is_empty() {
         let part = session.reader.wanted().min(step).min(bytes.len());
@@ -40,13 +64,17 @@ fn serve(mut bytes: &[u8], step: usize) -> Vec<String> {
             Ok(Some(brought)) => {
                 seen.push(format!("{brought:?}"));
                 match brought {
-                    Brought::Start { first, .. } => drop(session.admitted(first, &ledger)),
+                    Brought::Start { first, .. } => {
+                        seen.push(OPEN.to_owned());
+                        drop(session.admitted(first, &ledger));
+                    }
                     Brought::Frame(frame) => {
                         let header = frame.header();
                         ledger.take(header.node, header.sequence);
                         assert_eq!(Some(header.node), session.node());
                     }
-                    Brought::Hello | Brought::Keepalive => {}
+                    Brought::Hello => drop(session.welcome(1, [2; NONCE_BYTES])),
+                    Brought::Keepalive => {}
                 }
             }
             Err(error) => {
@@ -62,10 +90,10 @@ fn serve(mut bytes: &[u8], step: usize) -> Vec<String> {
 
 /// A greeting, and the bytes as frames with magic, version, node and checksums as they should be.
 fn greeted(bytes: &[u8]) -> Vec<u8> {
-    let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
-    let mut stream = [&wire::hello(&identity)[..], &wire::start(1)].concat();
+    let (mut sender, hello) = Sender::<()>::new(&IDENTITY, None, [1; NONCE_BYTES]);
+    let mut stream = [&hello[..], &sender.start(1)].concat();
     let mut rest = bytes.to_vec();
-    while let Some(frame_bytes) = sign(&mut rest, identity.node) {
+    while let Some(frame_bytes) = sign(&mut rest, IDENTITY.node) {
         stream.extend(rest.drain(..frame_bytes));
     }
     stream.extend(rest);

@@ -13,7 +13,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use collector::node::{ForwardConfig, Forwarder, NodeIdentity, NodeListener, NodeStore};
+use collector::node::{
+    ForwardConfig, Forwarder, NodeIdentity, NodeListenConfig, NodeListener, NodeStore,
+};
 use collector::{Accounting, Deliver, DeliverError, OnDurable, SourceKind, TcpConfig, TcpSource};
 use platform::{RealClock, RealDisk};
 use record::{Frame, Numbers};
@@ -70,7 +72,8 @@ impl NodeStore for Null {
 fn null(address: &str) {
     let accounting = Arc::new(Accounting::default());
     let address = address.parse().expect("an address");
-    let listener = NodeListener::start(address, Arc::new(Null), Arc::clone(&accounting));
+    let config = NodeListenConfig::new(address);
+    let listener = NodeListener::start(config, Arc::new(Null), Arc::clone(&accounting));
     let _listener = listener.expect("it listens");
     let counts = || accounting.source(SourceKind::Node).counts();
     loop {
@@ -93,6 +96,7 @@ fn collect(listen: &str, store: &str) {
         window_bytes: 32 << 20,
         spool_always: false,
         lost_stores: Vec::new(),
+        secret: None,
     };
     let forwarder = Arc::new(Forwarder::start(config, Arc::new(RealDisk)).expect("it starts"));
     let accounting = Arc::new(Accounting::default());

@@ -96,11 +96,13 @@ pub enum DropReason {
     WriteFailed,
     /// Arrived while shutting down.
     ShuttingDown,
+    /// A connection or datagram of another protocol, refused as a whole; counts as one line.
+    WrongProtocol,
 }
 
 impl DropReason {
     /// All of them, in the order of display.
-    pub const ALL: [DropReason; 7] = [
+    pub const ALL: [DropReason; 8] = [
         DropReason::Kernel,
         DropReason::Oversized,
         DropReason::Reset,
@@ -108,6 +110,7 @@ impl DropReason {
         DropReason::BadRequest,
         DropReason::WriteFailed,
         DropReason::ShuttingDown,
+        DropReason::WrongProtocol,
     ];
 
     /// The name in metrics and the API.
@@ -120,6 +123,7 @@ impl DropReason {
             DropReason::BadRequest => "bad_request",
             DropReason::WriteFailed => "write_failed",
             DropReason::ShuttingDown => "shutting_down",
+            DropReason::WrongProtocol => "wrong_protocol",
         }
     }
 
@@ -190,6 +194,13 @@ impl SourceCounters {
     /// Counts bytes of such lines, where it is known how many were received.
     pub fn dropped_bytes(&self, reason: DropReason, bytes: u64) {
         self.dropped[reason as usize].bytes.fetch_add(bytes, Release);
+    }
+
+    /// Counts a connection or datagram of another protocol, of which so many bytes came, as one line.
+    pub fn wrong_protocol(&self, bytes: u64) {
+        self.received(1, bytes);
+        self.dropped(DropReason::WrongProtocol, 1);
+        self.dropped_bytes(DropReason::WrongProtocol, bytes);
     }
 
     /// Lines not kept for that reason.
@@ -318,6 +329,7 @@ mod tests {
             (DropReason::BadRequest, 2, 28),
             (DropReason::WriteFailed, 1, 25),
             (DropReason::ShuttingDown, 0, 22),
+            (DropReason::WrongProtocol, -1, 19),
         ] {
             counters.dropped(reason, 1);
             counters.dropped_bytes(reason, 3);

@@ -1,5 +1,6 @@
 //! What sources that listen have in common: why one cannot start, and a thread that can be told to stop.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,8 @@ use crate::accounting::{Accounting, SourceKind};
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 /// A message that could be logged for each packet or connection is logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Peers whose failures are logged apart from each other's. The failures of further ones share one limit.
+const PEERS_LOGGED_MAX: usize = 256;
 /// A stopping source still reads what has arrived, but no longer than this: a fast sender never pauses.
 pub(crate) const STOP_DRAIN_MAX: Duration = Duration::from_secs(1);
 
@@ -213,6 +216,26 @@ impl LogLimit {
     }
 }
 
+/// As [`LogLimit`], for each peer.
+#[derive(Default)]
+pub(crate) struct PeerLog {
+    peers: HashMap<IpAddr, LogLimit>,
+    others: LogLimit,
+}
+
+impl PeerLog {
+    /// As [`LogLimit::pass`], for one peer.
+    pub fn pass(&mut self, peer: IpAddr) -> Option<u64> {
+        if self.peers.len() >= PEERS_LOGGED_MAX && !self.peers.contains_key(&peer) {
+            self.peers.retain(|_, limit| !limit.is_idle());
+            if self.peers.len() >= PEERS_LOGGED_MAX {
+                return self.others.pass();
+            }
+        }
+        self.peers.entry(peer).or_default().pass()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,5 +290,17 @@ mod tests {
         assert_eq!((limit.pass(), limit.pass(), limit.pass()), (Some(0), None, None));
         limit.passed = Instant::now().checked_sub(LOG_INTERVAL);
         assert_eq!(limit.pass(), Some(2));
+    }
+
+    #[test]
+    fn each_peer_is_logged_apart_as_long_as_they_are_few() {
+        let mut log = PeerLog::default();
+        let peer = |n: usize| IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8]);
+        for n in 0..PEERS_LOGGED_MAX {
+            assert_eq!((log.pass(peer(n)), log.pass(peer(n))), (Some(0), None), "{n}");
+        }
+        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX)), Some(0));
+        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX + 1)), None);
+        assert_eq!(log.peers.len(), PEERS_LOGGED_MAX);
     }
 }

@@ -133,6 +133,9 @@ pub(crate) trait Stream: Send + 'static {
         Interest::READABLE
     }
 
+    /// Tells the sender of another protocol, in that protocol, why the connection ends, as far as the socket takes it now.
+    fn answer(&mut self, _answer: &[u8]) {}
+
     /// Whether the sender may send lines. A connection of which this is false for
     /// [`handshake_timeout`](TcpConfig::handshake_timeout) is closed.
     fn is_established(&self) -> bool {

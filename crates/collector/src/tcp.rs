@@ -2,7 +2,8 @@
 //!
 //! How connections are served, and what bounds them, is in [`crate::stream`].
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ const IDENTITY: Identity = Identity {
     flag: "--syslog-tcp-listen",
     thread_name: "syslog-tcp",
 };
+
+/// Bytes that are read and forgotten of a sender that is answered.
+const UNREAD_BYTES_MAX: u64 = 64 << 10;
 
 /// A listener for syslog over TCP. Dropping it is as [`TcpSource::stop`].
 pub struct TcpSource(StreamSource);
@@ -76,5 +80,13 @@ impl Stream for TcpStream {
 
     fn socket(&mut self) -> &mut TcpStream {
         self
+    }
+
+    fn answer(&mut self, answer: &[u8]) {
+        // A sender that does not take it sees the connection end in any case.
+        let _ = self.write(answer);
+        let _ = self.shutdown(Shutdown::Write);
+        // Closing with bytes unread would take the answer back from the other side.
+        let _ = io::copy(&mut Read::take(&mut *self, UNREAD_BYTES_MAX), &mut io::sink());
     }
 }

@@ -399,6 +399,34 @@ impl Frame {
         self.set_header(FrameHeader { flags, number, sequence, ..self.header });
     }
 
+    /// Sets the arrival of lines outside of `min_ns` to `max_ns` to `to_ns`. Returns how many lines these are.
+    pub fn clamp_received(&mut self, (min_ns, max_ns): (i64, i64), to_ns: i64) -> u64 {
+        let are_inside = |range: (i64, i64)| range.0 >= min_ns && range.1 <= max_ns;
+        if self.received_range_ns().is_none_or(are_inside) {
+            return 0;
+        }
+        let mut lines = 0;
+        let mut at = self.header.runs_offset();
+        for run in &mut self.runs {
+            if !(min_ns..=max_ns).contains(&run.received_ns) {
+                run.received_ns = to_ns;
+                lines += u64::from(run.lines);
+                self.bytes[at..at + 8].copy_from_slice(&to_ns.to_le_bytes());
+            }
+            at += RUN_BYTES;
+        }
+        let (received_min_ns, received_max_ns) = self.received_range_ns().expect("there are runs");
+        let body_crc = crc32c::crc32c(&self.bytes[HEADER_BYTES..]);
+        self.set_header(FrameHeader { received_min_ns, received_max_ns, body_crc, ..self.header });
+        lines
+    }
+
+    /// The earliest and the latest arrival, as the runs say it; none without runs.
+    pub fn received_range_ns(&self) -> Option<(i64, i64)> {
+        let received = || self.runs.iter().map(|run| run.received_ns);
+        Some((received().min()?, received().max()?))
+    }
+
     fn set_header(&mut self, header: FrameHeader) {
         self.header = header;
         self.bytes[..HEADER_BYTES].copy_from_slice(&header.encode());

@@ -22,5 +22,5 @@ pub mod parse;
 
 pub use batch::{Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, StemId};
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
-pub use numbers::Numbers;
+pub use numbers::{Numbers, nearest_to};
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

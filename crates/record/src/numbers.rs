@@ -36,6 +36,16 @@ impl Numbers {
         self.ranges.insert(first, last);
     }
 
+    /// Forgets the lowest ranges that end below `first`, until `ranges_max` are left; never the greatest range.
+    pub fn forget_below(&mut self, first: u64, ranges_max: usize) {
+        while self.ranges.len() > ranges_max.max(1)
+            && let Some(lowest) = self.ranges.first_entry()
+            && *lowest.get() < first
+        {
+            lowest.remove();
+        }
+    }
+
     /// Whether a number is in it.
     pub fn contains(&self, number: u64) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
@@ -60,10 +70,14 @@ impl Numbers {
     /// The number with these low 32 bits that is nearest to the greatest one here: exact as long as numbers jump by less
     /// than 2³¹.
     pub fn nearest(&self, low: u32) -> u64 {
-        let base = self.greatest().unwrap_or(0);
-        let distance = i64::from(low.wrapping_sub(base as u32) as i32);
-        base.checked_add_signed(distance).unwrap_or(u64::from(low))
+        nearest_to(self.greatest().unwrap_or(0), low)
     }
+}
+
+/// The number with these low 32 bits that is nearest to `base`.
+pub fn nearest_to(base: u64, low: u32) -> u64 {
+    let distance = i64::from(low.wrapping_sub(base as u32) as i32);
+    base.checked_add_signed(distance).unwrap_or(u64::from(low))
 }
 
 #[cfg(test)]
@@ -94,6 +108,23 @@ mod tests {
                 assert_eq!(ranges.iter().map(|r| r.1 - r.0 + 1).sum::<u64>(), naive.len() as u64);
             }
         }
+    }
+
+    #[test]
+    fn the_lowest_ranges_are_forgotten_first() {
+        let check = |first: u64, ranges_max: usize, expected: &[(u64, u64)]| {
+            let mut numbers = Numbers::new();
+            for (first, last) in [(1, 2), (4, 6), (8, 9)] {
+                numbers.insert_range(first, last);
+            }
+            numbers.forget_below(first, ranges_max);
+            assert_eq!(numbers.ranges().collect::<Vec<_>>(), expected);
+        };
+        check(100, 3, &[(1, 2), (4, 6), (8, 9)]);
+        check(100, 2, &[(4, 6), (8, 9)]);
+        check(100, 0, &[(8, 9)]);
+        check(6, 1, &[(4, 6), (8, 9)]);
+        check(2, 1, &[(1, 2), (4, 6), (8, 9)]);
     }
 
     #[test]

@@ -60,6 +60,10 @@ impl NodeStore for Delivery {
         Ok(self.store.held(node))
     }
 
+    fn leave(&self, node: u32) {
+        self.store.leave(node);
+    }
+
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError> {
         let on_durable: store::OnDurable =
             Box::new(move |result| on_durable(result.map_err(translate)));

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
-use collector::node::{NodeListener, NodeStore};
+use collector::node::{NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
     TlsSource, UdpConfig, UdpSource,
@@ -244,7 +244,9 @@ fn nodes(config: &Config, with: &Surroundings) -> Result<Option<NodeListener>> {
     let Some((address, store)) = config.node_listen.zip(with.nodes.clone()) else {
         return Ok(None);
     };
-    Ok(Some(NodeListener::start(address, store, Arc::clone(&with.accounting))?))
+    let (secret, clock) = (config.node_secret.clone(), Arc::clone(&with.clock));
+    let config = NodeListenConfig { address, secret, clock };
+    Ok(Some(NodeListener::start(config, store, Arc::clone(&with.accounting))?))
 }
 
 /// Addresses by the names of their listeners, HTTP among them: for the ready file and the status.
@@ -262,7 +264,8 @@ mod tests {
     use std::net::TcpStream;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use collector::node::{NodeIdentity, wire};
+    use collector::node::sender::Sender;
+    use collector::node::{NodeIdentity, secret, wire};
     use collector::{DeliverError, OnDurable, Patience};
     use platform::RealClock;
     use record::{Frame, Numbers};
@@ -314,7 +317,8 @@ mod tests {
         let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        stream.write_all(&[&wire::hello(&identity)[..], &wire::start(1)].concat())?;
+        let (mut sender, hello) = Sender::<()>::new(&identity, None, secret::nonce());
+        stream.write_all(&[&hello[..], &sender.start(1)].concat())?;
         let mut reader = wire::CollectorReader::default();
         let mut bytes = [0; 64];
         loop {

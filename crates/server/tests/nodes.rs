@@ -363,6 +363,9 @@ fn the_network_is_cut_and_comes_back() {
     // The store is in the namespace, and the collector where the test can reach it.
     let program = loginson(&[]).get_program().to_owned();
     let mut store = Command::new("ip");
+    // Not on loopback: a secret is required.
+    let secret = ("LOGINSON_NODE_SECRET", "a secret of this test");
+    store.env(secret.0, secret.1);
     store.args(["netns", "exec", &name]).arg(program);
     store.args(["serve", "--http-listen", &http, "--node-listen", &node]);
     store.args(["--syslog-udp-listen", "off", "--syslog-tcp-listen", "off", "--data-dir"]);
@@ -372,7 +375,9 @@ fn the_network_is_cut_and_comes_back() {
         let _ = store.borrow_mut().kill();
         let _ = store.borrow_mut().wait();
     });
-    let collector = Collector::start(&dir.path().join("spool"), &[&node], &[]);
+    let mut command = loginson(&["collect"]);
+    command.env(secret.0, secret.1);
+    let collector = Collector::launch(command, &dir.path().join("spool"), &[&node], &[]);
     collector.wait_for("the store", |nodes| state(nodes, 0) == "connected");
     let sender = Sender::start(&collector);
     for cut in [Duration::from_secs(2), Duration::from_secs(60)] {
@@ -560,4 +565,40 @@ fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
     }
     // The second began behind the cursor of the first.
     assert_eq!(store.server.count("_type:journald"), 2);
+}
+
+#[test]
+fn only_collectors_with_the_secret_deliver() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (ours, other) =
+        (file("ours", "one secret of this test\n"), file("other", "another secret 1"));
+    let flags = ["--node-listen", "127.0.0.1:0", "--node-secret-file", &ours];
+    let server = Server::start_in(&dir.path().join("store"), &flags, "");
+    let address = server.status()["listeners"]["node"].as_str().unwrap().to_owned();
+    let check = |name: &str, arguments: &[&str], expected: &str| {
+        let collector = Collector::start(&dir.path().join(name), &[&address], arguments);
+        collector.wait_for(expected, |nodes| {
+            nodes["stores"][0]["error"].as_str().unwrap_or_default().contains(expected)
+        });
+    };
+    check("none", &[], "know its secret");
+    check("wrong", &["--node-secret-file", &other], "is not that of this store");
+    assert_eq!(server.get("/api/v1/nodes").json()["collectors"].as_array().unwrap().len(), 0);
+    // By the variable, without the newline of the file.
+    let mut command = loginson(&["collect"]);
+    command.env("LOGINSON_NODE_SECRET", "one secret of this test");
+    let collector = Collector::launch(command, &dir.path().join("right"), &[&address], &[]);
+    send_batch(&mut TcpStream::connect(collector.syslog).unwrap(), 0);
+    collector.wait_delivered(BATCH);
+    assert_each_once(&[&server], BATCH);
+    // Where others can connect there must be one.
+    let mut command = loginson(&["serve", "--node-listen", "0.0.0.0:0", "--data-dir"]);
+    let output = command.arg(dir.path().join("open")).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("--node-secret-file"), "{error}");
 }

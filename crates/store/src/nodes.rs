@@ -4,17 +4,23 @@
 //! after. Which numbers are there is known from the header of a segment (all up to when it was made) and the frames
 //! behind it; so there is always a hot segment newer than any that is sealed or deleted, if it must be an empty one.
 //!
-//! Invariant: a number is [held](Store::held) once its frame is durable, and for good.
+//! Invariants: a number is [held](Store::held) once its frame is durable, and only then: what a node says of its numbers makes none
+//! held, so that none is acknowledged whose frame is not there. It is held for good, but for gaps: of a node with many, the
+//! lowest ranges are forgotten that it says it will not send again.
+//!
+//! A node from which no frame came binds nobody: it makes place for any other that needs one, and its id may be another's. A node
+//! from which frames came keeps its place as long as it may come back for them: [`FORGET_NODE_NS`] after it was seen last. If it
+//! comes back later still, frames may be taken twice that it sent before and that were not acknowledged; none is lost.
 //!
 //! Who a node is stands in the catalog alone. When that is lost, numbers are still known, and only a copy of a node's
 //! directory would go unnoticed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use record::frame::FRAME_FORWARDED;
-use record::{Frame, Numbers};
+use record::{Frame, Numbers, nearest_to};
 use segment::{FrameEntry, HELD_MAX, Held};
 
 use crate::books::Books;
@@ -25,8 +31,14 @@ use crate::shared::{Shared, lock, read};
 use crate::store::Store;
 
 /// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and one more for each gap
-/// in its numbers. Beyond, a node that was not seen for [`FORGET_NODE_NS`] is forgotten; else a new one is refused.
+/// in its numbers. Beyond, a node that is away is forgotten: the one seen first of those that brought nothing, else of those that
+/// were not seen for [`FORGET_NODE_NS`]; else a new one is refused.
 pub const NODES_MAX: usize = 128;
+/// Ranges of numbers that are remembered of a node even when it says that it will not send them again: a connection that it gave
+/// up may still bring some.
+const RANGES_KEPT: usize = 64;
+/// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock the node out.
+const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// After so long without a connection a node may be forgotten: what it would send again is long acknowledged, or given
 /// up.
 const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
@@ -60,8 +72,16 @@ pub enum NodeRefusal {
          stop one of the two, and give it an empty spool directory"
     )]
     Copy(u32),
+    /// Its starts are more than it can have had.
+    #[error(
+        "node {0:08x} says that it was started a million times since it was here; if its directory is damaged, give it an empty one"
+    )]
+    Starts(u32),
     /// No place for another node.
-    #[error("the store has frames of {NODES_MAX} nodes, which is the most it takes")]
+    #[error(
+        "the store has frames of {NODES_MAX} nodes, which is the most it takes, and each of them was here in the last 30 days; \
+         let fewer collectors with longer-lived spool directories deliver to it, or add a store"
+    )]
     TooMany,
     /// The catalog cannot be written.
     #[error(transparent)]
@@ -79,6 +99,17 @@ pub(crate) struct NodeRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldNumbers {
     nodes: BTreeMap<u32, Numbers>,
+    /// Where the numbers of a node are that are further from the greatest one held than their low half tells: the last of them.
+    bases: BTreeMap<u32, u64>,
+}
+
+/// What is known of nodes since the start.
+#[derive(Debug, Default)]
+pub(crate) struct NodesSeen {
+    /// How many connections of them there are.
+    connected: HashMap<u32, usize>,
+    /// Whose frames were taken, durable or not.
+    brought: HashSet<u32>,
 }
 
 impl HeldNumbers {
@@ -89,31 +120,46 @@ impl HeldNumbers {
     /// Adds what a segment's header says.
     pub(crate) fn add_header(&mut self, held: &[Held]) {
         for held in held {
-            self.nodes.entry(held.node).or_default().insert_range(held.first, held.last);
+            if held.last < held.first {
+                self.bases.insert(held.node, held.first);
+            } else {
+                self.nodes.entry(held.node).or_default().insert_range(held.first, held.last);
+            }
         }
+    }
+
+    /// A number near which the next ones of a node are; 0 at first.
+    fn last_of(&self, node: u32) -> u64 {
+        let greatest = || self.nodes.get(&node).and_then(Numbers::greatest);
+        self.bases.get(&node).copied().or_else(greatest).unwrap_or(0)
     }
 
     /// Adds a frame that is durable, if another node built it.
     pub(crate) fn add(&mut self, entry: &FrameEntry) {
         if entry.flags & FRAME_FORWARDED != 0 {
-            let numbers = self.nodes.entry(entry.node).or_default();
-            numbers.insert(numbers.nearest(entry.number));
+            let number = nearest_to(self.last_of(entry.node), entry.number);
+            self.nodes.entry(entry.node).or_default().insert(number);
+            if let Some(base) = self.bases.get_mut(&entry.node) {
+                *base = number;
+            }
         }
     }
 
-    /// As a segment's header says it. With more gaps than there is room for, the latest ranges of nodes with many are left
+    /// As a segment's header says it. With more gaps than there is room for, the lowest ranges of nodes with many are left
     /// out: those frames might be taken twice, and none is lost.
     /// The second value is how many.
     pub(crate) fn to_header(&self) -> (Vec<Held>, usize) {
         let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
             numbers.ranges().map(|(first, last)| Held { node, first, last }).collect()
         };
+        let base = |(&node, &base): (&u32, &u64)| Held { node, first: base, last: base - 1 };
         let mut nodes: Vec<Vec<Held>> = self.nodes.iter().map(ranges).collect();
+        nodes.extend(self.bases.iter().map(|row| vec![base(row)]));
         let all: usize = nodes.iter().map(Vec::len).sum();
         let mut rows = all;
         while rows > HELD_MAX {
             let most = nodes.iter_mut().max_by_key(|ranges| ranges.len()).expect("there are rows");
-            most.pop();
+            most.remove(0);
             rows -= 1;
         }
         (nodes.concat(), all - rows)
@@ -145,7 +191,8 @@ impl Store {
         let now_ns = self.shared.clock.now_ns();
         let mut books = lock(&self.books);
         let rows = books.catalog.nodes()?;
-        match rows.iter().find(|row| row.identity.node == node).map(|row| row.identity) {
+        let known = rows.iter().find(|row| row.identity.node == node).map(|row| row.identity);
+        match known.filter(|_| !self.is_empty_and_away(node)) {
             Some(known) if known.key != identity.key => return Err(NodeRefusal::Taken(node)),
             Some(known)
                 if identity.starts < known.starts
@@ -153,22 +200,63 @@ impl Store {
             {
                 return Err(NodeRefusal::Copy(node));
             }
+            Some(known) if identity.starts > known.starts.saturating_add(STARTS_JUMP_MAX) => {
+                return Err(NodeRefusal::Starts(node));
+            }
             Some(_) => {}
+            None if known.is_some() => {}
             None => self.make_place(&mut books, &rows, now_ns)?,
         }
         books.catalog.put_node(&NodeRow { identity: *identity, seen_ns: now_ns })?;
+        *lock(&self.shared.nodes_seen).connected.entry(node).or_default() += 1;
         drop(books);
         let jumps = {
             let mut held = lock(&self.shared.held);
-            let numbers = held.nodes.entry(node).or_default();
-            let jumps = first > numbers.greatest().unwrap_or(0).saturating_add(JUMP_MAX);
-            numbers.insert_range(1, first.saturating_sub(1));
+            if let Some(numbers) = held.nodes.get_mut(&node) {
+                numbers.forget_below(first, RANGES_KEPT);
+            }
+            let jumps = first.abs_diff(held.last_of(node)) > JUMP_MAX;
+            if jumps {
+                held.bases.insert(node, first);
+            }
             jumps
         };
         if jumps {
             lock(&self.writer).roll();
         }
         Ok(())
+    }
+
+    /// Notes that a node that was [admitted](Self::admit) has gone: once for each time.
+    pub fn leave(&self, node: u32) {
+        let is_away = {
+            let mut seen = lock(&self.shared.nodes_seen);
+            let connections = seen.connected.get_mut(&node);
+            connections.is_some_and(|connections| {
+                *connections = connections.saturating_sub(1);
+                *connections == 0
+            }) && seen.connected.remove(&node).is_some()
+        };
+        if !is_away {
+            return;
+        }
+        let now_ns = self.shared.clock.now_ns();
+        let books = lock(&self.books);
+        let written = books.catalog.nodes().and_then(|rows| {
+            let row = rows.into_iter().find(|row| row.identity.node == node);
+            row.map_or(Ok(()), |row| books.catalog.put_node(&NodeRow { seen_ns: now_ns, ..row }))
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "it is not written down that node {node:08x} was here just now");
+        }
+    }
+
+    /// Whether nothing came of a node that is not connected: then nothing of it needs to be remembered.
+    fn is_empty_and_away(&self, node: u32) -> bool {
+        let seen = lock(&self.shared.nodes_seen);
+        !seen.connected.contains_key(&node)
+            && !seen.brought.contains(&node)
+            && !lock(&self.shared.held).nodes.contains_key(&node)
     }
 
     fn make_place(
@@ -180,18 +268,29 @@ impl Store {
         if rows.len() < NODES_MAX {
             return Ok(());
         }
-        let oldest = rows.iter().min_by_key(|row| row.seen_ns).expect("there are many");
-        if now_ns.saturating_sub(oldest.seen_ns) < FORGET_NODE_NS {
-            return Err(NodeRefusal::TooMany);
-        }
-        let node = oldest.identity.node;
+        let is_connected = |row: &&NodeRow| {
+            lock(&self.shared.nodes_seen).connected.contains_key(&row.identity.node)
+        };
+        let is_old = |row: &&NodeRow| now_ns.saturating_sub(row.seen_ns) >= FORGET_NODE_NS;
+        let empty = rows.iter().filter(|row| self.is_empty_and_away(row.identity.node));
+        let old = || rows.iter().filter(is_old).filter(|row| !is_connected(row));
+        let oldest = empty.min_by_key(|row| row.seen_ns);
+        let oldest = oldest.or_else(|| old().min_by_key(|row| row.seen_ns));
+        let node = oldest.ok_or(NodeRefusal::TooMany)?.identity.node;
         books.catalog.remove_node(node)?;
-        lock(&self.shared.held).nodes.remove(&node);
-        tracing::info!("node {node:08x} was not here for long and is forgotten");
+        let had_frames = {
+            let mut held = lock(&self.shared.held);
+            held.bases.remove(&node);
+            held.nodes.remove(&node).is_some()
+        };
+        if had_frames {
+            lock(&self.shared.nodes_seen).brought.remove(&node);
+            tracing::info!("node {node:08x} was not here for long and is forgotten");
+        }
         Ok(())
     }
 
-    /// Numbers of a node's frames that are durable here, or that it will not send.
+    /// Numbers of a node's frames that are durable here.
     pub fn held(&self, node: u32) -> Numbers {
         lock(&self.shared.held).of(node)
     }
@@ -205,6 +304,7 @@ impl Store {
         on_durable: OnDurable,
     ) -> Result<(), AppendError> {
         assert_ne!(frame.header().node, self.shared.node, "it was admitted");
+        lock(&self.shared.nodes_seen).brought.insert(frame.header().node);
         frame.set_forwarded(self.shared.sequence_next.fetch_add(1, Ordering::AcqRel));
         self.append_patiently(frame, on_durable)
     }
@@ -246,6 +346,19 @@ mod tests {
         let (found, omitted) = held.to_header();
         assert_eq!((found.len(), omitted), (HELD_MAX, 4));
         assert_eq!(found[0], one, "a node without gaps keeps its place");
-        assert_eq!(found[1..], rows[..HELD_MAX - 1]);
+        assert_eq!(found[1..], rows[4..]);
+    }
+
+    #[test]
+    fn numbers_far_from_those_before_are_known_by_a_row_of_their_own() {
+        let mut held = HeldNumbers::default();
+        held.add_header(&[Held { node: 7, first: 1, last: 9 }]);
+        held.bases.insert(7, 9 << 32);
+        let (rows, _) = held.to_header();
+        let base = Held { node: 7, first: 9 << 32, last: (9 << 32) - 1 };
+        assert_eq!(rows, [Held { node: 7, first: 1, last: 9 }, base]);
+        let mut again = HeldNumbers::default();
+        again.add_header(&rows);
+        assert_eq!((again.last_of(7), again.of(7)), (9 << 32, held.of(7)), "none of them is held");
     }
 }

@@ -13,7 +13,7 @@ use segment::sealed::SealedFile;
 use crate::cache::Cache;
 use crate::config::{OPEN_FILES_MAX, StoreConfig};
 use crate::deletions::Deletion;
-use crate::nodes::HeldNumbers;
+use crate::nodes::{HeldNumbers, NodesSeen};
 use crate::queue::Queue;
 use crate::sealed::{SealedFiles, SealedSegment};
 use crate::segments::{AnySegment, Fate, FateCell, HotSegment, Position, Segments};
@@ -50,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) reserved_bytes: AtomicU64,
     /// Which frames of other nodes are durable here.
     pub(crate) held: Mutex<HeldNumbers>,
+    pub(crate) nodes_seen: Mutex<NodesSeen>,
     /// Hot segments with an open file, in the order of opening.
     open_files: Mutex<VecDeque<Arc<HotSegment>>>,
     sealed_files: SealedFiles,
@@ -135,6 +136,7 @@ impl Shared {
             leaving_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
             held: Mutex::new(beginning.held),
+            nodes_seen: Mutex::default(),
             open_files: Mutex::default(),
             sealed_files,
         }

@@ -47,7 +47,7 @@ fn numbers_are_known_after_a_restart_and_lines_have_ids_of_their_own() {
     let far = 9 << 32;
     store.admit(&identity(1, 1), far).unwrap();
     forward(&store, [far, far + 2]);
-    let expected = vec![(1, far), (far + 2, far + 2)];
+    let expected = vec![(1, 4), (far, far), (far + 2, far + 2)];
     assert_eq!(held(&store), expected);
     let ids: Vec<u64> = all(&store).iter().map(store::FrameHandle::sequence).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
@@ -55,7 +55,7 @@ fn numbers_are_known_after_a_restart_and_lines_have_ids_of_their_own() {
     let store = open(&config, &disk, &clock);
     assert_eq!(held(&store), expected);
     forward(&store, [far + 1]);
-    assert_eq!(held(&store), [(1, far + 2)]);
+    assert_eq!(held(&store), [(1, 4), (far, far + 2)]);
     let (_, next) = store.next_sequence();
     assert!(next > ids[5] + 1, "numbers of forwarded frames are not given again");
     for id in ids {
@@ -103,9 +103,88 @@ fn copies_and_namesakes_are_refused() {
     assert!(matches!(admit(other), Err(NodeRefusal::Taken(NODE))));
     let own = NodeIdentity { node: store.node(), ..identity(1, 1) };
     assert!(matches!(admit(own), Err(NodeRefusal::Taken(_))));
-    for node in 1_000_000..1_000_000 + NODES_MAX as u32 - 1 {
-        admit(NodeIdentity { node, ..identity(1, 1) }).unwrap();
+    // The same when it is away, and brought frames.
+    forward(&store, [1]);
+    (0..3).for_each(|_| store.leave(NODE));
+    assert!(matches!(admit(identity(1, 8)), Err(NodeRefusal::Copy(NODE))));
+    assert!(matches!(admit(other), Err(NodeRefusal::Taken(NODE))));
+}
+
+#[test]
+fn a_forged_count_of_starts_locks_nobody_out() {
+    let (config, disk, clock) = bench();
+    let store = open(&config, &disk, &clock);
+    let come = |starts: u64, run: u64| {
+        let admitted = store.admit(&identity(starts, run), 1);
+        admitted.is_ok().then(|| store.leave(NODE));
+        admitted
+    };
+    // Who brings nothing binds nobody.
+    come(u64::MAX, 1).unwrap();
+    come(5, 2).unwrap();
+    store.admit(&identity(5, 2), 1).unwrap();
+    forward(&store, [1]);
+    store.leave(NODE);
+    assert!(matches!(come(u64::MAX, 3), Err(NodeRefusal::Starts(NODE))));
+    come(6, 4).unwrap();
+}
+
+#[test]
+fn numbers_that_a_start_skips_are_not_held() {
+    let (config, disk, clock) = bench();
+    let store = open(&config, &disk, &clock);
+    for first in [1 << 60, 9, 1 << 60, 1] {
+        store.admit(&identity(1, 1), first).unwrap();
+        assert_eq!(held(&store), [], "after a start at {first}");
     }
-    let more = NodeIdentity { node: 5, ..identity(1, 1) };
-    assert!(matches!(admit(more), Err(NodeRefusal::TooMany)));
+    forward(&store, [3, 4]);
+    store.admit(&identity(1, 1), 1 << 60).unwrap();
+    assert_eq!(held(&store), [(3, 4)]);
+    store.admit(&identity(1, 1), 1).unwrap();
+    forward(&store, [1]);
+    assert_eq!(held(&store), [(1, 1), (3, 4)]);
+    drop(store);
+    assert_eq!(held(&open(&config, &disk, &clock)), [(1, 1), (3, 4)]);
+}
+
+#[test]
+fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let (config, disk) = (config(Path::new("/data")), Arc::new(SimDisk::new(1)) as Arc<dyn Disk>);
+    let manual = Arc::new(ManualClock::new(0));
+    let clock: Arc<dyn Clock> = manual.clone();
+    let store = open(&config, &disk, &clock);
+    let come = |node: u32| {
+        let admitted = store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1);
+        admitted.is_ok().then(|| store.leave(node));
+        admitted
+    };
+    store.admit(&identity(1, 1), 1).unwrap();
+    forward(&store, [1]);
+    // Any number of invented ids.
+    (1_000_000..1_000_300).for_each(|node| come(node).unwrap());
+    assert_eq!(held(&store), [(1, 1)]);
+    // With frames of each, the store is full, and says so.
+    let bring = |node: u32| {
+        store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let frame = frame_at((node, 1), 3, 100, 1);
+        store.append_forwarded(frame, Box::new(move |r| sender.send(r).unwrap())).unwrap();
+        receiver.recv().unwrap().unwrap();
+        store.leave(node);
+    };
+    (2_000_000..2_000_000 + NODES_MAX as u32 - 1).for_each(bring);
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    manual.advance_ns(29 * DAY_NS);
+    come(2_000_001).unwrap();
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    // Long after, those make place that are away; not the one that is connected, nor the one seen lately.
+    manual.advance_ns(2 * DAY_NS);
+    for node in 3_000_000..3_000_000 + NODES_MAX as u32 - 2 {
+        store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
+    }
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    assert_eq!(held(&store), [(1, 1)]);
+    assert_eq!(store.held(2_000_001).ranges().collect::<Vec<_>>(), [(1, 1)]);
+    assert_eq!(store.held(2_000_002).ranges().count(), 0);
 }

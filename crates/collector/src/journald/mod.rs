@@ -293,6 +293,7 @@ impl Reader {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.config.program);
+        command.env_remove("LOGINSON_NODE_SECRET");
         command.args(["--output=json", "--all", "--no-pager", "--quiet", "--follow"]);
         // Without it only the last ten entries come first.
         command.arg("--no-tail");

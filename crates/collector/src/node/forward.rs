@@ -32,6 +32,7 @@ use segment::SegmentError;
 use super::directory::{Directory, DirectoryError};
 use super::lane::{Lane, LaneShared};
 use super::queue::{Placed, Queue, Waiting};
+use super::secret::Secret;
 use super::spool::Spool;
 use super::status::{ForwardStatus, SpoolStatus};
 use crate::deliver::{Deliver, DeliverError, OnDurable, Patience};
@@ -66,6 +67,8 @@ pub struct ForwardConfig {
     pub spool_always: bool,
     /// Stores, by node id, that will not come back: frames bound to them go to others.
     pub lost_stores: Vec<u32>,
+    /// What stores must know, and are proved to know.
+    pub secret: Option<Arc<Secret>>,
 }
 
 /// Why delivery cannot start.

@@ -19,6 +19,7 @@ use record::Frame;
 
 use super::forward::{PANIC_PAUSE, Shared, lock};
 use super::queue::Waiting;
+use super::secret;
 use super::sender::{Heard, Sender};
 use super::spool::BoundReader;
 use super::status::{Link, StoreStatus};
@@ -273,10 +274,12 @@ impl Lane {
         self.out().connects.fetch_add(1, Relaxed);
         let identity = lock(&self.shared.directory).identity();
         let now = Instant::now();
+        let secret = self.shared.config.secret.clone();
+        let (sender, hello) = Sender::new(&identity, secret, secret::nonce());
         let mut connection = Connection {
             stream,
-            sender: Sender::default(),
-            out: wire::hello(&identity).to_vec(),
+            sender,
+            out: hello.to_vec(),
             frame_left: 0,
             taken: None,
             resend: VecDeque::new(),
@@ -625,7 +628,8 @@ impl Connection {
         drop(spool);
         let unsettled = lane.unsettled.iter().map(|item| item.number).min();
         let first = first.min(unsettled.unwrap_or(next));
-        self.out.extend_from_slice(&wire::start(first));
+        let start = self.sender.start(first);
+        self.out.extend_from_slice(&start);
         Ok(())
     }
 

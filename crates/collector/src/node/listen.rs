@@ -3,7 +3,14 @@
 //! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a store that is behind, or
 //! whose disk is full, stops the reading of frames, while connections are kept up and told why.
 //!
-//! Invariant: a frame is acknowledged when the store said that it is durable, never before.
+//! A stranger gets little: until a collector has proved that it knows the secret, its connection has a few bytes of memory, ends
+//! after [`GREETING_MAX`], and is one of [`UNGREETED_MAX`], of which the oldest goes when another comes; so those who know the
+//! secret, and need one exchange, get in. Without a secret whoever reaches the listener is a collector: it is for loopback.
+//!
+//! Receive times that cannot be are set to now and counted; see [`Shared::correct_times`].
+//!
+//! Invariants: a frame is acknowledged when the store said that it is durable, never before; memory for frames that are being
+//! read is bounded by [`READING_BYTES_MAX`], for those that wait by [`WAITING_BYTES_MAX`].
 //!
 //! A thread that panics is counted and told, and ends the other and all connections: collectors keep what was not acknowledged, and
 //! send it again. [`NodeListener::has_failed`] says so once nothing of it is on its way to the disk any more: from then on the
@@ -25,21 +32,43 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
+use platform::{Clock, RealClock};
 use record::{Frame, Numbers};
 
 use super::forward::lock;
 use super::lane::{KEEPALIVE, SILENCE_MAX};
+use super::secret::{self, Secret};
 use super::session::{Brought, Ledger, Session};
 use super::status::CollectorStatus;
 use super::wire::{self, NodeIdentity, StoreHealth, ToCollector};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::{DeliverError, OnDurable};
-use crate::source::{LogLimit, SourceError};
+use crate::source::{LogLimit, PeerLog, SourceError, canonical};
 
 /// Connections open at once. Beyond, a new one is closed at once, and counted.
 pub const CONNECTIONS_MAX: usize = 256;
+/// Connections of one address, open at once: more than the nodes that a store takes, so that all may come through one tunnel.
+/// Beyond, a new one is closed at once, and counted.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = 192;
+/// Connections of one node. A new one ends the oldest beyond: those are of a network that was cut, and silent.
+const CONNECTIONS_PER_NODE_MAX: usize = 4;
+/// Connections that were not admitted yet. Beyond, the oldest of them is closed.
+const UNGREETED_MAX: usize = 64;
+/// The same, of one address.
+const UNGREETED_PER_ADDRESS_MAX: usize = 16;
 /// Bytes of frames that wait for the store. Beyond, no more are read.
 const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Bytes of frames that are being read, of all connections. Beyond, a further frame is not read past its header before one of
+/// them is complete; one frame is always read.
+const READING_BYTES_MAX: usize = 128 << 20;
+/// A frame must be complete after so long,
+const FRAME_TIME: Duration = Duration::from_secs(120);
+/// and so much longer, by its bytes. While the store takes nothing the time stands still.
+const FRAME_BYTES_PER_S_MIN: u64 = 16 << 10;
+/// How much later than now a frame may say that its lines came: clocks differ. Beyond, they came now.
+const FUTURE_MAX_NS: i64 = 60 * 1_000_000_000;
+/// Lines that came before 2000 did not: a machine without a clock begins in 1970. They came now.
+const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
 /// Bytes read from one connection before the next one's turn.
 const TURN_BYTES: usize = 8 << 20;
 /// Bytes that are read and forgotten of a connection that is refused.
@@ -68,8 +97,28 @@ pub trait NodeStore: Send + Sync {
     /// Makes a frame durable whose number did not come before. Waits as long as there is no room. The numbers that
     /// [`admit`](Self::admit) gives have this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
+    /// Notes that a connection of a collector that was admitted has ended: once for each time that it was.
+    fn leave(&self, _node: u32) {}
     /// Whether it takes lines at present.
     fn refusal(&self) -> Option<DeliverError>;
+}
+
+/// How collectors are listened for.
+#[derive(Clone)]
+pub struct NodeListenConfig {
+    /// Where.
+    pub address: SocketAddr,
+    /// What collectors must know, and are proved to be known. Without one, whoever connects is a collector.
+    pub secret: Option<Arc<Secret>>,
+    /// Tells which receive times cannot be.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl NodeListenConfig {
+    /// Without a secret.
+    pub fn new(address: SocketAddr) -> NodeListenConfig {
+        NodeListenConfig { address, secret: None, clock: Arc::new(RealClock::new()) }
+    }
 }
 
 /// Listens for collectors. Dropping it closes their connections, and returns when what was read is with the store.
@@ -93,6 +142,9 @@ struct Shared {
     waiting: Mutex<WaitingFrames>,
     changed: Condvar,
     collectors: Mutex<BTreeMap<u32, CollectorStatus>>,
+    secret: Option<Arc<Secret>>,
+    clock: Arc<dyn Clock>,
+    times_log: Mutex<LogLimit>,
 }
 
 #[derive(Default)]
@@ -105,10 +157,11 @@ struct WaitingFrames {
 impl NodeListener {
     /// Begins to listen.
     pub fn start(
-        address: SocketAddr,
+        config: NodeListenConfig,
         store: Arc<dyn NodeStore>,
         accounting: Arc<Accounting>,
     ) -> Result<NodeListener, SourceError> {
+        let NodeListenConfig { address, secret, clock } = config;
         let failed =
             |error| SourceError::new("frames of collectors", "--node-listen", address, error);
         let mut listener = TcpListener::bind(address).map_err(failed)?;
@@ -128,6 +181,9 @@ impl NodeListener {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             collectors: Mutex::default(),
+            secret,
+            clock,
+            times_log: Mutex::default(),
         });
         let thread = |name: &'static str, work: Box<dyn FnOnce() + Send>| {
             let fails = Arc::clone(&shared);
@@ -269,6 +325,23 @@ impl Shared {
         self.store.keep(frame, Box::new(on_durable))
     }
 
+    /// Lines that are to come, or came before there were any, would outlive retention or be deleted by it at once.
+    fn correct_times(&self, frame: &mut Frame, peer: SocketAddr) {
+        let now_ns = self.clock.now_ns();
+        let range = (RECEIVED_MIN_NS, now_ns.saturating_add(FUTURE_MAX_NS));
+        let lines = frame.clamp_received(range, now_ns);
+        if lines > 0
+            && let Some(held_back) = lock(&self.times_log).pass()
+        {
+            let node = frame.header().node;
+            tracing::warn!(
+                held_back,
+                "collector {node:08x} at {peer} says of {lines} lines that they came in the future, or before the year 2000; they \
+                 are kept as received now; set the clock of its machine"
+            );
+        }
+    }
+
     fn health(&self) -> StoreHealth {
         match self.store.refusal() {
             None => StoreHealth::Ok,
@@ -345,7 +418,10 @@ struct Server {
     next_token: usize,
     /// Accepting failed, and no event will tell when it may go again.
     accept_again: bool,
+    /// Bytes of frames that are being read.
+    reading_bytes: usize,
     log_limit: LogLimit,
+    peer_log: PeerLog,
 }
 
 struct Connection {
@@ -358,6 +434,10 @@ struct Connection {
     said: Instant,
     /// The socket may have more to read.
     readable: bool,
+    /// Bytes of the frame that is being read, which are counted for all connections.
+    reading_bytes: usize,
+    /// When that frame must be complete.
+    frame_until: Instant,
 }
 
 impl Server {
@@ -369,14 +449,18 @@ impl Server {
             connections: BTreeMap::new(),
             next_token: FIRST,
             accept_again: false,
+            reading_bytes: 0,
             log_limit: LogLimit::default(),
+            peer_log: PeerLog::default(),
         }
     }
 
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
         while !self.shared.stopped.load(Relaxed) {
-            let more = !self.shared.is_full() && self.connections.values().any(|c| c.readable);
+            let reading = self.reading_bytes;
+            let may_read = |c: &Connection| c.readable && c.has_room(reading);
+            let more = !self.shared.is_full() && self.connections.values().any(may_read);
             let wait = if more { Duration::ZERO } else { TICK };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
@@ -419,10 +503,11 @@ impl Server {
                     return;
                 }
             };
-            let counters = self.shared.accounting.source(SourceKind::Node);
             let interest = Interest::READABLE | Interest::WRITABLE;
             let token = self.next_token;
-            let full = self.connections.len() >= CONNECTIONS_MAX;
+            let peer = canonical(peer);
+            let full = !self.make_room(peer);
+            let counters = self.shared.accounting.source(SourceKind::Node);
             if full || self.poll.registry().register(&mut stream, Token(token), interest).is_err() {
                 counters.connections_refused.fetch_add(1, Relaxed);
                 continue;
@@ -435,15 +520,43 @@ impl Server {
             let connection = Connection {
                 stream,
                 peer,
-                session: Session::default(),
+                session: Session::new(self.shared.secret.clone()),
                 out: VecDeque::new(),
                 begun: now,
                 heard: now,
                 said: now,
                 readable: true,
+                reading_bytes: 0,
+                frame_until: now,
             };
             self.connections.insert(token, connection);
         }
+    }
+
+    /// Whether another connection of this peer may be opened. Makes room by the oldest that has not said who it is.
+    fn make_room(&mut self, peer: SocketAddr) -> bool {
+        let is_its = |c: &Connection| c.peer.ip() == peer.ip();
+        let is_ungreeted = |c: &Connection| c.session.node().is_none();
+        let oldest = |is: &dyn Fn(&Connection) -> bool, max: usize| {
+            let mut those = self.connections.iter().filter(|(_, c)| is(c)).map(|(token, _)| *token);
+            // Tokens grow.
+            let first = those.next();
+            first.filter(|_| 1 + those.count() >= max)
+        };
+        let of_peer = |c: &Connection| is_its(c) && is_ungreeted(c);
+        let goes = oldest(&of_peer, UNGREETED_PER_ADDRESS_MAX)
+            .or_else(|| oldest(&is_ungreeted, UNGREETED_MAX))
+            .or_else(|| oldest(&is_ungreeted, 1).filter(|_| self.is_crowded(peer)));
+        if let Some(token) = goes {
+            let text = "others wait; say who you are in time".to_owned();
+            self.close(token, refused(text));
+        }
+        !self.is_crowded(peer)
+    }
+
+    fn is_crowded(&self, peer: SocketAddr) -> bool {
+        let of_peer = self.connections.values().filter(|c| c.peer.ip() == peer.ip()).count();
+        self.connections.len() >= CONNECTIONS_MAX || of_peer >= CONNECTIONS_PER_ADDRESS_MAX
     }
 
     /// Reads what came, tells what is durable, writes, and closes what is to be closed.
@@ -451,38 +564,74 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         let health = shared.health();
         let mut closed = Vec::new();
+        let mut admitted = Vec::new();
         for (&token, connection) in &mut self.connections {
+            let was_admitted = connection.session.node();
             let served = connection
-                .read(&shared)
+                .read(&shared, &mut self.reading_bytes)
                 .and_then(|()| connection.tell(&shared, health))
                 .and_then(|()| connection.write());
+            if let Some(node) = connection.session.node()
+                && was_admitted.is_none()
+            {
+                admitted.push(node);
+            }
             if let Err(end) = served {
                 closed.push((token, end));
             }
         }
         for (token, end) in closed {
-            let mut connection = self.connections.remove(&token).expect("it was there");
-            connection.end(&end);
-            shared.accounting.source(SourceKind::Node).connections_open.fetch_sub(1, Relaxed);
-            let node = connection.session.node();
-            if let Some(node) = node
-                && let Some(status) = lock(&shared.collectors).get_mut(&node)
+            self.close(token, end);
+        }
+        for node in admitted {
+            let mut tokens =
+                self.connections.iter().filter(|(_, c)| c.session.node() == Some(node));
+            let oldest = tokens.next().map(|(token, _)| *token);
+            if 1 + tokens.count() > CONNECTIONS_PER_NODE_MAX
+                && let Some(oldest) = oldest
             {
-                status.connections -= 1;
+                self.close(oldest, refused("the collector has connected again".to_owned()));
             }
-            let peer = connection.peer;
-            match (end, node) {
-                (End::Closed, Some(node)) => {
-                    tracing::info!("collector {node:08x} at {peer} closed its connection");
+        }
+    }
+
+    fn close(&mut self, token: usize, end: End) {
+        let shared = &self.shared;
+        let mut connection = self.connections.remove(&token).expect("it was there");
+        connection.end(&end);
+        self.reading_bytes -= connection.reading_bytes;
+        let counters = shared.accounting.source(SourceKind::Node);
+        counters.connections_open.fetch_sub(1, Relaxed);
+        let node = connection.session.node();
+        if let Some(node) = node {
+            shared.store.leave(node);
+            let mut collectors = lock(&shared.collectors);
+            if let Some(status) = collectors.get_mut(&node) {
+                status.connections -= 1;
+                // One that brought nothing leaves nothing: there may be any number of them.
+                if status.connections == 0 && status.frames == 0 {
+                    collectors.remove(&node);
+                    lock(&shared.ledger).forget_empty(node);
                 }
-                (End::Closed, None) => {}
-                (End::Refused { text, .. }, _) => {
-                    if let Some(held_back) = self.log_limit.pass() {
-                        tracing::warn!(held_back, "connection from {peer} closed: {text}");
-                    }
+            }
+        }
+        let peer = connection.peer;
+        match (end, node) {
+            (End::Closed, Some(node)) => {
+                tracing::info!("collector {node:08x} at {peer} closed its connection");
+            }
+            (End::Closed, None) => {}
+            (End::Refused { text, is_of_secret, .. }, _) => {
+                if is_of_secret {
+                    counters.handshakes_failed.fetch_add(1, Relaxed);
                 }
-                (End::Silent | End::Broken(_), _) => {
-                    tracing::warn!("connection from {peer} is lost");
+                if let Some(held_back) = self.peer_log.pass(peer.ip()) {
+                    tracing::warn!(held_back, "connection from {peer} closed: {text}");
+                }
+            }
+            (End::Silent | End::Broken(_), _) => {
+                if let Some(held_back) = self.peer_log.pass(peer.ip()) {
+                    tracing::warn!(held_back, "connection from {peer} is lost");
                 }
             }
         }
@@ -492,6 +641,9 @@ impl Server {
 impl Drop for Server {
     /// By a panic too.
     fn drop(&mut self) {
+        for node in self.connections.values().filter_map(|c| c.session.node()) {
+            self.shared.store.leave(node);
+        }
         let open = self.connections.len() as u64;
         let counters = self.shared.accounting.source(SourceKind::Node);
         counters.connections_open.fetch_sub(open, Relaxed);
@@ -507,17 +659,30 @@ enum End {
     /// By an error of the network.
     Broken(#[expect(dead_code, reason = "for debugging")] std::io::Error),
     /// What came was not taken.
-    Refused { text: String, is_http: bool },
+    Refused { text: String, is_http: bool, is_of_secret: bool },
 }
 
 fn refused(text: String) -> End {
-    End::Refused { text, is_http: false }
+    End::Refused { text, is_http: false, is_of_secret: false }
 }
 
 impl Connection {
-    fn read(&mut self, shared: &Arc<Shared>) -> Result<(), End> {
+    /// Whether the frame that is being read may be read on, with so many bytes being read of all.
+    fn has_room(&self, reading_bytes: usize) -> bool {
+        let more = self.session.reader.frame_bytes() - self.reading_bytes;
+        more == 0 || reading_bytes == 0 || reading_bytes + more <= READING_BYTES_MAX
+    }
+
+    fn read(&mut self, shared: &Arc<Shared>, reading_bytes: &mut usize) -> Result<(), End> {
         let mut turn = TURN_BYTES;
-        while self.readable && turn > 0 && !shared.is_full() {
+        while self.readable && turn > 0 && !shared.is_full() && self.has_room(*reading_bytes) {
+            let frame_bytes = self.session.reader.frame_bytes();
+            if frame_bytes > self.reading_bytes {
+                *reading_bytes += frame_bytes - self.reading_bytes;
+                self.reading_bytes = frame_bytes;
+                let more = Duration::from_secs(frame_bytes as u64 / FRAME_BYTES_PER_S_MIN);
+                self.frame_until = Instant::now() + FRAME_TIME + more;
+            }
             let wanted = self.session.reader.wanted();
             let buffer = self.session.reader.buffer();
             let before = buffer.len();
@@ -532,12 +697,17 @@ impl Connection {
             }
             if count > 0 {
                 self.heard = Instant::now();
-                self.take(shared)?;
+                let taken = self.take(shared);
+                if self.session.reader.frame_bytes() == 0 {
+                    *reading_bytes -= std::mem::take(&mut self.reading_bytes);
+                }
+                taken?;
             }
         }
-        if shared.is_full() {
+        if shared.is_full() || !self.has_room(*reading_bytes) {
             // Nobody listens to it at present.
             self.heard = Instant::now();
+            self.frame_until = self.frame_until.max(self.heard + FRAME_TIME);
         }
         Ok(())
     }
@@ -546,11 +716,17 @@ impl Connection {
         let is_http =
             self.session.node().is_none() && wire::is_http_request(self.session.reader.buffer());
         let brought = self.session.take();
-        match brought.map_err(|error| End::Refused { text: error.to_string(), is_http })? {
+        let end = |error: wire::WireError| {
+            let is_of_secret = error.is_of_secret();
+            End::Refused { text: error.to_string(), is_http, is_of_secret }
+        };
+        match brought.map_err(end)? {
             None | Some(Brought::Keepalive) => {}
-            Some(Brought::Hello) => self.out.extend(self.session.welcome(shared.store.id())),
+            Some(Brought::Hello) => {
+                self.out.extend(self.session.welcome(shared.store.id(), secret::nonce()));
+            }
             Some(Brought::Start { identity, first }) => self.admit(identity, first, shared)?,
-            Some(Brought::Frame(frame)) => self.hand_over(*frame, shared),
+            Some(Brought::Frame(frame)) => self.hand_over(*frame, shared)?,
         }
         Ok(())
     }
@@ -560,6 +736,7 @@ impl Connection {
         let held = shared.store.admit(&identity, first).map_err(refused)?;
         let mut ledger = lock(&shared.ledger);
         ledger.add_held(node, &held);
+        ledger.forget_below(node, first);
         self.out.extend(self.session.admitted(first, &ledger));
         drop(ledger);
         let mut collectors = lock(&shared.collectors);
@@ -579,30 +756,40 @@ impl Connection {
         Ok(())
     }
 
-    fn hand_over(&mut self, frame: Frame, shared: &Shared) {
+    fn hand_over(&mut self, mut frame: Frame, shared: &Shared) -> Result<(), End> {
         let header = frame.header();
-        let is_new = lock(&shared.ledger).take(header.node, header.sequence);
+        let is_new = {
+            let mut ledger = lock(&shared.ledger);
+            if !ledger.has_room(header.node) {
+                return Err(refused("too many gaps between the numbers of its frames".to_owned()));
+            }
+            ledger.take(header.node, header.sequence)
+        };
         if let Some(status) = lock(&shared.collectors).get_mut(&header.node) {
             status.heard = self.heard;
             status.duplicates += u64::from(!is_new);
         }
         if !is_new {
-            return;
+            return Ok(());
         }
         let counters = shared.accounting.source(SourceKind::Node);
         counters.received(u64::from(header.lines), frame.line_bytes());
+        shared.correct_times(&mut frame, self.peer);
         let mut waiting = lock(&shared.waiting);
         waiting.bytes += frame.bytes().len();
         waiting.frames.push_back(frame);
         drop(waiting);
         shared.changed.notify_one();
+        Ok(())
     }
 
     /// Tells what is durable, or that the store is there.
     fn tell(&mut self, shared: &Shared, health: StoreHealth) -> Result<(), End> {
         let now = Instant::now();
         let greeted = self.session.node().is_some();
-        if (!greeted && now - self.begun > GREETING_MAX) || now - self.heard > SILENCE_MAX {
+        let is_slow = self.reading_bytes > 0 && now > self.frame_until;
+        let is_late = !greeted && now - self.begun > GREETING_MAX;
+        if is_late || is_slow || now - self.heard > SILENCE_MAX {
             return Err(End::Silent);
         }
         if self.out.len() > OUT_BYTES_MAX {
@@ -632,7 +819,7 @@ impl Connection {
 
     /// Says why, if it is a refusal, as far as the socket takes it.
     fn end(&mut self, end: &End) {
-        if let End::Refused { text, is_http } = end {
+        if let End::Refused { text, is_http, .. } = end {
             let message = match is_http {
                 true => format!(
                     "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n{text}\n"

@@ -16,9 +16,12 @@
 //! once, and says when it is durable. So: what a store acknowledged it has, once; what it did not acknowledge is sent to it
 //! again; what was never sent to it may go to another.
 //!
-//! Left out: encryption and proof of identity. The protocol is for a trusted network, or a tunnel.
+//! Stores and collectors prove to each other that they know a [`secret`]; without one, a store is to listen on loopback alone.
+//!
+//! Left out: encryption, and which collector it is that knows the secret. The protocol is for a trusted network, or a tunnel.
 
 pub mod directory;
+pub mod secret;
 pub mod sender;
 pub mod session;
 pub mod spool;
@@ -33,6 +36,7 @@ mod simulation;
 mod status;
 
 pub use forward::{ForwardConfig, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
-pub use listen::{CONNECTIONS_MAX, NodeListener, NodeStore};
+pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
+pub use secret::Secret;
 pub use status::{CollectorStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};

@@ -1,11 +1,18 @@
 //! The collector's side of one connection, without input and output: bytes in, what happened out.
 //!
+//! A store is believed once it has proved that it knows the secret, if there is one: no frame is sent to another.
+//!
 //! Invariants: an item is given back exactly once, when its frame is acknowledged, or by [`Sender::into_unacknowledged`]
 //! when the connection ended; items are acknowledged in the order in which they were sent.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::wire::{CollectorReader, StoreHealth, ToCollector, WireError};
+use super::secret::{Nonce, PROOF_BYTES, Proof, Secret, Side};
+use super::wire::{
+    self, CollectorReader, GREETING_BYTES, Guarded, NodeIdentity, PROVEN_BYTES, StoreHealth,
+    ToCollector, WireError,
+};
 
 /// What became of the connection by bytes that came.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,21 +60,47 @@ enum State {
 pub struct Sender<T> {
     reader: CollectorReader,
     state: State,
+    secret: Option<Arc<Secret>>,
+    /// As they were sent, the hello first; behind them the proof of the start.
+    greetings: Vec<u8>,
     sent: VecDeque<T>,
     /// The last of them is not sent to its end.
     under_way: bool,
     acknowledged: u64,
 }
 
+/// Without a secret, and without having greeted.
 impl<T> Default for Sender<T> {
     fn default() -> Self {
         let reader = CollectorReader::default();
-        let sent = VecDeque::new();
-        Sender { reader, state: State::Hello, sent, under_way: false, acknowledged: 0 }
+        let (sent, greetings) = (VecDeque::new(), Vec::new());
+        let state = State::Hello;
+        Sender { reader, state, secret: None, greetings, sent, under_way: false, acknowledged: 0 }
     }
 }
 
 impl<T> Sender<T> {
+    /// A connection, and the hello that is to be sent on it. The nonce was never used.
+    pub fn new(
+        identity: &NodeIdentity,
+        secret: Option<Arc<Secret>>,
+        nonce: Nonce,
+    ) -> (Sender<T>, [u8; GREETING_BYTES]) {
+        let guarded = Guarded { has_secret: secret.is_some(), nonce };
+        let hello = wire::hello(identity, &guarded);
+        (Sender { secret, greetings: hello.to_vec(), ..Sender::default() }, hello)
+    }
+
+    /// The start that is to be sent once the store has named itself.
+    pub fn start(&mut self, first: u64) -> [u8; PROVEN_BYTES] {
+        let proof: Proof = match &self.secret {
+            Some(secret) => secret.prove(Side::Collector, &self.greetings, first),
+            None => [0; PROOF_BYTES],
+        };
+        self.greetings.extend_from_slice(&proof);
+        wire::start(first, &proof)
+    }
+
     /// Whether frames may be sent.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
@@ -106,11 +139,20 @@ impl<T> Sender<T> {
         let Some(message) = self.reader.take()? else { return Ok(None) };
         Ok(Some(match (message, self.state) {
             (ToCollector::Refusal { text }, _) => return Err(SenderError::Refused(text)),
-            (ToCollector::Welcome { store }, State::Hello) => {
+            (ToCollector::Welcome { store, guarded }, State::Hello) => {
+                if self.secret.is_some() && !guarded.has_secret {
+                    return Err(WireError::NoSecretOfStore.into());
+                }
+                self.greetings.extend_from_slice(&wire::welcome(store, &guarded));
                 self.state = State::Welcomed;
                 Heard::Welcome { store }
             }
-            (ToCollector::Held { through }, State::Welcomed) => {
+            (ToCollector::Held { through, proof }, State::Welcomed) => {
+                if let Some(secret) = &self.secret
+                    && !secret.verify(Side::Store, &self.greetings, through, &proof)
+                {
+                    return Err(WireError::WrongSecretOfStore.into());
+                }
                 self.state = State::Open;
                 Heard::Open { through }
             }
@@ -139,7 +181,11 @@ impl<T> Sender<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::secret::NONCE_BYTES;
     use super::*;
+
+    const OPEN: Guarded = Guarded { has_secret: false, nonce: [0; NONCE_BYTES] };
+    const NO_PROOF: Proof = [0; PROOF_BYTES];
 
     fn ack(frames: u64) -> Vec<u8> {
         ToCollector::Ack { frames, health: StoreHealth::Ok }.encode()
@@ -154,7 +200,8 @@ mod tests {
     #[test]
     fn only_what_was_sent_is_acknowledged_once() {
         let mut sender = Sender::default();
-        let greeting = [ToCollector::Welcome { store: 4 }, ToCollector::Held { through: 2 }];
+        let welcome = ToCollector::Welcome { store: 4, guarded: OPEN };
+        let greeting = [welcome, ToCollector::Held { through: 2, proof: NO_PROOF }];
         let bytes: Vec<u8> = greeting.iter().flat_map(ToCollector::encode).collect();
         let heard = receive(&mut sender, &bytes).unwrap();
         assert_eq!(heard, [Heard::Welcome { store: 4 }, Heard::Open { through: 2 }]);
@@ -180,8 +227,41 @@ mod tests {
             let error = receive(&mut sender, &message.encode()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(ToCollector::Held { through: 1 }, "out of turn");
+        check(ToCollector::Held { through: 1, proof: NO_PROOF }, "out of turn");
         check(ToCollector::Ack { frames: 0, health: StoreHealth::Ok }, "out of turn");
         check(ToCollector::Refusal { text: "no place".into() }, "the store refuses: no place");
+    }
+
+    #[test]
+    fn frames_are_sent_only_to_a_store_that_knows_the_secret() {
+        let secret = |text: &[u8]| Arc::new(Secret::new(text).unwrap());
+        let (ours, other) = (secret(b"0123456789abcdef"), secret(b"another secret 1"));
+        let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+        let guarded = Guarded { has_secret: true, nonce: [5; NONCE_BYTES] };
+        let greet = |guarded| {
+            let ours = Some(Arc::clone(&ours));
+            let (mut sender, hello) = Sender::<()>::new(&identity, ours, [3; NONCE_BYTES]);
+            let welcome = ToCollector::Welcome { store: 4, guarded };
+            receive(&mut sender, &welcome.encode())?;
+            let start = sender.start(9);
+            let proof = &start[wire::NOTE_BYTES..];
+            Ok::<_, SenderError>((sender, [&hello[..], &welcome.encode(), proof].concat()))
+        };
+        let error = greet(OPEN).unwrap_err();
+        assert_eq!(error, WireError::NoSecretOfStore.into());
+        for (proves, side, is_believed) in [
+            (&ours, Side::Store, true),
+            (&other, Side::Store, false),
+            (&ours, Side::Collector, false),
+        ] {
+            let (mut sender, greetings) = greet(guarded).unwrap();
+            let held = ToCollector::Held { through: 8, proof: proves.prove(side, &greetings, 8) };
+            let heard = receive(&mut sender, &held.encode());
+            assert_eq!(heard.is_ok() && sender.is_open(), is_believed, "{side:?}");
+            assert!(is_believed || heard.unwrap_err() == WireError::WrongSecretOfStore.into());
+        }
+        let (mut sender, _) = greet(guarded).unwrap();
+        let held = ToCollector::Held { through: 8, proof: NO_PROOF };
+        assert!(receive(&mut sender, &held.encode()).is_err() && !sender.is_open());
     }
 }

@@ -1,15 +1,31 @@
 //! The store's side: one [`Session`] a connection, and the [`Ledger`] of what came from each collector. No input and output:
 //! bytes in, what is to be done out.
 //!
+//! A collector is believed once it has proved that it knows the secret; what a frame says is checked all the same
+//! ([`check_frame`]), since a fault of one collector must not harm the lines of others.
+//!
 //! Invariants: a number of a node is kept once, over however many connections it comes; a connection acknowledges its
 //! frames in the order in which they came on it, each once it is durable, also when another connection brought it first.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use record::frame::FRAME_INTERNAL;
+use record::frame::{FRAME_INTERNAL, Hints};
 use record::{Frame, Numbers, Transport};
 
-use super::wire::{NodeIdentity, StoreHealth, StoreReader, ToCollector, ToStore, WireError};
+use super::secret::{Nonce, PROOF_BYTES, Proof, Secret, Side};
+use super::wire::{
+    self, Guarded, NUMBER_MAX, NodeIdentity, StoreHealth, StoreReader, ToCollector, ToStore,
+    WireError,
+};
+
+/// How far the numbers of one connection may jump: a store knows them by their low half.
+const JUMP_MAX: u64 = 1 << 30;
+/// Ranges of numbers that are remembered of a node. Beyond, those go that its next start says are of no use any more; with none
+/// such, its frames are refused. A crash of the collector leaves one gap, so that only a fault makes so many.
+const RANGES_MAX: usize = 4096;
+/// The type of rows that a store makes.
+const OWN_TYPE: &str = "summary";
 
 /// Numbers that came from the collectors.
 #[derive(Debug, Default)]
@@ -31,6 +47,28 @@ impl Ledger {
         for (first, last) in held.ranges() {
             came.taken.insert_range(first, last);
             came.durable.insert_range(first, last);
+        }
+    }
+
+    /// Forgets what came of a node that is not here any more and has nothing in the store.
+    pub fn forget_empty(&mut self, node: u32) {
+        if self.nodes.get(&node).is_some_and(|came| came.taken.greatest().is_none()) {
+            self.nodes.remove(&node);
+        }
+    }
+
+    /// Whether further numbers of a node can be remembered.
+    pub fn has_room(&self, node: u32) -> bool {
+        self.nodes.get(&node).is_none_or(|came| came.taken.ranges().len() < RANGES_MAX)
+    }
+
+    /// Makes room by what a node will not send again: numbers below this one.
+    pub fn forget_below(&mut self, node: u32, first: u64) {
+        if !self.has_room(node)
+            && let Some(came) = self.nodes.get_mut(&node)
+        {
+            came.taken.forget_below(first, RANGES_MAX / 2);
+            came.durable.forget_below(first, RANGES_MAX / 2);
         }
     }
 
@@ -81,7 +119,7 @@ enum State {
     Hello,
     Start(NodeIdentity),
     /// Waits for [`Session::admitted`].
-    Asked(NodeIdentity),
+    Asked(NodeIdentity, Proof),
     Open(NodeIdentity),
 }
 
@@ -91,23 +129,39 @@ pub struct Session {
     /// Takes the bytes.
     pub reader: StoreReader,
     state: State,
+    secret: Option<Arc<Secret>>,
+    /// As they were sent, the hello first.
+    greetings: Vec<u8>,
+    /// The least number that may come, and the greatest that came.
+    first: u64,
+    greatest: u64,
     /// Numbers that came on this connection and are not acknowledged on it, in order.
     unacknowledged: VecDeque<u64>,
     acknowledged: u64,
 }
 
+/// Without a secret.
 impl Default for Session {
     fn default() -> Self {
-        Session {
-            reader: StoreReader::default(),
-            state: State::Hello,
-            unacknowledged: VecDeque::new(),
-            acknowledged: 0,
-        }
+        Session::new(None)
     }
 }
 
 impl Session {
+    /// A connection whose collector must know the secret, if there is one.
+    pub fn new(secret: Option<Arc<Secret>>) -> Session {
+        Session {
+            reader: StoreReader::default(),
+            state: State::Hello,
+            secret,
+            greetings: Vec::new(),
+            first: 0,
+            greatest: 0,
+            unacknowledged: VecDeque::new(),
+            acknowledged: 0,
+        }
+    }
+
     /// Who it is, once it is admitted.
     pub fn node(&self) -> Option<u32> {
         match &self.state {
@@ -120,16 +174,32 @@ impl Session {
     pub fn take(&mut self) -> Result<Option<Brought>, WireError> {
         let Some(message) = self.reader.take()? else { return Ok(None) };
         let brought = match (message, &self.state) {
-            (ToStore::Hello(identity), State::Hello) => {
+            (ToStore::Hello { identity, guarded }, State::Hello) => {
+                match (&self.secret, guarded.has_secret) {
+                    (Some(_), false) => return Err(WireError::NoSecret),
+                    (None, true) => return Err(WireError::NoSecretOfStore),
+                    _ => {}
+                }
+                self.greetings = wire::hello(&identity, &guarded).to_vec();
                 self.state = State::Start(identity);
                 Brought::Hello
             }
-            (ToStore::Start { first }, &State::Start(identity)) => {
-                self.state = State::Asked(identity);
+            (ToStore::Start { first, proof }, &State::Start(identity)) => {
+                if let Some(secret) = &self.secret
+                    && !secret.verify(Side::Collector, &self.greetings, first, &proof)
+                {
+                    return Err(WireError::WrongSecret);
+                }
+                if !(1..=NUMBER_MAX).contains(&first) {
+                    return Err(WireError::Order("it starts at a number that none begins with"));
+                }
+                (self.first, self.greatest) = (first, first);
+                self.state = State::Asked(identity, proof);
                 Brought::Start { identity, first }
             }
-            (ToStore::Frame(frame), State::Open(identity)) => {
+            (ToStore::Frame(frame), &State::Open(identity)) => {
                 check_frame(&frame, identity.node)?;
+                self.check_number(frame.header().sequence)?;
                 self.unacknowledged.push_back(frame.header().sequence);
                 Brought::Frame(frame)
             }
@@ -139,16 +209,39 @@ impl Session {
         Ok(Some(brought))
     }
 
-    /// The answer to a hello.
-    pub fn welcome(&self, store: u32) -> Vec<u8> {
-        ToCollector::Welcome { store }.encode()
+    /// A number below the one of the start would be one that the store may have forgotten; one far above, one that it cannot
+    /// tell from others.
+    fn check_number(&mut self, number: u64) -> Result<(), WireError> {
+        if number < self.first {
+            return Err(WireError::Order("a number below the one of its start"));
+        }
+        if number > NUMBER_MAX || number > self.greatest.saturating_add(JUMP_MAX) {
+            return Err(WireError::Order("a number far above those before it"));
+        }
+        self.greatest = self.greatest.max(number);
+        Ok(())
+    }
+
+    /// The answer to a hello, with a nonce that was never used.
+    pub fn welcome(&mut self, store: u32, nonce: Nonce) -> Vec<u8> {
+        let guarded = Guarded { has_secret: self.secret.is_some(), nonce };
+        let welcome = wire::welcome(store, &guarded);
+        self.greetings.extend_from_slice(&welcome);
+        welcome.to_vec()
     }
 
     /// The answer to a start: the collector may send.
     pub fn admitted(&mut self, first: u64, ledger: &Ledger) -> Vec<u8> {
-        let State::Asked(identity) = self.state else { unreachable!("a start was taken") };
+        let State::Asked(identity, proof) = self.state else { unreachable!("a start was taken") };
         self.state = State::Open(identity);
-        ToCollector::Held { through: ledger.through(identity.node, first) }.encode()
+        self.reader.take_frames();
+        let through = ledger.through(identity.node, first);
+        let greetings = [std::mem::take(&mut self.greetings), proof.to_vec()].concat();
+        let proof = match &self.secret {
+            Some(secret) => secret.prove(Side::Store, &greetings, through),
+            None => [0; PROOF_BYTES],
+        };
+        ToCollector::Held { through, proof }.encode()
     }
 
     /// An acknowledgement, if more frames are durable than were told, or `always`.
@@ -166,29 +259,49 @@ impl Session {
     }
 }
 
-/// Lines of Loginson itself are made by the store alone: what says how far they count would be wrong elsewhere.
+/// Lines of Loginson itself are made by the store alone: what says how far they count would be wrong elsewhere. What else is
+/// said of lines, who sent them and by which way, is the collector's word.
 fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
     if frame.header().node != node {
         return Err(WireError::Order("a frame of another node"));
     }
-    let own = frame.origins().iter().any(|origin| {
-        origin.transport == Transport::Internal || origin.hints.summarised_through.is_some()
-    });
+    let own = frame
+        .origins()
+        .iter()
+        .any(|origin| origin.transport == Transport::Internal || are_own(&origin.hints));
     if own || frame.header().flags & FRAME_INTERNAL != 0 {
         return Err(WireError::Order("a frame of lines that only a store makes"));
     }
-    if frame.header().flags != 0 || frame.header().sequence == 0 {
+    let header = frame.header();
+    let received = (header.received_min_ns, header.received_max_ns);
+    if header.lines == 0 || frame.received_range_ns() != Some(received) {
+        return Err(WireError::Order("a frame whose header is not of its lines"));
+    }
+    if header.flags != 0 || header.number != 0 || header.sequence == 0 {
         return Err(WireError::Order("a frame without a number of its node"));
     }
     Ok(())
+}
+
+/// Whether lines with these hints would pass for those of Loginson itself.
+fn are_own(hints: &Hints) -> bool {
+    let is_type = |name: &str| name == "type" || name == "_type";
+    let mut extra = hints.extra_fields.iter();
+    hints.summarised_through.is_some()
+        || hints.log_type.as_deref() == Some(OWN_TYPE)
+        || extra.any(|(name, value)| is_type(name) && value == OWN_TYPE)
 }
 
 #[cfg(test)]
 mod tests {
     use record::{Format, FrameBuilder, Origin};
 
+    use super::super::secret::NONCE_BYTES;
     use super::super::wire::{hello, start};
     use super::*;
+
+    const OPEN: Guarded = Guarded { has_secret: false, nonce: [0; NONCE_BYTES] };
+    const NO_PROOF: Proof = [0; PROOF_BYTES];
 
     fn frame(transport: Transport, node: u32, number: u64) -> Frame {
         let mut builder = FrameBuilder::new();
@@ -211,9 +324,10 @@ mod tests {
     fn open(node: u32, ledger: &Ledger) -> Session {
         let identity = NodeIdentity { node, key: 1, starts: 1, run: 1 };
         let mut session = Session::default();
-        assert_eq!(give(&mut session, &hello(&identity)).unwrap(), Some(Brought::Hello));
+        assert_eq!(give(&mut session, &hello(&identity, &OPEN)).unwrap(), Some(Brought::Hello));
+        session.welcome(1, [2; NONCE_BYTES]);
         let expected = Brought::Start { identity, first: 1 };
-        assert_eq!(give(&mut session, &start(1)).unwrap(), Some(expected));
+        assert_eq!(give(&mut session, &start(1, &NO_PROOF)).unwrap(), Some(expected));
         session.admitted(1, ledger);
         session
     }
@@ -251,7 +365,113 @@ mod tests {
             let error = give(&mut open(7, &ledger), frame.bytes()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let early = give(&mut Session::default(), &start(1)).unwrap_err();
+        let early = give(&mut Session::default(), &start(1, &NO_PROOF)).unwrap_err();
         assert_eq!(early, WireError::Order("a message came out of turn"));
+    }
+
+    #[test]
+    fn what_a_frame_claims_is_checked() {
+        let built = |hints: Hints| {
+            let mut builder = FrameBuilder::new();
+            let origin = Origin {
+                hints: Arc::new(hints),
+                ..Origin::new(Transport::Http, Format::Json, None)
+            };
+            builder.push_lines(&origin, 1, b"{}\n");
+            builder.finish(7, 1).unwrap()
+        };
+        let own = |name: &str| vec![(name.to_owned(), OWN_TYPE.to_owned())];
+        for (hints, is_taken) in [
+            (Hints { log_type: Some(OWN_TYPE.into()), ..Hints::default() }, false),
+            (Hints { extra_fields: own("type"), ..Hints::default() }, false),
+            (Hints { extra_fields: own("_type"), ..Hints::default() }, false),
+            (Hints { summarised_through: Some(9), ..Hints::default() }, false),
+            (Hints { extra_fields: own("team"), ..Hints::default() }, true),
+            (Hints { log_type: Some("shop".into()), ..Hints::default() }, true),
+        ] {
+            let taken = give(&mut open(7, &Ledger::default()), built(hints.clone()).bytes());
+            assert_eq!(taken.is_ok(), is_taken, "{hints:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_below_the_start_and_far_away_are_refused() {
+        let at = |number| frame(Transport::SyslogTcp, 7, number);
+        let ledger = Ledger::default();
+        let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+        let start_at = |first| {
+            let mut session = Session::default();
+            give(&mut session, &hello(&identity, &OPEN)).unwrap();
+            session.welcome(1, [2; NONCE_BYTES]);
+            give(&mut session, &start(first, &NO_PROOF)).map(|_| {
+                session.admitted(first, &ledger);
+                session
+            })
+        };
+        let mut session = start_at(5).unwrap();
+        give(&mut session, at(5 + JUMP_MAX).bytes()).unwrap();
+        give(&mut session, at(5).bytes()).unwrap();
+        assert!(give(&mut session, at(4).bytes()).is_err());
+        let mut session = start_at(5).unwrap();
+        assert!(give(&mut session, at(6 + JUMP_MAX).bytes()).is_err());
+        assert!(start_at(0).is_err() && start_at(NUMBER_MAX + 1).is_err());
+        let mut session = start_at(NUMBER_MAX).unwrap();
+        give(&mut session, at(NUMBER_MAX).bytes()).unwrap();
+        assert!(give(&mut session, at(NUMBER_MAX + 1).bytes()).is_err());
+    }
+
+    #[test]
+    fn only_who_knows_the_secret_is_admitted() {
+        let secret = |text: &[u8]| Arc::new(Secret::new(text).unwrap());
+        let (ours, other) = (secret(b"0123456789abcdef"), secret(b"another secret 1"));
+        let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
+        let greet = |session: &mut Session, has_secret, nonce| {
+            let guarded = Guarded { has_secret, nonce: [nonce; NONCE_BYTES] };
+            let hello = hello(&identity, &guarded);
+            give(session, &hello)?;
+            Ok::<_, WireError>([&hello[..], &session.welcome(1, [nonce + 1; NONCE_BYTES])].concat())
+        };
+        let mut session = Session::new(Some(Arc::clone(&ours)));
+        assert_eq!(greet(&mut session, false, 3).unwrap_err(), WireError::NoSecret);
+        assert_eq!(
+            greet(&mut Session::new(None), true, 3).unwrap_err(),
+            WireError::NoSecretOfStore
+        );
+        let proof = |secret: &Secret, greetings: &[u8], first| {
+            start(first, &secret.prove(Side::Collector, greetings, first))
+        };
+        let session = || {
+            let mut session = Session::new(Some(Arc::clone(&ours)));
+            let greetings = greet(&mut session, true, 3).unwrap();
+            (session, greetings)
+        };
+        let (mut right, greetings) = session();
+        let start_right = proof(&ours, &greetings, 9);
+        assert!(give(&mut right, &start_right).is_ok());
+        let check = |bytes: &[u8]| {
+            let (mut session, _) = session();
+            assert_eq!(give(&mut session, bytes).unwrap_err(), WireError::WrongSecret);
+        };
+        check(&proof(&other, &greetings, 9));
+        check(&start(9, &NO_PROOF));
+        // What was overheard on another connection, or turned round, or with another number.
+        let mut again = Session::new(Some(Arc::clone(&ours)));
+        greet(&mut again, true, 4).unwrap();
+        assert_eq!(give(&mut again, &start_right).unwrap_err(), WireError::WrongSecret);
+        check(&start(9, &ours.prove(Side::Store, &greetings, 9)));
+        check(&start(8, &ours.prove(Side::Collector, &greetings, 9)));
+    }
+
+    #[test]
+    fn gaps_are_remembered_up_to_a_limit() {
+        let mut ledger = Ledger::default();
+        for number in (1..).step_by(2).take(RANGES_MAX) {
+            assert!(ledger.has_room(7) && ledger.take(7, number));
+            ledger.set_durable(7, number);
+        }
+        assert!(!ledger.has_room(7) && ledger.has_room(8));
+        ledger.forget_below(7, 5);
+        assert!(ledger.has_room(7));
+        assert!(!ledger.take(7, 5), "what may come again is remembered");
     }
 }

@@ -4,13 +4,15 @@
 //! The oracle is naive: a list of what the store has, and a set of what it acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use fastrand::Rng;
 use record::{Format, Frame, FrameBuilder, Numbers, Origin, Transport};
 
+use super::secret::{NONCE_BYTES, Secret};
 use super::sender::{Heard, Sender};
 use super::session::{Brought, Ledger, Session};
-use super::wire::{self, NodeIdentity, StoreHealth};
+use super::wire::{NodeIdentity, StoreHealth};
 
 const NODE: u32 = 7;
 const STORE: u32 = 9;
@@ -96,10 +98,14 @@ impl World {
 
     fn connect(&mut self) {
         let identity = NodeIdentity { node: NODE, key: 1, starts: 1, run: 1 };
-        let mut connection = Connection::default();
-        connection.to_store.extend(wire::hello(&identity));
+        let secret = || Some(Arc::new(Secret::new(b"a secret of the simulation").unwrap()));
+        let nonce = [self.connection_next as u8; NONCE_BYTES];
+        let (sender, hello) = Sender::new(&identity, secret(), nonce);
+        let mut connection =
+            Connection { session: Session::new(secret()), ..Connection::default() };
+        connection.to_store.extend(hello);
         self.connections.insert(self.connection_next, connection);
-        self.current = Some((self.connection_next, Sender::default()));
+        self.current = Some((self.connection_next, sender));
         self.connection_next += 1;
     }
 
@@ -156,10 +162,10 @@ impl World {
             match connection.session.take().expect("nobody breaks the protocol") {
                 None | Some(Brought::Keepalive) => {}
                 Some(Brought::Hello) => {
-                    connection.to_collector.extend(connection.session.welcome(STORE));
+                    let nonce = [self.random.u8(..); NONCE_BYTES];
+                    connection.to_collector.extend(connection.session.welcome(STORE, nonce));
                 }
                 Some(Brought::Start { identity, first }) => {
-                    self.store.held.insert_range(1, first - 1);
                     self.store.ledger.add_held(identity.node, &self.store.held);
                     let answer = connection.session.admitted(first, &self.store.ledger);
                     connection.to_collector.extend(answer);
@@ -187,7 +193,7 @@ impl World {
                     assert_eq!(store, STORE);
                     let least = self.unsettled.iter().copied().min();
                     let first = least.unwrap_or(self.number_next);
-                    connection.to_store.extend(wire::start(first));
+                    connection.to_store.extend(sender.start(first));
                 }
                 Heard::Open { through } => {
                     let there = self.unsettled.iter().copied().filter(|n| *n <= through);

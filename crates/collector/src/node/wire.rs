@@ -1,26 +1,36 @@
 //! The messages between a collector and a store, byte by byte (`docs/format/node-protocol.md` draws them).
 //!
 //! ```text
-//! collector                        store
-//!   hello: who it is         →
-//!                            ←     welcome: which store it is
-//!   start: its least number  →
-//!                            ←     held: what is there already
-//!   frame, frame, …          →
-//!                            ←     ack: so many of them are durable
+//! collector                               store
+//!   hello: who it is, a nonce        →
+//!                                    ←     welcome: which store it is, a nonce
+//!   start: its least number, a proof →
+//!                                    ←     held: what is there already, a proof
+//!   frame, frame, …                  →
+//!                                    ←     ack: so many of them are durable
 //! ```
+//!
+//! Before a start is taken no frame is: a stranger has no more than a greeting's bytes in memory.
 //!
 //! Either side may end it at any time; a store says why by a refusal. All numbers are little-endian, all checksums CRC32C.
 
 use record::frame::{FRAME_MAGIC, FrameHeader, HEADER_BYTES};
 use record::{Frame, FrameError};
 
-/// Version of the protocol.
-pub const NODE_PROTOCOL_VERSION: u16 = 1;
+use super::secret::{NONCE_BYTES, Nonce, PROOF_BYTES, Proof};
+
+/// Version of the protocol. Version 1 had no secret.
+pub const NODE_PROTOCOL_VERSION: u16 = 2;
 /// Bytes of hello and welcome.
 pub const GREETING_BYTES: usize = 64;
-/// Bytes of start, held, ack and keepalive.
+/// Bytes of ack and keepalive.
 pub const NOTE_BYTES: usize = 24;
+/// Bytes of start and held.
+pub const PROVEN_BYTES: usize = NOTE_BYTES + PROOF_BYTES;
+/// The greatest number of a frame. A collector gives no greater ones in a thousand years.
+pub const NUMBER_MAX: u64 = 1 << 48;
+/// How often a collector may have been started: once a second, this is 30,000 years.
+pub const STARTS_MAX: u64 = 1 << 40;
 /// The longest text of a refusal; what is longer is cut.
 const REFUSAL_TEXT_MAX: usize = 1000;
 const REFUSAL_BYTES: usize = 12;
@@ -46,6 +56,15 @@ pub struct NodeIdentity {
     pub run: u64,
 }
 
+/// How either side greets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// Whether it has a secret.
+    pub has_secret: bool,
+    /// Its nonce; of no meaning without a secret.
+    pub nonce: Nonce,
+}
+
 /// Whether a store takes lines at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -62,11 +81,18 @@ pub enum StoreHealth {
 #[derive(Debug, PartialEq)]
 pub enum ToStore {
     /// Who it is; the first message.
-    Hello(NodeIdentity),
+    Hello {
+        /// Who.
+        identity: NodeIdentity,
+        /// Whether it will prove that.
+        guarded: Guarded,
+    },
     /// The least number it may still send to this store; the second message.
     Start {
         /// That number.
         first: u64,
+        /// That it knows the secret.
+        proof: Proof,
     },
     /// A frame; its header says node and number.
     Frame(Box<Frame>),
@@ -81,11 +107,15 @@ pub enum ToCollector {
     Welcome {
         /// Its node id.
         store: u32,
+        /// Whether it will prove that.
+        guarded: Guarded,
     },
     /// What is there already: all numbers from the one of the start through this one; that one minus 1 if none.
     Held {
         /// The last.
         through: u64,
+        /// That it knows the secret.
+        proof: Proof,
     },
     /// So many frames of this connection, from its beginning, are durable.
     Ack {
@@ -122,12 +152,53 @@ pub enum WireError {
     /// A message out of turn, or one that nobody sends.
     #[error("the other side does not keep to the node protocol: {0}")]
     Order(&'static str),
+    /// The collector has no secret, and the store has.
+    #[error(
+        "this store takes frames only of collectors that know its secret, and this one has none; give the collector the same \
+         node_secret_file (or LOGINSON_NODE_SECRET) as the store"
+    )]
+    NoSecret,
+    /// The collector has a secret, and the store has none.
+    #[error(
+        "the collector has a node secret, and this store has none to prove that it is the right one; give the store the same \
+         node_secret_file (or LOGINSON_NODE_SECRET) as the collector"
+    )]
+    NoSecretOfStore,
+    /// The secrets differ.
+    #[error(
+        "the secret of the collector is not that of this store; give both the same node_secret_file (or LOGINSON_NODE_SECRET)"
+    )]
+    WrongSecret,
+    /// The store does not know the secret.
+    #[error(
+        "what answers there does not know the node secret of this collector; give both the same node_secret_file (or \
+         LOGINSON_NODE_SECRET), or name another store"
+    )]
+    WrongSecretOfStore,
 }
 
-fn greeting(magic: [u8; 4], node: u32, numbers: [u64; 3]) -> [u8; GREETING_BYTES] {
+impl WireError {
+    /// Whether the other side could not prove who it is.
+    pub fn is_of_secret(&self) -> bool {
+        use WireError::*;
+        matches!(self, NoSecret | NoSecretOfStore | WrongSecret | WrongSecretOfStore)
+    }
+}
+
+const HAS_SECRET: u16 = 1;
+
+fn greeting(
+    magic: [u8; 4],
+    node: u32,
+    numbers: [u64; 3],
+    guarded: &Guarded,
+) -> [u8; GREETING_BYTES] {
     let mut out = [0; GREETING_BYTES];
     out[0..4].copy_from_slice(&magic);
     out[4..6].copy_from_slice(&NODE_PROTOCOL_VERSION.to_le_bytes());
+    let flags = if guarded.has_secret { HAS_SECRET } else { 0 };
+    out[6..8].copy_from_slice(&flags.to_le_bytes());
+    out[40..40 + NONCE_BYTES].copy_from_slice(&guarded.nonce);
     out[8..12].copy_from_slice(&node.to_le_bytes());
     for (field, number) in out[16..40].chunks_exact_mut(8).zip(numbers) {
         field.copy_from_slice(&number.to_le_bytes());
@@ -137,8 +208,8 @@ fn greeting(magic: [u8; 4], node: u32, numbers: [u64; 3]) -> [u8; GREETING_BYTES
     out
 }
 
-/// Node and numbers of a greeting.
-fn read_greeting(bytes: &[u8]) -> Result<(u32, [u64; 3]), WireError> {
+/// Node, numbers and the rest of a greeting.
+fn read_greeting(bytes: &[u8]) -> Result<(u32, [u64; 3], Guarded), WireError> {
     // The version first: another one may place its checksum elsewhere.
     let version = u16::from_le_bytes(array(bytes, 4));
     if version != NODE_PROTOCOL_VERSION {
@@ -148,7 +219,9 @@ fn read_greeting(bytes: &[u8]) -> Result<(u32, [u64; 3]), WireError> {
         return Err(WireError::Checksum);
     }
     let number = |at| u64::from_le_bytes(array(bytes, at));
-    Ok((u32::from_le_bytes(array(bytes, 8)), [number(16), number(24), number(32)]))
+    let has_secret = u16::from_le_bytes(array(bytes, 6)) & HAS_SECRET != 0;
+    let guarded = Guarded { has_secret, nonce: array(bytes, 40) };
+    Ok((u32::from_le_bytes(array(bytes, 8)), [number(16), number(24), number(32)], guarded))
 }
 
 fn note(magic: [u8; 4], first: u64, second: u64) -> [u8; NOTE_BYTES] {
@@ -168,14 +241,37 @@ fn read_note(bytes: &[u8]) -> Result<(u64, u64), WireError> {
     Ok((u64::from_le_bytes(array(bytes, 8)), u64::from_le_bytes(array(bytes, 16))))
 }
 
+/// A note with a proof.
+fn proven(magic: [u8; 4], number: u64, proof: &Proof) -> [u8; PROVEN_BYTES] {
+    let mut out = [0; PROVEN_BYTES];
+    out[0..4].copy_from_slice(&magic);
+    out[8..16].copy_from_slice(&number.to_le_bytes());
+    out[NOTE_BYTES..].copy_from_slice(proof);
+    let crc = crc32c::crc32c(&out[8..]);
+    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+fn read_proven(bytes: &[u8]) -> Result<(u64, Proof), WireError> {
+    if crc32c::crc32c(&bytes[8..PROVEN_BYTES]).to_le_bytes() != bytes[4..8] {
+        return Err(WireError::Checksum);
+    }
+    Ok((u64::from_le_bytes(array(bytes, 8)), array(bytes, NOTE_BYTES)))
+}
+
 /// A hello.
-pub fn hello(identity: &NodeIdentity) -> [u8; GREETING_BYTES] {
-    greeting(HELLO, identity.node, [identity.key, identity.starts, identity.run])
+pub fn hello(identity: &NodeIdentity, guarded: &Guarded) -> [u8; GREETING_BYTES] {
+    greeting(HELLO, identity.node, [identity.key, identity.starts, identity.run], guarded)
+}
+
+/// A welcome.
+pub fn welcome(store: u32, guarded: &Guarded) -> [u8; GREETING_BYTES] {
+    greeting(WELCOME, store, [0; 3], guarded)
 }
 
 /// A start.
-pub fn start(first: u64) -> [u8; NOTE_BYTES] {
-    note(START, first, 0)
+pub fn start(first: u64, proof: &Proof) -> [u8; PROVEN_BYTES] {
+    proven(START, first, proof)
 }
 
 /// A keepalive.
@@ -187,8 +283,8 @@ impl ToCollector {
     /// As it is sent.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            ToCollector::Welcome { store } => greeting(WELCOME, *store, [0; 3]).to_vec(),
-            ToCollector::Held { through } => note(HELD, *through, 0).to_vec(),
+            ToCollector::Welcome { store, guarded } => welcome(*store, guarded).to_vec(),
+            ToCollector::Held { through, proof } => proven(HELD, *through, proof).to_vec(),
             ToCollector::Ack { frames, health } => note(ACK, *frames, *health as u64).to_vec(),
             ToCollector::Refusal { text } => {
                 let end = text.floor_char_boundary(REFUSAL_TEXT_MAX);
@@ -210,12 +306,24 @@ pub struct StoreReader {
     buffer: Vec<u8>,
     /// Bytes of the message, as far as is known; 0 before its first.
     target: usize,
+    /// Whether the collector may send frames.
+    takes_frames: bool,
 }
 
 impl StoreReader {
     /// Where bytes are to be appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
+    }
+
+    /// From now on frames are taken.
+    pub fn take_frames(&mut self) {
+        self.takes_frames = true;
+    }
+
+    /// Bytes of the frame that is being read, once its header is there; else 0.
+    pub fn frame_bytes(&self) -> usize {
+        if self.target > HEADER_BYTES { self.target } else { 0 }
     }
 
     /// How many bytes may be appended now; above zero.
@@ -228,8 +336,13 @@ impl StoreReader {
         if self.target == 0 {
             let Some(magic) = self.buffer.first_chunk() else { return Ok(None) };
             self.target = match *magic {
-                HELLO | FRAME_MAGIC => GREETING_BYTES,
-                START | KEEPALIVE => NOTE_BYTES,
+                FRAME_MAGIC if self.takes_frames => HEADER_BYTES,
+                KEEPALIVE if self.takes_frames => NOTE_BYTES,
+                HELLO if !self.takes_frames => GREETING_BYTES,
+                START if !self.takes_frames => PROVEN_BYTES,
+                FRAME_MAGIC | KEEPALIVE | HELLO | START => {
+                    return Err(WireError::Order("a message came out of turn"));
+                }
                 _ => return Err(WireError::WrongSpeaker(guess_client(&self.buffer))),
             };
         }
@@ -247,10 +360,16 @@ impl StoreReader {
         self.target = 0;
         let message = match array(&bytes, 0) {
             HELLO => {
-                let (node, [key, starts, run]) = read_greeting(&bytes)?;
-                ToStore::Hello(NodeIdentity { node, key, starts, run })
+                let (node, [key, starts, run], guarded) = read_greeting(&bytes)?;
+                if starts > STARTS_MAX {
+                    return Err(WireError::Order("more starts than a collector can have had"));
+                }
+                ToStore::Hello { identity: NodeIdentity { node, key, starts, run }, guarded }
             }
-            START => ToStore::Start { first: read_note(&bytes)?.0 },
+            START => {
+                let (first, proof) = read_proven(&bytes)?;
+                ToStore::Start { first, proof }
+            }
             KEEPALIVE => {
                 read_note(&bytes)?;
                 ToStore::Keepalive
@@ -278,7 +397,8 @@ impl CollectorReader {
         let Some(magic) = self.buffer.first_chunk::<4>().copied() else { return Ok(None) };
         let bytes = match magic {
             WELCOME => GREETING_BYTES,
-            HELD | ACK => NOTE_BYTES,
+            HELD => PROVEN_BYTES,
+            ACK => NOTE_BYTES,
             REFUSAL if self.buffer.len() < REFUSAL_BYTES => return Ok(None),
             REFUSAL => {
                 let text = u32::from_le_bytes(array(&self.buffer, 8)) as usize;
@@ -294,8 +414,14 @@ impl CollectorReader {
         }
         let message: Vec<u8> = self.buffer.drain(..bytes).collect();
         let message = match magic {
-            WELCOME => ToCollector::Welcome { store: read_greeting(&message)?.0 },
-            HELD => ToCollector::Held { through: read_note(&message)?.0 },
+            WELCOME => {
+                let (store, _, guarded) = read_greeting(&message)?;
+                ToCollector::Welcome { store, guarded }
+            }
+            HELD => {
+                let (through, proof) = read_proven(&message)?;
+                ToCollector::Held { through, proof }
+            }
             ACK => {
                 let (frames, health) = read_note(&message)?;
                 let health = match health {
@@ -368,14 +494,22 @@ mod tests {
         builder.finish(7, number).unwrap()
     }
 
+    const GUARDED: Guarded = Guarded { has_secret: true, nonce: [9; NONCE_BYTES] };
+
     fn read_all(mut bytes: &[u8], step: usize) -> Result<Vec<ToStore>, WireError> {
         let mut reader = StoreReader::default();
         let mut messages = Vec::new();
+        if bytes.starts_with(&FRAME_MAGIC) {
+            reader.take_frames();
+        }
         while !bytes.is_empty() {
             let part = reader.wanted().min(step).min(bytes.len());
             reader.buffer().extend_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
             messages.extend(reader.take()?);
+            if matches!(messages.last(), Some(ToStore::Start { .. })) {
+                reader.take_frames();
+            }
         }
         Ok(messages)
     }
@@ -383,14 +517,14 @@ mod tests {
     #[test]
     fn messages_come_back_however_they_are_cut() {
         let identity = NodeIdentity { node: 7, key: u64::MAX, starts: 3, run: 9 };
-        let mut bytes = hello(&identity).to_vec();
-        bytes.extend_from_slice(&start(5));
+        let mut bytes = hello(&identity, &GUARDED).to_vec();
+        bytes.extend_from_slice(&start(5, &[3; PROOF_BYTES]));
         bytes.extend_from_slice(frame(5).bytes());
         bytes.extend_from_slice(&keepalive());
         bytes.extend_from_slice(frame(6).bytes());
         let expected = [
-            ToStore::Hello(identity),
-            ToStore::Start { first: 5 },
+            ToStore::Hello { identity, guarded: GUARDED },
+            ToStore::Start { first: 5, proof: [3; PROOF_BYTES] },
             ToStore::Frame(Box::new(frame(5))),
             ToStore::Keepalive,
             ToStore::Frame(Box::new(frame(6))),
@@ -399,8 +533,8 @@ mod tests {
             assert_eq!(read_all(&bytes, step).unwrap(), expected, "{step}");
         }
         let replies = [
-            ToCollector::Welcome { store: 3 },
-            ToCollector::Held { through: 4 },
+            ToCollector::Welcome { store: 3, guarded: GUARDED },
+            ToCollector::Held { through: 4, proof: [5; PROOF_BYTES] },
             ToCollector::Ack { frames: 9, health: StoreHealth::DiskFull },
             ToCollector::Refusal { text: "ü".repeat(500) },
         ];
@@ -423,7 +557,8 @@ mod tests {
     #[test]
     fn each_changed_byte_is_noticed() {
         let identity = NodeIdentity { node: 7, key: 1, starts: 3, run: 9 };
-        for message in [&hello(&identity)[..], &start(5), frame(5).bytes()] {
+        let start = start(5, &[3; PROOF_BYTES]);
+        for message in [&hello(&identity, &GUARDED)[..], &start, frame(5).bytes()] {
             let expected = || read_all(message, 1 << 20).unwrap();
             for at in 0..message.len() {
                 let mut changed = message.to_vec();
@@ -444,11 +579,32 @@ mod tests {
         check(b"<13>Oct 11 22:14:15 host app: hello\n", "syslog_tcp_listen");
         check(b"\x16\x03\x01\x02\x00\x01", "TLS");
         check(b"SSH-2.0-OpenSSH_9", "another protocol");
-        let mut other = hello(&NodeIdentity { node: 1, key: 1, starts: 1, run: 1 });
+        let identity = NodeIdentity { node: 1, key: 1, starts: 1, run: 1 };
+        let mut other = hello(&identity, &GUARDED);
         other[4] = 9;
         check(&other, "version 9");
+        check(&hello(&NodeIdentity { starts: u64::MAX, ..identity }, &GUARDED), "more starts");
         let mut reader = CollectorReader::default();
         reader.push(b"HTTP/1.1 400 Bad Request\r\n");
         assert!(reader.take().unwrap_err().to_string().contains("node_listen (port 9515)"));
+    }
+
+    #[test]
+    fn nothing_but_a_greeting_is_read_before_one() {
+        for early in [frame(1).bytes(), &keepalive()] {
+            let mut reader = StoreReader::default();
+            reader.buffer().extend_from_slice(&early[..4]);
+            let error = reader.take().unwrap_err();
+            assert_eq!(error, WireError::Order("a message came out of turn"));
+        }
+        let mut reader = StoreReader::default();
+        let mut hello = &hello(&NodeIdentity { node: 1, key: 1, starts: 1, run: 1 }, &GUARDED)[..];
+        while reader.take().unwrap().is_none() {
+            assert!(reader.wanted() <= GREETING_BYTES);
+            let part;
+            (part, hello) = hello.split_at(reader.wanted());
+            reader.buffer().extend_from_slice(part);
+        }
+        assert_eq!((hello, reader.frame_bytes()), (&[][..], 0));
     }
 }

@@ -15,11 +15,16 @@
 //!   newline alone is common and no loss.
 //! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is accepted and closed at
 //!   once, counted, and logged.
+//! - A connection of another protocol ([`record::framing::foreign`]) is closed, counted as one line
+//!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy; nothing of it is kept.
+//! - Bytes that are held back until it is known what ends messages, or that nothing ends, become messages when nothing more
+//!   came for as long as [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
 //! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's part of
 //!   [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest incomplete line is cut
 //!   ([`DropReason::Oversized`]).
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,13 +34,14 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use platform::Clock;
+use record::framing::foreign::Foreign;
 use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LineSplitter, Piece};
 use record::{Format, Origin};
 
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
 use crate::accounting::{DropReason, SourceCounters};
 use crate::outlet::Outlet;
-use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal, canonical};
+use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal, canonical};
 
 /// Bytes read of one connection before it is another's turn.
 const READ_BYTES_MAX: usize = 256 << 10;
@@ -64,6 +70,8 @@ struct Connection<S> {
     is_ending: bool,
     /// When something came last, or it was opened.
     active: Instant,
+    /// When its pause is looked for next; none while it is in [`Receiver::pauses`] no more.
+    pause_at: Option<Instant>,
 }
 
 impl<S: Stream> Connection<S> {
@@ -136,6 +144,8 @@ pub(super) struct Receiver<A: Accept> {
     accept_at: Option<Instant>,
     /// When to look for connections that were silent for too long.
     overdue_at: Instant,
+    /// When and in which connections to look for a pause. An entry that is not what its connection says is of no meaning.
+    pauses: BinaryHeap<Reverse<(Instant, usize)>>,
     /// The time of this round.
     now: Instant,
     /// Bytes of incomplete lines of this thread's connections,
@@ -148,6 +158,7 @@ pub(super) struct Receiver<A: Accept> {
     origin: Origin,
     accept_log: LogLimit,
     refused_log: LogLimit,
+    protocol_log: PeerLog,
 }
 
 impl<A: Accept> Receiver<A> {
@@ -174,6 +185,7 @@ impl<A: Accept> Receiver<A> {
             unemptied: VecDeque::new(),
             accept_at: None,
             overdue_at: Instant::now() + OVERDUE_INTERVAL,
+            pauses: BinaryHeap::new(),
             now: Instant::now(),
             carried_bytes: 0,
             carried_bytes_max,
@@ -181,6 +193,7 @@ impl<A: Accept> Receiver<A> {
             origin,
             accept_log: LogLimit::default(),
             refused_log: LogLimit::default(),
+            protocol_log: PeerLog::default(),
         }
     }
 
@@ -190,6 +203,7 @@ impl<A: Accept> Receiver<A> {
             self.wait(&mut events);
             self.accept_some();
             self.read_round();
+            self.look_for_pauses();
             self.close_overdue();
             self.outlet.flush_if_old();
         }
@@ -204,7 +218,9 @@ impl<A: Accept> Receiver<A> {
                 let left = |at: Instant| at.saturating_duration_since(Instant::now());
                 let accept_due = self.accept_at.map(left);
                 let overdue_due = self.has_deadlines().then(|| left(self.overdue_at));
-                [accept_due, overdue_due, self.outlet.due_in()].into_iter().flatten().min()
+                let pause_due = self.pauses.peek().map(|Reverse((at, _))| left(*at));
+                let due = [accept_due, overdue_due, pause_due, self.outlet.due_in()];
+                due.into_iter().flatten().min()
             }
         };
         if let Err(error) = self.poll.poll(events, wait)
@@ -333,6 +349,7 @@ impl<A: Accept> Receiver<A> {
             is_ready: false,
             is_ending: false,
             active: self.now,
+            pause_at: None,
         })
     }
 
@@ -399,11 +416,75 @@ impl<A: Accept> Receiver<A> {
             return Ok(Progress::Closed);
         }
         connection.active = self.now;
+        if let Some(foreign) = connection.splitter.foreign() {
+            self.refuse(place, foreign, carried_before + bytes);
+            return Ok(Progress::Closed);
+        }
+        if let Some(pause) = connection.splitter.pause_after() {
+            let at = self.now + pause;
+            if connection.pause_at.is_none_or(|before| at < before) {
+                connection.pause_at = Some(at);
+                self.pauses.push(Reverse((at, place)));
+            }
+        }
         let has_more = connection.stream.has_more(bytes, room) || connection.is_ending;
         if self.carried_bytes > self.carried_bytes_max {
             self.cut_longest();
         }
         Ok(if has_more { Progress::More(bytes) } else { Progress::Emptied })
+    }
+
+    /// Closes a connection of another protocol.
+    fn refuse(&mut self, place: usize, foreign: Foreign, bytes: usize) {
+        let connection = self.connections[place].as_mut().expect("is open");
+        let (name, remedy, what) = (foreign.name(), foreign.remedy(), self.shared.identity.what);
+        if foreign == Foreign::Http {
+            let text = format!("this port takes {what}, not HTTP: {remedy}\n");
+            let (status, bytes) = ("HTTP/1.1 400 Bad Request", text.len());
+            let answer = format!(
+                "{status}\r\ncontent-type: text/plain\r\ncontent-length: {bytes}\r\nconnection: close\r\n\r\n{text}"
+            );
+            connection.stream.answer(answer.as_bytes());
+        }
+        let sender = connection.origin.sender.expect("it is a connection");
+        if let Some(held_back) = self.protocol_log.pass(sender.ip()) {
+            tracing::warn!(
+                %sender,
+                held_back,
+                "connection refused: its sender speaks {name}, and this port takes {what}: {remedy}"
+            );
+        }
+        self.counters().wrong_protocol(bytes as u64);
+        self.close(place, false);
+    }
+
+    /// Takes for whole messages what is held back of connections on which nothing more came.
+    fn look_for_pauses(&mut self) {
+        while let Some(&Reverse((at, place))) = self.pauses.peek()
+            && at <= self.now
+        {
+            self.pauses.pop();
+            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            if connection.pause_at != Some(at) {
+                continue;
+            }
+            connection.pause_at = None;
+            let Some(pause) = connection.splitter.pause_after() else { continue };
+            // One that is ready has something, and is read first.
+            let due = match connection.is_ready {
+                true => self.now + pause,
+                false => connection.active + pause,
+            };
+            if due > self.now {
+                connection.pause_at = Some(due);
+                self.pauses.push(Reverse((due, place)));
+                continue;
+            }
+            let carried_before = connection.splitter.carried_bytes();
+            let received_ns = self.shared.clock.now_ns();
+            connection.splitter.pause(&mut emit(&mut self.outlet, &connection.origin, received_ns));
+            self.carried_bytes -= carried_before - connection.splitter.carried_bytes();
+        }
     }
 
     /// Makes room for the start of other lines by cutting the longest that is not complete.

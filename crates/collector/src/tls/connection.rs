@@ -35,6 +35,8 @@ const GAP_BYTES: usize = 16 << 10;
 const CARRY_BYTES_MAX: usize = 32 << 10;
 /// There is room for the gap, for what waits, and to go on.
 const _: () = assert!(GAP_BYTES + CARRY_BYTES_MAX < READ_BYTES_MIN);
+/// The first bytes that are kept to say what a peer sends that does not speak TLS.
+const FIRST_BYTES: usize = 64;
 /// Room for an alert.
 const ALERT_BYTES_MAX: usize = 256;
 
@@ -51,8 +53,8 @@ pub(super) struct Connection<S> {
     end: Option<End>,
     /// Whether the socket may have more than was read.
     has_more: bool,
-    /// Bytes that came, as far as it matters whether any did.
-    has_received: bool,
+    /// The first bytes that came, as far as they tell a protocol.
+    first: Vec<u8>,
 }
 
 /// How a connection ended.
@@ -79,7 +81,7 @@ impl<S: Read + Write> Connection<S> {
             is_established: false,
             end: None,
             has_more: false,
-            has_received: false,
+            first: Vec::new(),
         })
     }
 
@@ -93,9 +95,9 @@ impl<S: Read + Write> Connection<S> {
         self.is_established
     }
 
-    /// Whether the peer has sent anything at all.
-    pub fn has_received(&self) -> bool {
-        self.has_received
+    /// The first bytes that the peer sent; none when it sent nothing at all.
+    pub fn first(&self) -> &[u8] {
+        &self.first
     }
 
     /// Whether something waits for the socket to take it.
@@ -129,7 +131,9 @@ impl<S: Read + Write> Connection<S> {
             self.end = Some(End::Truncated);
             return End::Truncated.told();
         }
-        self.has_received = true;
+        if self.first.is_empty() {
+            self.first = into[free_from..free_from + read.min(FIRST_BYTES)].to_vec();
+        }
         into[GAP_BYTES..free_from].copy_from_slice(&self.carry);
         let (content_bytes, processed_bytes) = self.process(&mut into[..free_from + read]);
         self.keep(&into[GAP_BYTES + processed_bytes..free_from + read]);

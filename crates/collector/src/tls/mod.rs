@@ -8,6 +8,7 @@
 //! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`] are under way;
 //!   further connections wait in the kernel until one of those is done or has run into its time limit, and nobody
 //!   is refused when all senders come back at once.
+//! - A peer that sends something else than TLS is counted as of a wrong protocol besides, and told what to do.
 //! - A failed handshake is counted and logged with the peer's address, each peer once in ten seconds. A peer that
 //!   connects and goes without a byte, as health checks do, has not failed.
 //! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut as
@@ -16,9 +17,8 @@
 //! Left out: the subject of a client's certificate is not kept with its lines (every line of a connection would
 //! carry it; the sender's address is there).
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -27,10 +27,11 @@ use mio::Interest;
 use mio::net::TcpStream;
 use platform::Clock;
 use record::Transport;
+use record::framing::foreign::{Recognised, recognise};
 
 use crate::accounting::{Accounting, SourceCounters, SourceKind};
 use crate::deliver::Deliver;
-use crate::source::{LogLimit, SourceError, StopSignal};
+use crate::source::{PeerLog, SourceError, StopSignal};
 use crate::stream::{Accept, Identity, Stream, StreamSource, TcpConfig};
 
 mod connection;
@@ -44,8 +45,11 @@ pub use credentials::{
 
 /// Handshakes under way at once. Further connections wait to be accepted. Each takes some 100 KiB at most.
 const HANDSHAKES_MAX: usize = 1024;
-/// Peers whose failures are logged apart from each other's. The failures of further ones share one limit.
-const PEERS_LOGGED_MAX: usize = 256;
+
+/// The first byte of a record of a handshake (RFC 8446, §5.1),
+const TLS_HANDSHAKE: u8 = 22;
+/// and of an alert.
+const TLS_ALERT: u8 = 21;
 
 const IDENTITY: Identity = Identity {
     kind: SourceKind::SyslogTls,
@@ -200,8 +204,9 @@ impl TlsStream {
         match self.phase {
             Phase::Handshake => {
                 self.leave_handshake(Phase::Ended);
-                if self.connection.has_received() {
-                    self.failed(&error.map_or_else(|| "it closed the connection".into(), reason));
+                if !self.connection.first().is_empty() {
+                    let closed = || "it closed the connection".into();
+                    self.failed(&error.map_or_else(closed, |error| self.reason(error)));
                 }
             }
             Phase::Established => {
@@ -217,6 +222,25 @@ impl TlsStream {
     fn leave_handshake(&mut self, phase: Phase) {
         self.phase = phase;
         self.shared.handshakes.fetch_sub(1, Relaxed);
+    }
+
+    /// Why the handshake failed. What does not speak TLS is counted apart.
+    fn reason(&self, error: &io::Error) -> String {
+        let first = self.connection.first();
+        let is_tls = first.starts_with(&[TLS_HANDSHAKE]) || first.starts_with(&[TLS_ALERT]);
+        if is_tls || !is_not_tls(error) {
+            return reason(error);
+        }
+        self.shared.counters().wrong_protocol(first.len() as u64);
+        let what = match recognise(first) {
+            Recognised::Foreign(foreign) => {
+                format!("its sender speaks {}: {}", foreign.name(), foreign.remedy())
+            }
+            _ => "its sender sends lines without TLS: turn TLS on there, or send to \
+                  syslog_tcp_listen"
+                .to_owned(),
+        };
+        format!("this port takes TLS, and what it sent is not TLS; {what}")
     }
 
     fn failed(&self, reason: &str) {
@@ -273,6 +297,12 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// Whether the library could make nothing of what came.
+fn is_not_tls(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::InvalidMessage(_)))
+}
+
 /// Why a handshake failed, with what to do where that is known.
 fn reason(error: &io::Error) -> String {
     use rustls::{AlertDescription, Error};
@@ -297,43 +327,6 @@ fn reason(error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
-/// When which peer's failures were logged.
-#[derive(Default)]
-struct PeerLog {
-    peers: HashMap<IpAddr, LogLimit>,
-    others: LogLimit,
-}
-
-impl PeerLog {
-    /// As [`LogLimit::pass`], for one peer.
-    fn pass(&mut self, peer: IpAddr) -> Option<u64> {
-        if self.peers.len() >= PEERS_LOGGED_MAX && !self.peers.contains_key(&peer) {
-            self.peers.retain(|_, limit| !limit.is_idle());
-            if self.peers.len() >= PEERS_LOGGED_MAX {
-                return self.others.pass();
-            }
-        }
-        self.peers.entry(peer).or_default().pass()
-    }
-}
-
 #[cfg(test)]
 #[path = "../../tests/sources/authority.rs"]
 mod authority;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_peer_is_logged_apart_as_long_as_they_are_few() {
-        let mut log = PeerLog::default();
-        let peer = |n: usize| IpAddr::from([10, 0, (n / 256) as u8, (n % 256) as u8]);
-        for n in 0..PEERS_LOGGED_MAX {
-            assert_eq!((log.pass(peer(n)), log.pass(peer(n))), (Some(0), None), "{n}");
-        }
-        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX)), Some(0));
-        assert_eq!(log.pass(peer(PEERS_LOGGED_MAX + 1)), None);
-        assert_eq!(log.peers.len(), PEERS_LOGGED_MAX);
-    }
-}

@@ -5,7 +5,7 @@
 //! pause.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +14,14 @@ use mio::{Poll, Token, Waker};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use platform::Clock;
+use record::framing::foreign::{Foreign, recognise_datagram};
 use record::{Format, Origin, Transport};
 
 use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::kernel_drops::KernelDrops;
 use crate::outlet::Outlet;
-use crate::source::{LogLimit, STOP_DRAIN_MAX, StopSignal};
+use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's count of drops is read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,6 +45,7 @@ pub(super) struct Receiver {
     drops: KernelDrops,
     drops_read: Instant,
     log_limit: LogLimit,
+    protocol_log: PeerLog,
 }
 
 impl Receiver {
@@ -67,6 +69,7 @@ impl Receiver {
             drops: KernelDrops::default(),
             drops_read: Instant::now(),
             log_limit: LogLimit::default(),
+            protocol_log: PeerLog::default(),
         })
     }
 
@@ -145,6 +148,12 @@ impl Receiver {
             if line.is_empty() {
                 continue;
             }
+            if let Some(foreign) = recognise_datagram(line) {
+                refuse(foreign, datagram.sender, &mut self.protocol_log);
+                let counters = self.accounting.source(SourceKind::SyslogUdp);
+                counters.wrong_protocol(datagram.bytes.len() as u64);
+                continue;
+            }
             self.origin.sender = Some(datagram.sender);
             self.outlet.push_line(&self.origin, received_ns, line, datagram.cut);
         }
@@ -167,5 +176,18 @@ impl Receiver {
         if let Some(held_back) = self.log_limit.pass() {
             tracing::error!(%error, held_back, "receiving datagrams");
         }
+    }
+}
+
+/// Tells of a datagram of another protocol, of which nothing is kept.
+#[cold]
+fn refuse(foreign: Foreign, sender: SocketAddr, log: &mut PeerLog) {
+    if let Some(held_back) = log.pass(sender.ip()) {
+        let (name, remedy) = (foreign.name(), foreign.remedy());
+        tracing::warn!(
+            %sender,
+            held_back,
+            "datagram refused: its sender sends {name}, and this port takes syslog: {remedy}"
+        );
     }
 }

@@ -467,3 +467,112 @@ fn a_port_in_use_is_an_error_with_a_remedy() {
     assert!(matches!(error, SourceError::AddressInUse { .. }));
     assert!(error.to_string().contains("--syslog-tcp-listen"), "{error}");
 }
+
+/// What the standard library of Python sends by `SysLogHandler` with `SOCK_STREAM`, log4j2 and winston without a newline, and
+/// GELF: each message in a write of its own, or several in one.
+#[test]
+fn messages_that_end_in_nul_or_in_nothing_are_told_apart() {
+    let check = |writes: &[&[u8]], expected: &[&[u8]]| {
+        let (source, recorder, accounting) = start();
+        let mut sender = connect(&source);
+        for write in writes {
+            sender.write_all(write).unwrap();
+        }
+        // They are there without the end of the connection.
+        recorder.wait_for_lines(expected.len());
+        finish(sender);
+        source.stop();
+        let found: Vec<_> = recorder.lines().into_iter().map(|line| line.0).collect();
+        assert_eq!(found, expected, "{:?}", writes[0].escape_ascii().to_string());
+        let lines = expected.len() as u64;
+        check_counts(&accounting, SourceKind::SyslogTcp, lines, lines, &[]);
+    };
+    check(
+        &[
+            b"<14>app: one\nTraceback (most recent call last):\n  File \"a.py\"\nValueError: x\0",
+            b"<14>app: two <13> three\0<11>app: four\0",
+        ],
+        &[
+            b"<14>app: one\nTraceback (most recent call last):\n  File \"a.py\"\nValueError: x",
+            b"<14>app: two <13> three",
+            b"<11>app: four",
+        ],
+    );
+    check(&[b"<14>app: only\0"], &[b"<14>app: only"]);
+    check(
+        &[
+            b"<14>Oct 11 22:14:15 host app: one <13>",
+            b"<14>Oct 11 22:14:15 host app: two\n\tat three<14>Oct 11 22:14:15 host app: four",
+        ],
+        &[
+            b"<14>Oct 11 22:14:15 host app: one <13>",
+            b"<14>Oct 11 22:14:15 host app: two\n\tat three",
+            b"<14>Oct 11 22:14:15 host app: four",
+        ],
+    );
+    check(
+        &[b"{\"version\":\"1.1\",\"short_message\":\"one\"}\0{\"version\":\"1.1\"}\0"],
+        &[b"{\"version\":\"1.1\",\"short_message\":\"one\"}", b"{\"version\":\"1.1\"}"],
+    );
+    check(&[b"<14>a line\n"], &[b"<14>a line"]);
+    check(&[b"5 hello5 world"], &[b"hello", b"world"]);
+}
+
+#[test]
+fn connections_of_other_protocols_are_refused_and_counted() {
+    let (source, recorder, accounting) = start();
+    let samples: [&[u8]; 8] = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"x\x9c\x04\xc0\x41\x0a\n<14>\n",
+        b"1 open 92 relp_version=0\nrelp_software=librelp,1.11.0\n",
+        b"\x93\xa7app.log\xcejU\xf0\x00\x81\xa3msg\xa5hello",
+        b"2W\0\0\0\x012J\0\0\0\x01",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"LGNH\x02\0\0\0",
+        b"\x1f\x8b\x08\0\0\0\0\0",
+    ];
+    for sample in samples {
+        // In one write, and byte by byte.
+        for step in [sample.len(), 1] {
+            let mut sender = connect(&source);
+            let _ = sample.chunks(step).try_for_each(|part| sender.write_all(part));
+            let ended = sender.read(&mut [0]);
+            assert!(!matches!(ended, Ok(1..)), "{:?}", sample.escape_ascii().to_string());
+        }
+    }
+    let mut browser = connect(&source);
+    browser.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    browser.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("http_listen"), "{answer}");
+    source.stop();
+    assert_eq!(recorder.lines(), [], "nothing of it is kept");
+    let refused = 2 * samples.len() as u64 + 1;
+    let drops = [(DropReason::WrongProtocol, refused)];
+    check_counts(&accounting, SourceKind::SyslogTcp, refused, 0, &drops);
+    let counts = accounting.source(SourceKind::SyslogTcp).counts();
+    assert_eq!((counts.connections_open, counts.bytes_missing()), (0, 0));
+}
+
+#[test]
+fn many_connections_that_decide_nothing_are_bounded_and_do_not_hold_up_others() {
+    let config = TcpConfig { carry_bytes_total_max: 100_000, ..TcpConfig::default() };
+    let (source, recorder, accounting) = start_with(config);
+    let held = b"<14>held ".iter().copied().chain([b'x'; 3_000]).collect::<Vec<u8>>();
+    let mut senders: Vec<_> = (0..100).map(|_| connect(&source)).collect();
+    for sender in &mut senders {
+        sender.write_all(&held).unwrap();
+    }
+    let mut honest = connect(&source);
+    honest.write_all(b"<14>one\n<14>two\n").unwrap();
+    recorder.wait_for_lines(102);
+    for sender in senders {
+        finish(sender);
+    }
+    finish(honest);
+    source.stop();
+    let lines = recorder.lines();
+    assert_eq!(lines.iter().filter(|line| line.0 == b"<14>two").count(), 1);
+    assert_eq!(lines.iter().filter(|line| line.0 == held).count(), 100);
+    assert!(accounting.source(SourceKind::SyslogTcp).counts().lines_missing() == 0);
+}

@@ -251,6 +251,9 @@ fn what_is_not_tls_is_refused_and_counted() {
     let mut answer = Vec::new();
     plain.read_to_end(&mut answer).unwrap_or_default();
     assert_eq!(rig.handshakes_failed(), 1);
+    let counts = rig.accounting.source(SourceKind::SyslogTls).counts();
+    assert_eq!(counts.dropped(DropReason::WrongProtocol).lines, 1);
+    assert_eq!((counts.lines_missing(), counts.bytes_missing()), (0, 0));
     // One that leaves in the middle.
     let mut leaves = rig.connect_plain();
     leaves.write_all(&[22, 3, 1, 1, 0, 1]).unwrap();

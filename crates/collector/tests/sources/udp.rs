@@ -66,6 +66,27 @@ fn a_datagram_is_a_line_byte_for_byte() {
 }
 
 #[test]
+fn datagrams_of_other_protocols_are_refused_and_counted() {
+    let (source, recorder, accounting) = start();
+    let sender = sender_to(&source);
+    let foreign: [&[u8]; 5] = [
+        b"x\x9c\xab\x56",
+        b"\x1f\x8b\x08\0\0",
+        b"\x1e\x0f12345678\0\x02",
+        b"zx\x9c\xab",
+        b"\x16\xfe\xfd\0",
+    ];
+    for datagram in foreign {
+        sender.send(datagram).unwrap();
+    }
+    // Python's SysLogHandler ends a datagram by NUL, too; the parser takes it off.
+    sender.send(b"<14>app: one\0").unwrap();
+    source.stop();
+    assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), [b"<14>app: one\0"]);
+    check_counts(&accounting, SourceKind::SyslogUdp, 6, 1, &[(DropReason::WrongProtocol, 5)]);
+}
+
+#[test]
 fn a_frame_leaves_when_it_is_old_and_senders_are_told_apart() {
     let (source, recorder, _) = start();
     let senders = [sender_to(&source), sender_to(&source)];

@@ -10,8 +10,10 @@ use crate::{collect, log};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson serve --node-listen 0.0.0.0:9515                     on store1: take lines of collectors
-  loginson collect --store store1:9515 --store store2:9515      on another machine: in turn to both
+  openssl rand -hex 32 > node.secret                            for all of them, readable by them alone
+  loginson serve --node-listen 0.0.0.0:9515 --node-secret-file node.secret        on store1: take lines of collectors
+  loginson collect --store store1:9515 --node-secret-file node.secret             on another machine
+  loginson collect --store store1:9515 --store store2:9515      in turn to both; the secret in LOGINSON_NODE_SECRET
   loginson collect --store store1:9515 --syslog-tcp-listen 0.0.0.0:5514 --spool-dir /var/spool/loginson
   loginson collect --store store1:9515 --spool always           lose nothing, even when this process is killed
   loginson collect --store store1:9515 --follow '/var/log/*.log'
@@ -27,6 +29,9 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     stores: Vec<String>,
+    /// File with the secret of stores and collectors, or off; or the secret itself in LOGINSON_NODE_SECRET [default: off]
+    #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
+    node_secret_file: Option<String>,
     /// Directory of frames that no store takes at present [default: ./loginson-spool]
     #[arg(long, value_name = "DIR", env = "LOGINSON_SPOOL_DIR")]
     spool_dir: Option<PathBuf>,
@@ -89,6 +94,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
     if !args.stores.is_empty() {
         raw.collect.stores = args.stores;
     }
+    raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     raw.collect.spool_dir = args.spool_dir.unwrap_or(raw.collect.spool_dir);
     raw.collect.spool_bytes_max = args.spool_bytes_max.unwrap_or(raw.collect.spool_bytes_max);
     if let Some(spool) = args.spool {

@@ -61,6 +61,9 @@ pub struct ServeArgs {
     /// Address where `loginson collect` delivers, or off [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_NODE_LISTEN")]
     node_listen: Option<String>,
+    /// File with the secret of stores and collectors, or off; or the secret itself in LOGINSON_NODE_SECRET [default: off]
+    #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
+    node_secret_file: Option<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
@@ -92,6 +95,7 @@ pub fn run(args: ServeArgs) -> Result<()> {
         raw.files.push(RawFiles::new(args.follow));
     }
     raw.node_listen = args.node_listen.unwrap_or(raw.node_listen);
+    raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     let config = Config::try_from(raw)?;
     log::start();
     server::run(config, args.ready_file)

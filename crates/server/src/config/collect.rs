@@ -68,6 +68,7 @@ impl TryFrom<&RawCollect> for ForwardConfig {
                 other => bail!("collect.spool: '{other}' is not known; write overflow or always"),
             },
             lost_stores: Vec::new(),
+            secret: None,
         })
     }
 }

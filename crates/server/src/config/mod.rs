@@ -8,16 +8,18 @@ mod files;
 mod nearest;
 mod placement;
 mod raw;
+mod secret;
 mod tls;
 pub mod units;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use collector::node::ForwardConfig;
+use collector::node::{ForwardConfig, Secret};
 use collector::udp::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig};
 use query::QueueLimits;
@@ -54,6 +56,8 @@ pub struct Config {
     pub syslog_tls: Option<SyslogTls>,
     /// Address where collectors deliver; none when off.
     pub node_listen: Option<SocketAddr>,
+    /// What collectors and stores prove to each other to know.
+    pub node_secret: Option<Arc<Secret>>,
     /// Where a collector delivers to.
     pub collect: ForwardConfig,
     /// How frames are kept, and for how long.
@@ -207,6 +211,19 @@ impl TryFrom<RawConfig> for Config {
             "syslog.udp_sockets must be {UDP_SOCKETS_MAX} at most, or 0 for as many as suit the processors"
         );
         let data_dir = raw.data_dir;
+        let node_secret =
+            secret::node_secret(&raw.node_secret_file, std::env::var_os(secret::VARIABLE))?;
+        let node_listen = parse_listen("node_listen", &raw.node_listen)?;
+        let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        ensure!(
+            node_secret.is_some() || node_listen.is_none_or(is_loopback),
+            "node_listen: {} can be reached from other machines, whoever runs there; give this store and its collectors a \
+             secret: `openssl rand -hex 32 > FILE`, and node_secret_file = \"FILE\" (--node-secret-file, or {}); or listen on \
+             127.0.0.1 behind a tunnel",
+            raw.node_listen,
+            secret::VARIABLE
+        );
+        let collect = ForwardConfig::try_from(&raw.collect)?;
         Ok(Config {
             data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
@@ -218,8 +235,9 @@ impl TryFrom<RawConfig> for Config {
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
-            node_listen: parse_listen("node_listen", &raw.node_listen)?,
-            collect: ForwardConfig::try_from(&raw.collect)?,
+            node_listen,
+            collect: ForwardConfig { secret: node_secret.clone(), ..collect },
+            node_secret,
             store,
             insert,
             query,

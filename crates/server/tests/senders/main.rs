@@ -15,6 +15,7 @@ mod authority;
 mod check;
 mod corpus;
 mod logger;
+mod others;
 mod rsyslog;
 mod sender;
 mod syslog_ng;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use platform::SimDisk;
 use record::{Format, FrameBuilder, Numbers, Origin, Transport};
 
-use super::super::listen::{NodeListener, NodeStore};
+use super::super::listen::{NodeListenConfig, NodeListener, NodeStore};
 use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
@@ -77,7 +77,8 @@ impl NodeStore for Store {
 }
 
 fn listen(address: SocketAddr, store: &Arc<Store>) -> NodeListener {
-    NodeListener::start(address, Arc::clone(store) as _, Arc::<Accounting>::default()).unwrap()
+    let config = NodeListenConfig::new(address);
+    NodeListener::start(config, Arc::clone(store) as _, Arc::<Accounting>::default()).unwrap()
 }
 
 /// Hands on frames of one line each; `told` counts what their sources hear.
@@ -125,6 +126,7 @@ fn run(fault: Fault) -> u64 {
         window_bytes: 1 << 20,
         spool_always: false,
         lost_stores: Vec::new(),
+        secret: None,
     };
     let forwarder = Forwarder::start(config, Arc::new(disk.clone())).unwrap();
     let before = disk.changes();

@@ -1,0 +1,345 @@
+//! The start of a connection: whether it is syslog, and what ends a message, decided from the first bytes.
+//!
+//! Newlines end messages nearly always. Some senders end them by NUL (Python's SysLogHandler, GELF), and some by nothing at
+//! all (log4j2, winston). A message may contain what ends those of others: newlines in a stack trace, a NUL, or `<13>` in its
+//! text. So an end must be followed by the start of another message:
+//!
+//! - The first message begins with a priority. A newline with a priority or an octet count behind it: newlines. A NUL with one
+//!   behind it: NULs.
+//! - It begins with `{` (JSON). The first newline: newlines. A NUL with `{` behind it: NULs.
+//! - It begins with an octet count and no priority behind it. The bytes behind that count begin with another count: counted. A
+//!   newline before: newlines.
+//! - Anything else: the first newline decides for newlines.
+//!
+//! What begins otherwise than all this, or nothing, is decided by a pause ([`Opening::settle`]) or the end of the stream: what
+//! ends in NUL is ended by NULs, what ends in a newline by newlines; else nothing ends messages. Then a message goes up to
+//! the next pause, or up to a priority with the same form of a time behind it as the message itself has (`<14>Oct `, `<14>1 `,
+//! `<14>2026-`; where it has none, any priority).
+//!
+//! Invariant: without a pause the answer depends on the bytes alone, not on how they were split into reads.
+
+use super::foreign::{Foreign, Recognised, recognise};
+use super::{MessageStart, message_start};
+
+/// Bytes after which it is decided by what has come: what contains a newline is ended by newlines.
+pub(super) const OPENING_BYTES_MAX: usize = 32 << 10;
+
+/// What ends plain messages, once it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    Newline,
+    Nul,
+    /// Nothing: they are counted, without a priority.
+    Counted,
+}
+
+/// What the bytes held back come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// More are needed.
+    More,
+    /// Another protocol.
+    Foreign(Foreign),
+    Framing(Framing),
+    /// Nothing ends messages.
+    Endless,
+    /// Of messages without an end: so many bytes are one.
+    Message(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Priority(Form),
+    Json,
+    /// `COUNT ` of a message without a priority.
+    Counted {
+        header_bytes: usize,
+        count: usize,
+    },
+    Other,
+}
+
+/// What stands behind a priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `1 `, as in RFC 5424.
+    Version,
+    /// `Oct `, as in RFC 3164.
+    Month,
+    /// `2026-`
+    Year,
+    Bare,
+}
+
+/// The state of a connection whose framing is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opening {
+    /// It is not another protocol.
+    is_text: bool,
+    /// Of the message held.
+    kind: Option<Kind>,
+    /// Bytes of it in which nothing is to be found.
+    scanned: usize,
+    /// Nothing ends messages, as far as is known.
+    is_endless: bool,
+}
+
+impl Opening {
+    /// The most bytes that are held back.
+    pub fn limit(&self, line_bytes_max: usize) -> usize {
+        match self.is_endless {
+            true => line_bytes_max,
+            false => OPENING_BYTES_MAX.min(line_bytes_max),
+        }
+    }
+
+    /// Looks at all bytes held, at most `limit`. Never [`Verdict::More`] with so many.
+    pub fn look(&mut self, held: &[u8], limit: usize) -> Verdict {
+        let found = self.find(held, limit);
+        match found {
+            Verdict::More if held.len() >= limit && self.is_endless => Verdict::Message(limit),
+            Verdict::More if held.len() >= limit => self.settle_at_limit(held),
+            found => found,
+        }
+    }
+
+    fn find(&mut self, held: &[u8], limit: usize) -> Verdict {
+        let is_full = held.len() >= limit;
+        if !self.is_text {
+            match recognise(held) {
+                Recognised::Foreign(foreign) => return Verdict::Foreign(foreign),
+                Recognised::TooShort if !is_full => return Verdict::More,
+                _ => self.is_text = true,
+            }
+        }
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => match message_start(held, false) {
+                MessageStart::Counted { .. } => return Verdict::Framing(Framing::Newline),
+                MessageStart::TooShort if !is_full => return Verdict::More,
+                _ => match kind_of(held) {
+                    None if !is_full => return Verdict::More,
+                    kind => kind.unwrap_or(Kind::Other),
+                },
+            },
+        };
+        self.kind = Some(kind);
+        match kind {
+            Kind::Priority(form) => self.find_in_message(held, form),
+            Kind::Json => self.find_newline(held, true),
+            Kind::Other => self.find_newline(held, false),
+            Kind::Counted { header_bytes, count } => {
+                let end = header_bytes + count;
+                let text = &held[header_bytes..held.len().min(end)];
+                match behind_counted(held.get(end..).unwrap_or_default()) {
+                    _ if memchr::memchr(b'\n', text).is_some() || end > limit => {}
+                    Some(true) => return Verdict::Framing(Framing::Counted),
+                    None => return Verdict::More,
+                    Some(false) => {}
+                }
+                self.kind = Some(Kind::Other);
+                self.find_newline(held, false)
+            }
+        }
+    }
+
+    /// The end of a message that began with a priority.
+    fn find_in_message(&mut self, held: &[u8], form: Form) -> Verdict {
+        let mut at = self.scanned.max(1);
+        loop {
+            let rest = held.get(at..).unwrap_or_default();
+            let found = match self.is_endless {
+                true => memchr::memchr3(b'\n', 0, b'<', rest),
+                false => memchr::memchr2(b'\n', 0, rest),
+            };
+            let Some(found) = found else {
+                self.scanned = held.len();
+                return Verdict::More;
+            };
+            let place = at + found;
+            self.scanned = place;
+            let is_start = match held[place] {
+                b'<' => match head(&held[place..]) {
+                    Head::Is(found) => Some(found == form),
+                    Head::Not => Some(false),
+                    Head::TooShort => None,
+                },
+                _ => is_message_start(&held[place + 1..]),
+            };
+            match (is_start, held[place]) {
+                (None, _) => return Verdict::More,
+                (Some(false), _) => at = place + 1,
+                (Some(true), b'\n') => return Verdict::Framing(Framing::Newline),
+                (Some(true), 0) => return Verdict::Framing(Framing::Nul),
+                (Some(true), _) => return Verdict::Message(place),
+            }
+        }
+    }
+
+    /// The end of another message.
+    fn find_newline(&mut self, held: &[u8], is_json: bool) -> Verdict {
+        loop {
+            let rest = &held[self.scanned..];
+            let Some(found) = memchr::memchr2(b'\n', 0, rest) else {
+                self.scanned = held.len();
+                return Verdict::More;
+            };
+            let place = self.scanned + found;
+            if held[place] == b'\n' {
+                return Verdict::Framing(Framing::Newline);
+            }
+            match held.get(place + 1) {
+                Some(b'{') if is_json => return Verdict::Framing(Framing::Nul),
+                None if is_json => {
+                    self.scanned = place;
+                    return Verdict::More;
+                }
+                _ => self.scanned = place + 1,
+            }
+        }
+    }
+
+    /// Decides when nothing more came for a while, or comes at all. Of some bytes at least. At the end of the stream a newline
+    /// in a message ends a line: that its last line has none is common. At a pause it does not: a stack trace has some.
+    pub fn settle(&self, held: &[u8], is_end: bool) -> Verdict {
+        let is_counted = match self.kind {
+            Some(Kind::Counted { header_bytes, count }) => header_bytes + count == held.len(),
+            _ => false,
+        };
+        match held.last() {
+            _ if self.is_endless => Verdict::Endless,
+            _ if is_counted => Verdict::Framing(Framing::Counted),
+            Some(0) => Verdict::Framing(Framing::Nul),
+            Some(b'\n') => Verdict::Framing(Framing::Newline),
+            _ if is_end && memchr::memchr(b'\n', held).is_some() && !self.has_next(held, false) => {
+                Verdict::Framing(Framing::Newline)
+            }
+            _ => Verdict::Endless,
+        }
+    }
+
+    /// Whether it is known that nothing ends messages.
+    pub fn is_endless(&self) -> bool {
+        self.is_endless
+    }
+
+    /// Decides when too much has come.
+    fn settle_at_limit(&self, held: &[u8]) -> Verdict {
+        let Some(Kind::Priority(_) | Kind::Json) = self.kind else {
+            return Verdict::Framing(Framing::Newline);
+        };
+        let has = |byte: u8| memchr::memchr(byte, held).is_some();
+        match () {
+            () if self.has_next(held, false) => Verdict::Endless,
+            () if has(b'\n') => Verdict::Framing(Framing::Newline),
+            () if has(0) => Verdict::Framing(Framing::Nul),
+            () if self.has_next(held, true) => Verdict::Endless,
+            () => Verdict::Framing(Framing::Newline),
+        }
+    }
+
+    /// Whether another message of the same form begins within; one without a time may be text.
+    fn has_next(&self, held: &[u8], may_be_bare: bool) -> bool {
+        let Some(Kind::Priority(form)) = self.kind else { return false };
+        let begins =
+            |place: usize| matches!(head(&held[place..]), Head::Is(found) if found == form);
+        (may_be_bare || form != Form::Bare) && memchr::memchr_iter(b'<', held).skip(1).any(begins)
+    }
+
+    /// Goes on with a message from its start.
+    pub fn next_message(&self, is_endless: bool) -> Opening {
+        Opening { is_text: true, kind: None, scanned: 0, is_endless }
+    }
+}
+
+/// Whether a count without a priority begins behind a counted message.
+fn behind_counted(rest: &[u8]) -> Option<bool> {
+    let digits = rest.iter().take(10).take_while(|byte| byte.is_ascii_digit()).count();
+    match rest.get(digits) {
+        _ if rest.first() == Some(&b'0') || digits > 9 => Some(false),
+        None => None,
+        Some(b' ') => Some(digits > 0),
+        Some(_) => Some(false),
+    }
+}
+
+/// What a message begins with that is not counted with a priority. None: too short to tell.
+fn kind_of(held: &[u8]) -> Option<Kind> {
+    match held.first()? {
+        b'{' => Some(Kind::Json),
+        b'<' => match head(held) {
+            Head::Is(form) => Some(Kind::Priority(form)),
+            Head::Not => Some(Kind::Other),
+            Head::TooShort => None,
+        },
+        _ => match message_start(held, true) {
+            MessageStart::Counted { count, header_bytes } => {
+                Some(Kind::Counted { header_bytes, count })
+            }
+            MessageStart::Plain => Some(Kind::Other),
+            MessageStart::TooShort => None,
+        },
+    }
+}
+
+enum Head {
+    Is(Form),
+    Not,
+    TooShort,
+}
+
+/// A priority, and what stands behind it.
+fn head(bytes: &[u8]) -> Head {
+    let Some(rest) = bytes.strip_prefix(b"<") else { return Head::Not };
+    let digits = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+    match rest.get(digits) {
+        _ if digits > 3 => Head::Not,
+        None => Head::TooShort,
+        Some(b'>') if digits > 0 => match form_of(&rest[digits + 1..]) {
+            Some(form) => Head::Is(form),
+            None => Head::TooShort,
+        },
+        Some(_) => Head::Not,
+    }
+}
+
+fn form_of(text: &[u8]) -> Option<Form> {
+    const MONTHS: [&[u8; 4]; 12] = [
+        b"Jan ", b"Feb ", b"Mar ", b"Apr ", b"May ", b"Jun ", b"Jul ", b"Aug ", b"Sep ", b"Oct ",
+        b"Nov ", b"Dec ",
+    ];
+    let digits = text.iter().take(5).take_while(|byte| byte.is_ascii_digit()).count();
+    if digits > 0 {
+        return match text.get(digits) {
+            _ if digits > 4 => Some(Form::Bare),
+            None => None,
+            Some(b' ') if digits < 4 => Some(Form::Version),
+            Some(b'-') if digits == 4 => Some(Form::Year),
+            Some(_) => Some(Form::Bare),
+        };
+    }
+    let start = &text[..text.len().min(4)];
+    match MONTHS.iter().any(|month| month.starts_with(start)) {
+        true if start.len() < 4 => None,
+        true => Some(Form::Month),
+        false => Some(Form::Bare),
+    }
+}
+
+/// Whether a message begins with a priority, counted or not.
+fn is_message_start(bytes: &[u8]) -> Option<bool> {
+    if let Some(rest) = bytes.strip_prefix(b"<") {
+        let digits = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+        return match rest.get(digits) {
+            _ if digits > 3 => Some(false),
+            None => None,
+            Some(b'>') => Some(digits > 0),
+            Some(_) => Some(false),
+        };
+    }
+    match message_start(bytes, false) {
+        MessageStart::Counted { .. } => Some(true),
+        MessageStart::Plain => Some(false),
+        MessageStart::TooShort => None,
+    }
+}
