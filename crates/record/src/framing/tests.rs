@@ -505,7 +505,7 @@ fn each_connection_has_its_own_end_of_messages() {
     );
     // Counts without a priority.
     check("5 hello5 world", &["hello", "world"]);
-    check("12 {\"a\":\"b\\n\"}2 ab", &["{\"a\":\"b\\n\"}", "ab"]);
+    check("11 {\"a\":\"b\\n\"}2 ab", &["{\"a\":\"b\\n\"}", "ab"]);
     check("5 hello", &["hello"]);
     check("5 hello\n5 world\n", &["5 hello", "5 world"]);
     check("3 errors in 5 files\n", &["3 errors in 5 files"]);
