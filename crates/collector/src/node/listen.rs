@@ -50,6 +50,8 @@ pub const CONNECTIONS_MAX: usize = 256;
 /// Connections of one address, open at once: more than the nodes that a store takes, so that all may come through one tunnel.
 /// Beyond, a new one is closed at once, and counted.
 const CONNECTIONS_PER_ADDRESS_MAX: usize = 192;
+/// Collectors that are shown although they are away and brought nothing.
+const COLLECTORS_SHOWN: usize = 256;
 /// Connections of one node. A new one ends the oldest beyond: those are of a network that was cut, and silent.
 const CONNECTIONS_PER_NODE_MAX: usize = 4;
 /// Connections that were not admitted yet. Beyond, the oldest of them is closed.
@@ -608,9 +610,12 @@ impl Server {
             let mut collectors = lock(&shared.collectors);
             if let Some(status) = collectors.get_mut(&node) {
                 status.connections -= 1;
-                // One that brought nothing leaves nothing: there may be any number of them.
-                if status.connections == 0 && status.frames == 0 {
+                let is_away = status.connections == 0;
+                // One that brought nothing is forgotten: there may be any number of them.
+                if is_away && status.frames == 0 && collectors.len() > COLLECTORS_SHOWN {
                     collectors.remove(&node);
+                }
+                if is_away {
                     lock(&shared.ledger).forget_empty(node);
                 }
             }
