@@ -196,7 +196,8 @@ impl SourceCounters {
         self.dropped[reason as usize].bytes.fetch_add(bytes, Release);
     }
 
-    /// Counts a connection or datagram of another protocol, of which so many bytes came, as one line.
+    /// Counts a connection or datagram of another protocol, of which so many bytes came, as one
+    /// line.
     pub fn wrong_protocol(&self, bytes: u64) {
         self.received(1, bytes);
         self.dropped(DropReason::WrongProtocol, 1);

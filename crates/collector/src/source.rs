@@ -17,7 +17,8 @@ use crate::accounting::{Accounting, SourceKind};
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 /// A message that could be logged for each packet or connection is logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Peers whose failures are logged apart from each other's. The failures of further ones share one limit.
+/// Peers whose failures are logged apart from each other's. The failures of further ones share one
+/// limit.
 const PEERS_LOGGED_MAX: usize = 256;
 /// A stopping source still reads what has arrived, but no longer than this: a fast sender never pauses.
 pub(crate) const STOP_DRAIN_MAX: Duration = Duration::from_secs(1);

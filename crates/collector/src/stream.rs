@@ -133,7 +133,8 @@ pub(crate) trait Stream: Send + 'static {
         Interest::READABLE
     }
 
-    /// Tells the sender of another protocol, in that protocol, why the connection ends, as far as the socket takes it now.
+    /// Tells the sender of another protocol, in that protocol, why the connection ends, as far as
+    /// the socket takes it now.
     fn answer(&mut self, _answer: &[u8]) {}
 
     /// Whether the sender may send lines. A connection of which this is false for

@@ -399,7 +399,8 @@ impl Frame {
         self.set_header(FrameHeader { flags, number, sequence, ..self.header });
     }
 
-    /// Sets the arrival of lines outside of `min_ns` to `max_ns` to `to_ns`. Returns how many lines these are.
+    /// Sets the arrival of lines outside of `min_ns` to `max_ns` to `to_ns`. Returns how many lines
+    /// these are.
     pub fn clamp_received(&mut self, (min_ns, max_ns): (i64, i64), to_ns: i64) -> u64 {
         let are_inside = |range: (i64, i64)| range.0 >= min_ns && range.1 <= max_ns;
         if self.received_range_ns().is_none_or(are_inside) {

@@ -13,25 +13,28 @@
 //! or do not, or send none. A CR before a newline stays in the line, as do empty lines: the raw line is what
 //! was sent.
 //!
-//! Some senders end plain messages by NUL, by nothing, or count them without a priority; others speak another protocol
-//! altogether. Which of them it is the start of the connection says, and no later byte changes it, so that a NUL within a
-//! line of a sender of newlines stays there; [`opening`] tells how it is decided, [`foreign`] knows the protocols. Until then
-//! bytes are held back, at most [`OPENING_BYTES_MAX`](opening::OPENING_BYTES_MAX).
+//! Some senders end plain messages by NUL, by nothing, or count them without a priority; others
+//! speak another protocol altogether. Which of them it is the start of the connection says, and no
+//! later byte changes it, so that a NUL within a line of a sender of newlines stays there;
+//! [`opening`] tells how it is decided, [`foreign`] knows the protocols. Until then bytes are held
+//! back, at most [`OPENING_BYTES_MAX`](opening::OPENING_BYTES_MAX).
 //!
-//! - *NULs*: a newline in front of the NUL belongs to the framing, others to the message; nothing between two NULs is no line.
-//! - *Nothing*: a message ends where the next one begins, or when nothing came for [`LineSplitter::pause_after`]; the caller
-//!   then calls [`LineSplitter::pause`]. As soon as newlines or NULs stand in front of further messages, they end them.
+//! - *NULs*: a newline in front of the NUL belongs to the framing, others to the message; nothing
+//!   between two NULs is no line.
+//! - *Nothing*: a message ends where the next one begins, or when nothing came for
+//!   [`LineSplitter::pause_after`]; the caller then calls [`LineSplitter::pause`]. As soon as
+//!   newlines or NULs stand in front of further messages, they end them.
 //!
 //! Bytes that were read into the place where newline-framed lines stay need no copy: what is carried over is put
 //! in front ([`LineSplitter::carried_in_place`]), and the lines are counted where they are
 //! ([`LineSplitter::split_in_place`]). Otherwise whole stretches of such lines are handed out as slices of what was
 //! read, to be copied once. Only a line that continues in the next read is copied into a carry-over buffer, which
 //! begins empty, grows with the line, and never passes [`LINE_BYTES_MAX`]. A longer line is handed out cut there,
-//! and the rest of it, up to its newline or by its count, is skipped; a longer message that nothing ends is handed out in
-//! parts.
+//! and the rest of it, up to its newline or by its count, is skipped; a longer message that nothing
+//! ends is handed out in parts.
 //!
-//! Invariant: the lines do not depend on how the stream was split into reads, but for pauses that a caller tells of. Left out:
-//! any look into the lines.
+//! Invariant: the lines do not depend on how the stream was split into reads, but for pauses that a
+//! caller tells of. Left out: any look into the lines.
 
 pub mod foreign;
 mod opening;
@@ -50,9 +53,11 @@ const CARRY_BYTES_KEPT: usize = 1 << 10;
 /// The longest start of a line that is put in front of the next read. It is copied there and back with each read
 /// until its line is complete, however little is read.
 pub const CARRY_IN_PLACE_BYTES_MAX: usize = 32 << 10;
-/// How long nothing comes before what is held back counts as whole messages: where its last byte may be the end of one,
+/// How long nothing comes before what is held back counts as whole messages: where its last byte
+/// may be the end of one,
 const PAUSE_AT_END: Duration = Duration::from_millis(100);
-/// and where it is not. A sender of newlines whose first line is interrupted for longer has that line in two.
+/// and where it is not. A sender of newlines whose first line is interrupted for longer has that
+/// line in two.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Digits of an octet count. A longer number is part of a plain line.
 const COUNT_DIGITS_MAX: usize = 9;
@@ -98,7 +103,8 @@ pub enum Ending {
 /// Where in a stream we are.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// At the start of the connection, or of a message of one on which nothing ends them. The carry-over holds what came of it.
+    /// At the start of the connection, or of a message of one on which nothing ends them. The
+    /// carry-over holds what came of it.
     Opening(Opening),
     /// What comes is another protocol, and is skipped.
     Refused(Foreign),
@@ -163,7 +169,8 @@ impl LineSplitter {
         }
     }
 
-    /// How long nothing more is to come before [`pause`](Self::pause) is to be called; none while nothing waits for that.
+    /// How long nothing more is to come before [`pause`](Self::pause) is to be called; none while
+    /// nothing waits for that.
     pub fn pause_after(&self) -> Option<Duration> {
         match (self.state, self.carry.last()) {
             (State::Opening(_), Some(b'\n' | 0)) => Some(PAUSE_AT_END),
@@ -271,7 +278,8 @@ impl LineSplitter {
         self.emit_carry(true, emit);
     }
 
-    /// Takes what is held back for whole messages, since nothing more came for [`pause_after`](Self::pause_after).
+    /// Takes what is held back for whole messages, since nothing more came for
+    /// [`pause_after`](Self::pause_after).
     pub fn pause(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
         if let State::Opening(opening) = self.state {
             self.settle(opening, false, emit);

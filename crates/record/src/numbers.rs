@@ -36,7 +36,8 @@ impl Numbers {
         self.ranges.insert(first, last);
     }
 
-    /// Forgets the lowest ranges that end below `first`, until `ranges_max` are left; never the greatest range.
+    /// Forgets the lowest ranges that end below `first`, until `ranges_max` are left; never the
+    /// greatest range.
     pub fn forget_below(&mut self, first: u64, ranges_max: usize) {
         while self.ranges.len() > ranges_max.max(1)
             && let Some(lowest) = self.ranges.first_entry()

@@ -4,13 +4,15 @@
 //! after. Which numbers are there is known from the header of a segment (all up to when it was made) and the frames
 //! behind it; so there is always a hot segment newer than any that is sealed or deleted, if it must be an empty one.
 //!
-//! Invariants: a number is [held](Store::held) once its frame is durable, and only then: what a node says of its numbers makes none
-//! held, so that none is acknowledged whose frame is not there. It is held for good, but for gaps: of a node with many, the
-//! lowest ranges are forgotten that it says it will not send again.
+//! Invariants: a number is [held](Store::held) once its frame is durable, and only then: what a
+//! node says of its numbers makes none held, so that none is acknowledged whose frame is not there.
+//! It is held for good, but for gaps: of a node with many, the lowest ranges are forgotten that it
+//! says it will not send again.
 //!
-//! A node from which no frame came binds nobody: it makes place for any other that needs one, and its id may be another's. A node
-//! from which frames came keeps its place as long as it may come back for them: [`FORGET_NODE_NS`] after it was seen last. If it
-//! comes back later still, frames may be taken twice that it sent before and that were not acknowledged; none is lost.
+//! A node from which no frame came binds nobody: it makes place for any other that needs one, and
+//! its id may be another's. A node from which frames came keeps its place as long as it may come
+//! back for them: [`FORGET_NODE_NS`] after it was seen last. If it comes back later still, frames
+//! may be taken twice that it sent before and that were not acknowledged; none is lost.
 //!
 //! Who a node is stands in the catalog alone. When that is lost, numbers are still known, and only a copy of a node's
 //! directory would go unnoticed.
@@ -31,13 +33,15 @@ use crate::shared::{Shared, lock, read};
 use crate::store::Store;
 
 /// Nodes that a store takes frames from, ever. Each needs a place in every segment's header, and one more for each gap
-/// in its numbers. Beyond, a node that is away is forgotten: the one seen first of those that brought nothing, else of those that
-/// were not seen for [`FORGET_NODE_NS`]; else a new one is refused.
+/// in its numbers. Beyond, a node that is away is forgotten: the one seen first of those that
+/// brought nothing, else of those that were not seen for [`FORGET_NODE_NS`]; else a new one is
+/// refused.
 pub const NODES_MAX: usize = 128;
-/// Ranges of numbers that are remembered of a node even when it says that it will not send them again: a connection that it gave
-/// up may still bring some.
+/// Ranges of numbers that are remembered of a node even when it says that it will not send them
+/// again: a connection that it gave up may still bring some.
 const RANGES_KEPT: usize = 64;
-/// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock the node out.
+/// How many starts of a node a store may have missed. Beyond, the number is forged, and would lock
+/// the node out.
 const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// After so long without a connection a node may be forgotten: what it would send again is long acknowledged, or given
 /// up.
@@ -99,7 +103,8 @@ pub(crate) struct NodeRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldNumbers {
     nodes: BTreeMap<u32, Numbers>,
-    /// Where the numbers of a node are that are further from the greatest one held than their low half tells: the last of them.
+    /// Where the numbers of a node are that are further from the greatest one held than their low
+    /// half tells: the last of them.
     bases: BTreeMap<u32, u64>,
 }
 
@@ -145,8 +150,8 @@ impl HeldNumbers {
         }
     }
 
-    /// As a segment's header says it. With more gaps than there is room for, the lowest ranges of nodes with many are left
-    /// out: those frames might be taken twice, and none is lost.
+    /// As a segment's header says it. With more gaps than there is room for, the lowest ranges of
+    /// nodes with many are left out: those frames might be taken twice, and none is lost.
     /// The second value is how many.
     pub(crate) fn to_header(&self) -> (Vec<Held>, usize) {
         let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
@@ -251,7 +256,8 @@ impl Store {
         }
     }
 
-    /// Whether nothing came of a node that is not connected: then nothing of it needs to be remembered.
+    /// Whether nothing came of a node that is not connected: then nothing of it needs to be
+    /// remembered.
     fn is_empty_and_away(&self, node: u32) -> bool {
         let seen = lock(&self.shared.nodes_seen);
         !seen.connected.contains_key(&node)

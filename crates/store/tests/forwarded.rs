@@ -178,7 +178,8 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
     manual.advance_ns(29 * DAY_NS);
     come(2_000_001).unwrap();
     assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
-    // Long after, those make place that are away; not the one that is connected, nor the one seen lately.
+    // Long after, those make place that are away; not the one that is connected, nor the one seen
+    // lately.
     manual.advance_ns(2 * DAY_NS);
     for node in 3_000_000..3_000_000 + NODES_MAX as u32 - 2 {
         store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();

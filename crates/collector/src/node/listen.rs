@@ -3,14 +3,16 @@
 //! Threads: `nodes` for all connections, `nodes-keep` which waits for the store where it must. So a store that is behind, or
 //! whose disk is full, stops the reading of frames, while connections are kept up and told why.
 //!
-//! A stranger gets little: until a collector has proved that it knows the secret, its connection has a few bytes of memory, ends
-//! after [`GREETING_MAX`], and is one of [`UNGREETED_MAX`], of which the oldest goes when another comes; so those who know the
-//! secret, and need one exchange, get in. Without a secret whoever reaches the listener is a collector: it is for loopback.
+//! A stranger gets little: until a collector has proved that it knows the secret, its connection
+//! has a few bytes of memory, ends after [`GREETING_MAX`], and is one of [`UNGREETED_MAX`], of
+//! which the oldest goes when another comes; so those who know the secret, and need one exchange,
+//! get in. Without a secret whoever reaches the listener is a collector: it is for loopback.
 //!
 //! Receive times that cannot be are set to now and counted; see [`Shared::correct_times`].
 //!
-//! Invariants: a frame is acknowledged when the store said that it is durable, never before; memory for frames that are being
-//! read is bounded by [`READING_BYTES_MAX`], for those that wait by [`WAITING_BYTES_MAX`].
+//! Invariants: a frame is acknowledged when the store said that it is durable, never before; memory
+//! for frames that are being read is bounded by [`READING_BYTES_MAX`], for those that wait by
+//! [`WAITING_BYTES_MAX`].
 //!
 //! A thread that panics is counted and told, and ends the other and all connections: collectors keep what was not acknowledged, and
 //! send it again. [`NodeListener::has_failed`] says so once nothing of it is on its way to the disk any more: from then on the
@@ -47,12 +49,13 @@ use crate::source::{LogLimit, PeerLog, SourceError, canonical};
 
 /// Connections open at once. Beyond, a new one is closed at once, and counted.
 pub const CONNECTIONS_MAX: usize = 256;
-/// Connections of one address, open at once: more than the nodes that a store takes, so that all may come through one tunnel.
-/// Beyond, a new one is closed at once, and counted.
+/// Connections of one address, open at once: more than the nodes that a store takes, so that all
+/// may come through one tunnel. Beyond, a new one is closed at once, and counted.
 const CONNECTIONS_PER_ADDRESS_MAX: usize = 192;
 /// Collectors that are shown although they are away and brought nothing.
 const COLLECTORS_SHOWN: usize = 256;
-/// Connections of one node. A new one ends the oldest beyond: those are of a network that was cut, and silent.
+/// Connections of one node. A new one ends the oldest beyond: those are of a network that was cut,
+/// and silent.
 const CONNECTIONS_PER_NODE_MAX: usize = 4;
 /// Connections that were not admitted yet. Beyond, the oldest of them is closed.
 const UNGREETED_MAX: usize = 64;
@@ -60,14 +63,15 @@ const UNGREETED_MAX: usize = 64;
 const UNGREETED_PER_ADDRESS_MAX: usize = 16;
 /// Bytes of frames that wait for the store. Beyond, no more are read.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Bytes of frames that are being read, of all connections. Beyond, a further frame is not read past its header before one of
-/// them is complete; one frame is always read.
+/// Bytes of frames that are being read, of all connections. Beyond, a further frame is not read
+/// past its header before one of them is complete; one frame is always read.
 const READING_BYTES_MAX: usize = 128 << 20;
 /// A frame must be complete after so long,
 const FRAME_TIME: Duration = Duration::from_secs(120);
 /// and so much longer, by its bytes. While the store takes nothing the time stands still.
 const FRAME_BYTES_PER_S_MIN: u64 = 16 << 10;
-/// How much later than now a frame may say that its lines came: clocks differ. Beyond, they came now.
+/// How much later than now a frame may say that its lines came: clocks differ. Beyond, they came
+/// now.
 const FUTURE_MAX_NS: i64 = 60 * 1_000_000_000;
 /// Lines that came before 2000 did not: a machine without a clock begins in 1970. They came now.
 const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
@@ -99,7 +103,8 @@ pub trait NodeStore: Send + Sync {
     /// Makes a frame durable whose number did not come before. Waits as long as there is no room. The numbers that
     /// [`admit`](Self::admit) gives have this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), DeliverError>;
-    /// Notes that a connection of a collector that was admitted has ended: once for each time that it was.
+    /// Notes that a connection of a collector that was admitted has ended: once for each time that
+    /// it was.
     fn leave(&self, _node: u32) {}
     /// Whether it takes lines at present.
     fn refusal(&self) -> Option<DeliverError>;
@@ -110,7 +115,8 @@ pub trait NodeStore: Send + Sync {
 pub struct NodeListenConfig {
     /// Where.
     pub address: SocketAddr,
-    /// What collectors must know, and are proved to be known. Without one, whoever connects is a collector.
+    /// What collectors must know, and are proved to be known. Without one, whoever connects is a
+    /// collector.
     pub secret: Option<Arc<Secret>>,
     /// Tells which receive times cannot be.
     pub clock: Arc<dyn Clock>,
@@ -327,7 +333,8 @@ impl Shared {
         self.store.keep(frame, Box::new(on_durable))
     }
 
-    /// Lines that are to come, or came before there were any, would outlive retention or be deleted by it at once.
+    /// Lines that are to come, or came before there were any, would outlive retention or be deleted
+    /// by it at once.
     fn correct_times(&self, frame: &mut Frame, peer: SocketAddr) {
         let now_ns = self.clock.now_ns();
         let range = (RECEIVED_MIN_NS, now_ns.saturating_add(FUTURE_MAX_NS));
@@ -338,7 +345,8 @@ impl Shared {
             let node = frame.header().node;
             tracing::warn!(
                 held_back,
-                "collector {node:08x} at {peer} says of {lines} lines that they came in the future, or before the year 2000; they \
+                "collector {node:08x} at {peer} says of {lines} lines that they came in the \
+                 future, or before the year 2000; they \
                  are kept as received now; set the clock of its machine"
             );
         }
@@ -535,7 +543,8 @@ impl Server {
         }
     }
 
-    /// Whether another connection of this peer may be opened. Makes room by the oldest that has not said who it is.
+    /// Whether another connection of this peer may be opened. Makes room by the oldest that has not
+    /// said who it is.
     fn make_room(&mut self, peer: SocketAddr) -> bool {
         let is_its = |c: &Connection| c.peer.ip() == peer.ip();
         let is_ungreeted = |c: &Connection| c.session.node().is_none();

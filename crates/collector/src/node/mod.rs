@@ -16,9 +16,11 @@
 //! once, and says when it is durable. So: what a store acknowledged it has, once; what it did not acknowledge is sent to it
 //! again; what was never sent to it may go to another.
 //!
-//! Stores and collectors prove to each other that they know a [`secret`]; without one, a store is to listen on loopback alone.
+//! Stores and collectors prove to each other that they know a [`secret`]; without one, a store is
+//! to listen on loopback alone.
 //!
-//! Left out: encryption, and which collector it is that knows the secret. The protocol is for a trusted network, or a tunnel.
+//! Left out: encryption, and which collector it is that knows the secret. The protocol is for a
+//! trusted network, or a tunnel.
 
 pub mod directory;
 pub mod secret;

@@ -1,10 +1,11 @@
 //! The secret that stores share with their collectors, and how each side proves that it knows it.
 //!
-//! Neither side sends it: each proves it by an HMAC-SHA256 over both greetings, with a nonce of either side, and over what it
-//! says next. So a proof is of use on its connection alone, and one side's is none of the other's.
+//! Neither side sends it: each proves it by an HMAC-SHA256 over both greetings, with a nonce of
+//! either side, and over what it says next. So a proof is of use on its connection alone, and one
+//! side's is none of the other's.
 //!
-//! Left out: encryption, and protection of what comes behind the greeting. Whoever can change bytes on the way can do so; for
-//! that there are tunnels.
+//! Left out: encryption, and protection of what comes behind the greeting. Whoever can change bytes
+//! on the way can do so; for that there are tunnels.
 
 use std::fmt;
 
@@ -53,7 +54,8 @@ impl Secret {
                 Ok(Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
             }
             bytes => Err(format!(
-                "a secret of {bytes} bytes; it must have {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}: make one by `openssl rand -hex 32`"
+                "a secret of {bytes} bytes; it must have {SECRET_BYTES_MIN} to \
+                 {SECRET_BYTES_MAX}: make one by `openssl rand -hex 32`"
             )),
         }
     }

@@ -1,6 +1,7 @@
 //! The collector's side of one connection, without input and output: bytes in, what happened out.
 //!
-//! A store is believed once it has proved that it knows the secret, if there is one: no frame is sent to another.
+//! A store is believed once it has proved that it knows the secret, if there is one: no frame is
+//! sent to another.
 //!
 //! Invariants: an item is given back exactly once, when its frame is acknowledged, or by [`Sender::into_unacknowledged`]
 //! when the connection ended; items are acknowledged in the order in which they were sent.

@@ -1,8 +1,9 @@
 //! The store's side: one [`Session`] a connection, and the [`Ledger`] of what came from each collector. No input and output:
 //! bytes in, what is to be done out.
 //!
-//! A collector is believed once it has proved that it knows the secret; what a frame says is checked all the same
-//! ([`check_frame`]), since a fault of one collector must not harm the lines of others.
+//! A collector is believed once it has proved that it knows the secret; what a frame says is
+//! checked all the same ([`check_frame`]), since a fault of one collector must not harm the lines
+//! of others.
 //!
 //! Invariants: a number of a node is kept once, over however many connections it comes; a connection acknowledges its
 //! frames in the order in which they came on it, each once it is durable, also when another connection brought it first.
@@ -21,8 +22,9 @@ use super::wire::{
 
 /// How far the numbers of one connection may jump: a store knows them by their low half.
 const JUMP_MAX: u64 = 1 << 30;
-/// Ranges of numbers that are remembered of a node. Beyond, those go that its next start says are of no use any more; with none
-/// such, its frames are refused. A crash of the collector leaves one gap, so that only a fault makes so many.
+/// Ranges of numbers that are remembered of a node. Beyond, those go that its next start says are
+/// of no use any more; with none such, its frames are refused. A crash of the collector leaves one
+/// gap, so that only a fault makes so many.
 const RANGES_MAX: usize = 4096;
 /// The type of rows that a store makes.
 const OWN_TYPE: &str = "summary";
@@ -209,8 +211,8 @@ impl Session {
         Ok(Some(brought))
     }
 
-    /// A number below the one of the start would be one that the store may have forgotten; one far above, one that it cannot
-    /// tell from others.
+    /// A number below the one of the start would be one that the store may have forgotten; one far
+    /// above, one that it cannot tell from others.
     fn check_number(&mut self, number: u64) -> Result<(), WireError> {
         if number < self.first {
             return Err(WireError::Order("a number below the one of its start"));
@@ -259,8 +261,9 @@ impl Session {
     }
 }
 
-/// Lines of Loginson itself are made by the store alone: what says how far they count would be wrong elsewhere. What else is
-/// said of lines, who sent them and by which way, is the collector's word.
+/// Lines of Loginson itself are made by the store alone: what says how far they count would be
+/// wrong elsewhere. What else is said of lines, who sent them and by which way, is the collector's
+/// word.
 fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
     if frame.header().node != node {
         return Err(WireError::Order("a frame of another node"));

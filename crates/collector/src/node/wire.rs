@@ -154,24 +154,28 @@ pub enum WireError {
     Order(&'static str),
     /// The collector has no secret, and the store has.
     #[error(
-        "this store takes frames only of collectors that know its secret, and this one has none; give the collector the same \
+        "this store takes frames only of collectors that know its secret, and this one has none; \
+         give the collector the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the store"
     )]
     NoSecret,
     /// The collector has a secret, and the store has none.
     #[error(
-        "the collector has a node secret, and this store has none to prove that it is the right one; give the store the same \
+        "the collector has a node secret, and this store has none to prove that it is the right \
+         one; give the store the same \
          node_secret_file (or LOGINSON_NODE_SECRET) as the collector"
     )]
     NoSecretOfStore,
     /// The secrets differ.
     #[error(
-        "the secret of the collector is not that of this store; give both the same node_secret_file (or LOGINSON_NODE_SECRET)"
+        "the secret of the collector is not that of this store; give both the same \
+         node_secret_file (or LOGINSON_NODE_SECRET)"
     )]
     WrongSecret,
     /// The store does not know the secret.
     #[error(
-        "what answers there does not know the node secret of this collector; give both the same node_secret_file (or \
+        "what answers there does not know the node secret of this collector; give both the same \
+         node_secret_file (or \
          LOGINSON_NODE_SECRET), or name another store"
     )]
     WrongSecretOfStore,

@@ -16,12 +16,14 @@
 //! - Beyond [`TcpConfig::connections_max`](super::TcpConfig::connections_max) a connection is accepted and closed at
 //!   once, counted, and logged.
 //! - A connection of another protocol ([`record::framing::foreign`]) is closed, counted as one line
-//!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy; nothing of it is kept.
-//! - Bytes that are held back until it is known what ends messages, or that nothing ends, become messages when nothing more
-//!   came for as long as [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
-//! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's part of
-//!   [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest incomplete line is cut
-//!   ([`DropReason::Oversized`]).
+//!   ([`DropReason::WrongProtocol`]), and told in the log with the sender's address and the remedy;
+//!   nothing of it is kept.
+//! - Bytes that are held back until it is known what ends messages, or that nothing ends, become
+//!   messages when nothing more came for as long as [`LineSplitter::pause_after`] says. While
+//!   delivery blocks, no pause is noticed.
+//! - Memory for incomplete lines is bounded for each connection and for all: beyond the thread's
+//!   part of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the
+//!   longest incomplete line is cut ([`DropReason::Oversized`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -144,7 +146,8 @@ pub(super) struct Receiver<A: Accept> {
     accept_at: Option<Instant>,
     /// When to look for connections that were silent for too long.
     overdue_at: Instant,
-    /// When and in which connections to look for a pause. An entry that is not what its connection says is of no meaning.
+    /// When and in which connections to look for a pause. An entry that is not what its connection
+    /// says is of no meaning.
     pauses: BinaryHeap<Reverse<(Instant, usize)>>,
     /// The time of this round.
     now: Instant,
@@ -442,7 +445,8 @@ impl<A: Accept> Receiver<A> {
             let text = format!("this port takes {what}, not HTTP: {remedy}\n");
             let (status, bytes) = ("HTTP/1.1 400 Bad Request", text.len());
             let answer = format!(
-                "{status}\r\ncontent-type: text/plain\r\ncontent-length: {bytes}\r\nconnection: close\r\n\r\n{text}"
+                "{status}\r\ncontent-type: text/plain\r\ncontent-length: {bytes}\r\nconnection: \
+                 close\r\n\r\n{text}"
             );
             connection.stream.answer(answer.as_bytes());
         }

@@ -8,9 +8,10 @@
 //! - Handshakes are done by the threads that read, a step a turn. No more than [`HANDSHAKES_MAX`] are under way;
 //!   further connections wait in the kernel until one of those is done or has run into its time limit, and nobody
 //!   is refused when all senders come back at once.
-//! - A peer that sends something else than TLS is counted as of a wrong protocol besides, and told what to do.
-//! - A failed handshake is counted and logged with the peer's address, each peer once in ten seconds. A peer that
-//!   connects and goes without a byte, as health checks do, has not failed.
+//! - A peer that sends something else than TLS is counted as of a wrong protocol besides, and told
+//!   what to do.
+//! - A failed handshake is counted and logged with the peer's address, each peer once in ten
+//!   seconds. A peer that connects and goes without a byte, as health checks do, has not failed.
 //! - A connection that ends without `close_notify` is counted as truncated, and a line that it cut as
 //!   [`DropReason::Reset`](crate::DropReason::Reset).
 //!

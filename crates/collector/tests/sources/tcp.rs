@@ -468,8 +468,8 @@ fn a_port_in_use_is_an_error_with_a_remedy() {
     assert!(error.to_string().contains("--syslog-tcp-listen"), "{error}");
 }
 
-/// What the standard library of Python sends by `SysLogHandler` with `SOCK_STREAM`, log4j2 and winston without a newline, and
-/// GELF: each message in a write of its own, or several in one.
+/// What the standard library of Python sends by `SysLogHandler` with `SOCK_STREAM`, log4j2 and
+/// winston without a newline, and GELF: each message in a write of its own, or several in one.
 #[test]
 fn messages_that_end_in_nul_or_in_nothing_are_told_apart() {
     let check = |writes: &[&[u8]], expected: &[&[u8]]| {

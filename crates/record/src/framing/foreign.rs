@@ -1,10 +1,12 @@
-//! Recognises senders of other protocols by their first bytes, so that a source can refuse them with a remedy.
+//! Recognises senders of other protocols by their first bytes, so that a source can refuse them
+//! with a remedy.
 //!
-//! Only what cannot be a log line is recognised: a signature is longer than two bytes, or is not text. Everything else is text,
-//! also random bytes; no line is refused for its content.
+//! Only what cannot be a log line is recognised: a signature is longer than two bytes, or is not
+//! text. Everything else is text, also random bytes; no line is refused for its content.
 //!
-//! Invariant: the answer for a stream does not change with more bytes once it is not [`Recognised::TooShort`], so it does not
-//! depend on how the stream was split into reads. Left out: understanding any of these protocols.
+//! Invariant: the answer for a stream does not change with more bytes once it is not
+//! [`Recognised::TooShort`], so it does not depend on how the stream was split into reads. Left
+//! out: understanding any of these protocols.
 
 /// A protocol that is not syslog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +59,16 @@ impl Foreign {
             Foreign::Tls => "send to syslog_tls_listen, or turn TLS off at the sender",
             Foreign::Http => "send to http_listen (port 9514), see docs/api.md",
             Foreign::Zlib | Foreign::Gzip | Foreign::Zstd => {
-                "turn compression off at the sender (rsyslog: compression.mode=\"none\"; GELF: compress off)"
+                "turn compression off at the sender (rsyslog: compression.mode=\"none\"; GELF: \
+                 compress off)"
             }
             Foreign::Relp => {
-                "use syslog over TCP or TLS (rsyslog: type=\"omfwd\" protocol=\"tcp\" instead of omrelp)"
+                "use syslog over TCP or TLS (rsyslog: type=\"omfwd\" protocol=\"tcp\" instead of \
+                 omrelp)"
             }
             Foreign::FluentForward => {
-                "use the output http with format json_lines, or syslog with mode tcp, instead of forward"
+                "use the output http with format json_lines, or syslog with mode tcp, instead of \
+                 forward"
             }
             Foreign::Beats => {
                 "use the output elasticsearch with http_listen (port 9514) instead of logstash"
@@ -161,7 +166,8 @@ fn signature(bytes: &[u8], signature: &[u8], then: impl Fn(&[u8]) -> Recognised)
     }
 }
 
-/// A header of zlib (RFC 1950) of a window of 32 KiB. One of its four forms is text, `x^`: then the block behind it must not be.
+/// A header of zlib (RFC 1950) of a window of 32 KiB. One of its four forms is text, `x^`: then the
+/// block behind it must not be.
 fn zlib(bytes: &[u8]) -> Recognised {
     let zlib = Recognised::Foreign(Foreign::Zlib);
     match bytes {

@@ -1,22 +1,26 @@
-//! The start of a connection: whether it is syslog, and what ends a message, decided from the first bytes.
+//! The start of a connection: whether it is syslog, and what ends a message, decided from the first
+//! bytes.
 //!
-//! Newlines end messages nearly always. Some senders end them by NUL (Python's SysLogHandler, GELF), and some by nothing at
-//! all (log4j2, winston). A message may contain what ends those of others: newlines in a stack trace, a NUL, or `<13>` in its
-//! text. So an end must be followed by the start of another message:
+//! Newlines end messages nearly always. Some senders end them by NUL (Python's SysLogHandler,
+//! GELF), and some by nothing at all (log4j2, winston). A message may contain what ends those of
+//! others: newlines in a stack trace, a NUL, or `<13>` in its text. So an end must be followed by
+//! the start of another message:
 //!
-//! - The first message begins with a priority. A newline with a priority or an octet count behind it: newlines. A NUL with one
-//!   behind it: NULs.
+//! - The first message begins with a priority. A newline with a priority or an octet count behind
+//!   it: newlines. A NUL with one behind it: NULs.
 //! - It begins with `{` (JSON). The first newline: newlines. A NUL with `{` behind it: NULs.
-//! - It begins with an octet count and no priority behind it. The bytes behind that count begin with another count: counted. A
-//!   newline before: newlines.
+//! - It begins with an octet count and no priority behind it. The bytes behind that count begin
+//!   with another count: counted. A newline before: newlines.
 //! - Anything else: the first newline decides for newlines.
 //!
-//! What begins otherwise than all this, or nothing, is decided by a pause ([`Opening::settle`]) or the end of the stream: what
-//! ends in NUL is ended by NULs, what ends in a newline by newlines; else nothing ends messages. Then a message goes up to
-//! the next pause, or up to a priority with the same form of a time behind it as the message itself has (`<14>Oct `, `<14>1 `,
-//! `<14>2026-`; where it has none, any priority).
+//! What begins otherwise than all this, or nothing, is decided by a pause ([`Opening::settle`]) or
+//! the end of the stream: what ends in NUL is ended by NULs, what ends in a newline by newlines;
+//! else nothing ends messages. Then a message goes up to the next pause, or up to a priority with
+//! the same form of a time behind it as the message itself has (`<14>Oct `, `<14>1 `, `<14>2026-`;
+//! where it has none, any priority).
 //!
-//! Invariant: without a pause the answer depends on the bytes alone, not on how they were split into reads.
+//! Invariant: without a pause the answer depends on the bytes alone, not on how they were split
+//! into reads.
 
 use super::foreign::{Foreign, Recognised, recognise};
 use super::{MessageStart, message_start};
@@ -199,8 +203,9 @@ impl Opening {
         }
     }
 
-    /// Decides when nothing more came for a while, or comes at all. Of some bytes at least. At the end of the stream a newline
-    /// in a message ends a line: that its last line has none is common. At a pause it does not: a stack trace has some.
+    /// Decides when nothing more came for a while, or comes at all. Of some bytes at least. At the
+    /// end of the stream a newline in a message ends a line: that its last line has none is common.
+    /// At a pause it does not: a stack trace has some.
     pub fn settle(&self, held: &[u8], is_end: bool) -> Verdict {
         let is_counted = match self.kind {
             Some(Kind::Counted { header_bytes, count }) => header_bytes + count == held.len(),

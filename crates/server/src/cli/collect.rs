@@ -29,7 +29,8 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     stores: Vec<String>,
-    /// File with the secret of stores and collectors, or off; or the secret itself in LOGINSON_NODE_SECRET [default: off]
+    /// File with the secret of stores and collectors, or off; or the secret itself in
+    /// LOGINSON_NODE_SECRET [default: off]
     #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
     node_secret_file: Option<String>,
     /// Directory of frames that no store takes at present [default: ./loginson-spool]

@@ -61,7 +61,8 @@ pub struct ServeArgs {
     /// Address where `loginson collect` delivers, or off [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_NODE_LISTEN")]
     node_listen: Option<String>,
-    /// File with the secret of stores and collectors, or off; or the secret itself in LOGINSON_NODE_SECRET [default: off]
+    /// File with the secret of stores and collectors, or off; or the secret itself in
+    /// LOGINSON_NODE_SECRET [default: off]
     #[arg(long, value_name = "FILE", env = "LOGINSON_NODE_SECRET_FILE")]
     node_secret_file: Option<String>,
     /// Configuration file

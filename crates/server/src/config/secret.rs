@@ -1,4 +1,5 @@
-//! The secret of stores and collectors: from a file or a variable, never from the command line, which others can read.
+//! The secret of stores and collectors: from a file or a variable, never from the command line,
+//! which others can read.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

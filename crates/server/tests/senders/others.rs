@@ -1,4 +1,5 @@
-//! Senders whose messages end otherwise than by a newline, and those that speak another protocol to a port of syslog.
+//! Senders whose messages end otherwise than by a newline, and those that speak another protocol to
+//! a port of syslog.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
