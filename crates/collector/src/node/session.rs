@@ -11,6 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use record::batch::OWN_TYPE;
 use record::frame::{FRAME_INTERNAL, Hints};
 use record::{Frame, Numbers, Transport};
 
@@ -26,8 +27,6 @@ const JUMP_MAX: u64 = 1 << 30;
 /// of no use any more; with none such, its frames are refused. A crash of the collector leaves one
 /// gap, so that only a fault makes so many.
 const RANGES_MAX: usize = 4096;
-/// The type of rows that a store makes.
-const OWN_TYPE: &str = "summary";
 
 /// Numbers that came from the collectors.
 #[derive(Debug, Default)]
@@ -288,11 +287,10 @@ fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
 
 /// Whether lines with these hints would pass for those of Loginson itself.
 fn are_own(hints: &Hints) -> bool {
-    let is_type = |name: &str| name == "type" || name == "_type";
     let mut extra = hints.extra_fields.iter();
     hints.summarised_through.is_some()
         || hints.log_type.as_deref() == Some(OWN_TYPE)
-        || extra.any(|(name, value)| is_type(name) && value == OWN_TYPE)
+        || extra.any(|(name, value)| name == "_type" && value == OWN_TYPE)
 }
 
 #[cfg(test)]
@@ -386,7 +384,7 @@ mod tests {
         let own = |name: &str| vec![(name.to_owned(), OWN_TYPE.to_owned())];
         for (hints, is_taken) in [
             (Hints { log_type: Some(OWN_TYPE.into()), ..Hints::default() }, false),
-            (Hints { extra_fields: own("type"), ..Hints::default() }, false),
+            (Hints { extra_fields: own("type"), ..Hints::default() }, true),
             (Hints { extra_fields: own("_type"), ..Hints::default() }, false),
             (Hints { summarised_through: Some(9), ..Hints::default() }, false),
             (Hints { extra_fields: own("team"), ..Hints::default() }, true),
