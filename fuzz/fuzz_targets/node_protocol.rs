@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
             sender.push(part);
             loop {
                 match sender.hear() {
-                    Ok(Some(_)) => drop(sender.start(1)),
+                    Ok(Some(_)) => _ = sender.start(1),
                     Ok(None) => break,
                     Err(_) => break 'parts,
                 }
