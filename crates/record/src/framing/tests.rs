@@ -1,3 +1,5 @@
+//! Framing against a reference model over every split into reads, and tables of each framing.
+
 use super::*;
 use proptest::prelude::*;
 
