@@ -225,7 +225,7 @@ fn a_client_that_goes_away_ends_the_query() {
 
 #[test]
 fn rows_show_their_fields_in_order() {
-    let fields = [("level", "info"), ("type", "x"), ("_msg", "hello"), ("empty", ""), ("a", "1")];
+    let fields = [("level", "info"), ("_type", "x"), ("_msg", "hello"), ("empty", ""), ("a", "1")];
     let source = Memory::of(&[record(5, &fields)]);
     let check = |text: &str, limit: Option<usize>, expected: &str| {
         let include = vec!["_line_id".to_owned(), "_line".to_owned()];
@@ -242,7 +242,7 @@ fn rows_show_their_fields_in_order() {
         assert_eq!(shown.join(" "), expected);
         assert_eq!(raw, b"hello");
     };
-    let all = "_time=1970-01-01T00:00:00.000000005Z _stream={type=\"x\"} _msg=hello level=info type=x a=1";
+    let all = "_time=1970-01-01T00:00:00.000000005Z _stream={_type=\"x\"} _msg=hello level=info _type=x a=1";
     let all = format!("{all} _line=hello _line_id=1-0");
     check("*", None, &all);
     check("*", Some(10), &all);

@@ -80,16 +80,16 @@ mod tests {
 
     #[test]
     fn streams() {
-        let fields = [("hostname", "web1"), ("type", "syslog")];
+        let fields = [("hostname", "web1"), ("_type", "syslog")];
         check("{hostname=\"web1\"}", &fields, true);
-        check("_stream:{hostname=\"web1\",type!=\"syslog\"}", &fields, false);
+        check("_stream:{hostname=\"web1\",_type!=\"syslog\"}", &fields, false);
         check("{hostname=~\"web\"}", &fields, false);
-        check("{hostname=~\"web.\", type=~\"a|syslog\"}", &fields, true);
+        check("{hostname=~\"web.\", _type=~\"a|syslog\"}", &fields, true);
         check("{hostname!~\"web.\"}", &fields, false);
         check("{hostname in (\"a\", web1)} foo", &fields, false);
         check("{hostname not_in (\"a\")}", &fields, true);
-        check("{hostname=a or type=syslog}", &fields, true);
+        check("{hostname=a or _type=syslog}", &fields, true);
         check("{}", &fields, true);
-        check("_stream:=`{hostname=\"web1\",type=\"syslog\"}`", &fields, true);
+        check("_stream:=`{_type=\"syslog\",hostname=\"web1\"}`", &fields, true);
     }
 }

@@ -298,8 +298,9 @@ impl Taker<'_, '_> {
             let mut is_syslog = false;
             for (id, value) in line.fields() {
                 let name = match batch.name(id) {
-                    "_type" | "_level" | "_note" => continue,
                     "_msg" => "message",
+                    // What Loginson says of a line is not in the value.
+                    "_type" | "_level" | "_note" | "_remote_ip" | "_file" => continue,
                     name => name,
                 };
                 is_syslog |= name == "format";
