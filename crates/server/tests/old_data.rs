@@ -7,7 +7,7 @@ mod common;
 
 use std::process::Command;
 
-use common::Server;
+use common::{Server, encoded};
 use serde_json::Value;
 
 const FIXTURE: &str = "tests/fixtures/data_of_sealed_version_3.tar.gz";
@@ -72,7 +72,7 @@ fn data_of_before_is_served_by_the_names_of_today() {
     assert!(answer.status < 300, "{}", answer.text());
     let begun = server.count("hostname:=host3");
     assert_eq!(begun, 769, "the word stands in no message");
-    let id = answer.json()["id"].clone();
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
     server.wait_for("the deletion", |server| {
         server.get(&format!("/api/v1/deletions/{id}")).json()["state"] == "done"
     });
@@ -81,8 +81,8 @@ fn data_of_before_is_served_by_the_names_of_today() {
     let mut server = Server::start_in(directory.path(), &[], "");
     server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
     check(&server, "after a restart");
-    let answer = server.post("/api/v1/deletions?filter=_type:=plain", b"");
-    let id = answer.json()["id"].clone();
+    let answer = server.post(&format!("/api/v1/deletions?filter={}", encoded("_type:=plain")), b"");
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
     server.wait_for("the deletion", |server| {
         server.get(&format!("/api/v1/deletions/{id}")).json()["state"] == "done"
     });
