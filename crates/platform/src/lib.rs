@@ -1,5 +1,6 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated form, and the
-//! priorities of threads ([`placement`]); threads that are used again ([`threads`]), and those that help one ([`helpers`]).
+//! priorities of threads ([`placement`]); threads that are used again ([`threads`]), and those that help one ([`helpers`]); the budget of memory
+//! ([`memory`]).
 //!
 //! Everything that keeps data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store can be run
 //! from a seed, with power cuts, full and failing disks ([`SimDisk`]), in a fraction of a second.
@@ -10,6 +11,7 @@ mod buffer;
 mod clock;
 mod disk;
 pub mod helpers;
+pub mod memory;
 pub mod placement;
 mod real;
 mod shrink;

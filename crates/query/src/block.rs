@@ -22,10 +22,13 @@ use record::{Batch, FieldId, LineId};
 
 use crate::bitmap::Bitmap;
 use crate::filter::MSG;
+use crate::json;
 use crate::number::parse_timestamp;
+use crate::run::{Meter, RunError};
 use crate::time::write_time;
 
 pub use change::{Change, NamePattern};
+pub(crate) use change::{FIELDS_MAX, TooMany};
 use computed::Values;
 pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX};
 use layout::Layout;
@@ -43,6 +46,13 @@ pub const RAW_LINE: &str = "_line\0";
 
 /// Rows of a block that are sent on at once: bounds what waits between scan and client.
 pub(crate) const BLOCK_ROWS_MAX: usize = 1_024;
+
+/// Computed fields of a line beside its stream: times and an id.
+const LINE_TEXT_BYTES: usize = 256;
+/// Bytes that JSON needs for one, at most: `\u0001`.
+const ESCAPED_BYTES_MAX: usize = 6;
+/// Text of a row that is not worth counting.
+const TEXT_BYTES_FEW: usize = 256 << 10;
 
 /// Rows, of one kind.
 #[derive(Clone, Debug)]
@@ -333,17 +343,18 @@ impl Block {
     }
 
     /// Applies what a pipe does to the columns.
-    pub fn change(&mut self, change: &Change) {
-        match self {
+    pub fn change(&mut self, change: &Change) -> Result<(), RunError> {
+        let changed = match self {
             Block::Lines(lines) => {
                 let layout = match &lines.layout {
                     None => Layout::of_batch(&lines.batch).changed(change),
                     Some(layout) => layout.changed(change),
                 };
-                lines.layout = Some(Arc::new(layout));
+                layout.map(|layout| lines.layout = Some(Arc::new(layout)))
             }
-            Block::Made(rows) => rows.iter_mut().for_each(|row| row.change(change)),
-        }
+            Block::Made(rows) => rows.iter_mut().try_for_each(|row| row.change(change)),
+        };
+        changed.map_err(|TooMany| RunError::FieldLimit(FIELDS_MAX))
     }
 
     /// What orders lines by time: event time and id of the line that row `row` is. None for made rows.
@@ -366,9 +377,47 @@ impl Block {
         }
     }
 
-    /// A copy of a row that does not need the batch any more, with the hidden fields of `include`.
-    pub fn copy_row(&self, row: usize, include: &[String], scratch: &mut Scratch) -> MadeRow {
-        MadeRow::copy_of(|each| self.visit(row, include, scratch, each))
+    /// A copy of a row that does not need the batch any more, with the hidden fields of `include`. Its memory is counted.
+    pub fn copy_row(
+        &self,
+        row: usize,
+        include: &[String],
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<MadeRow, RunError> {
+        MadeRow::copy_without(&[], meter, |each| self.visit(row, include, scratch, each))
+    }
+
+    /// Bytes that a copy of a row takes in [`Block::repeat`]: lines are not copied.
+    pub fn row_bytes(&self, row: usize) -> usize {
+        match self {
+            Block::Lines(_) => size_of::<u32>(),
+            Block::Made(rows) => rows[row].memory_bytes(),
+        }
+    }
+
+    /// At most so many bytes of text are shown of a row; exact where that is much.
+    pub fn text_bytes(&self, row: usize, include: &[String], scratch: &mut Scratch) -> usize {
+        let (fields, bytes) = match self {
+            Block::Lines(lines) => {
+                let raw = lines.batch.row(lines.rows[row] as usize).raw().len();
+                let computed =
+                    lines.values.iter().map(|values| values.get(row).len()).sum::<usize>();
+                let fields = lines.layout.as_ref().map_or(0, |layout| layout.others.len());
+                (fields + 4, raw + computed + LINE_TEXT_BYTES)
+            }
+            Block::Made(rows) => rows[row].size(),
+        };
+        let most = fields.saturating_mul(bytes).saturating_mul(ESCAPED_BYTES_MAX);
+        if most <= TEXT_BYTES_FEW {
+            return most;
+        }
+        let mut sum = 0_usize;
+        self.visit(row, include, scratch, &mut |name, value, _| {
+            sum =
+                sum.saturating_add(json::text_bytes(name.as_bytes()) + json::text_bytes(value) + 2);
+        });
+        sum
     }
 }
 

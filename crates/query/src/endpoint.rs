@@ -1,6 +1,7 @@
 //! What the endpoints beside `query` ask: histograms, facets, names and values of fields, series of numbers.
 //! One pass over the data each; answers are plain structures, values as text (bytes that are not UTF-8 are
-//! shown as U+FFFD).
+//! shown as U+FFFD). Their memory is counted with that of the query, in the account of its context, which the caller
+//! keeps as long as the answer.
 //!
 //! They look at the rows of the whole query, its pipes included. Only `hits` leaves out the first pipe behind which rows have no
 //! time of a line any more, and those behind it, as VictoriaLogs does.
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 use crate::block::Scratch;
 use crate::pipe::{Facets, Pipe, Top, xxh64};
 use crate::query::Query;
-use crate::run::{Context, RunError, run};
+use crate::run::{Context, Meter, Rows, RunError, run};
 use crate::source::Source;
 
 pub use hits::{HitsRequest, HitsSeries, hits};
@@ -22,6 +23,9 @@ pub use stats::{StatsQuery, StatsRow};
 
 /// Name of a field with a number of rows that is no field of a line, so that a field "hits" can be asked for.
 const HITS: &str = "hits\0";
+
+/// Bytes of a row whose room is used again for the next.
+const ROW_BYTES_KEPT: usize = 64 << 10;
 
 /// A value with the number of rows that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +54,23 @@ pub fn facets(
 ) -> Result<Vec<Facet>, RunError> {
     let mut found: Vec<Facet> = Vec::new();
     let columns = ["field_name", "field_value", "hits"];
-    with_rows(&query.with_pipe(Pipe::Facets(facets.clone())), source, context, &columns, |row| {
-        let [field_name, value, hits] = row else { unreachable!("as many as columns") };
-        if found.last().is_none_or(|last| last.field_name != *field_name) {
-            found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
-        }
-        let values = &mut found.last_mut().expect("just pushed").values;
-        values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
-    })?;
+    with_rows(
+        &query.with_pipe(Pipe::Facets(facets.clone())),
+        source,
+        context,
+        &columns,
+        |row, meter| {
+            let [field_name, value, hits] = row else { unreachable!("as many as columns") };
+            meter.take(text_bytes(value) + size_of::<ValueHits>())?;
+            if found.last().is_none_or(|last| last.field_name != *field_name) {
+                meter.take(text_bytes(field_name) + size_of::<Facet>())?;
+                found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
+            }
+            let values = &mut found.last_mut().expect("just pushed").values;
+            values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 
@@ -109,38 +122,64 @@ fn value_hits(
     limit: Option<usize>,
 ) -> Result<Vec<ValueHits>, RunError> {
     let mut found = Vec::new();
-    with_rows(query, source, context, &columns, |row| {
+    with_rows(query, source, context, &columns, |row, meter| {
         let [value, hits] = row else { unreachable!("as many as columns") };
         let wanted = !value.is_empty() && value.contains(filter);
         if wanted && limit.is_none_or(|limit| found.len() < limit) {
+            meter.take(text_bytes(value) + size_of::<ValueHits>())?;
             found.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
         }
+        Ok(())
     })?;
     Ok(found)
 }
 
-/// Runs `query` and calls `each` with the values of `columns` in every row.
+/// Memory of a text that is kept, about.
+fn text_bytes(text: &String) -> usize {
+    text.capacity() + TEXT_BYTES
+}
+
+/// Memory of a text beside its bytes, about: what an allocator rounds up.
+const TEXT_BYTES: usize = 16;
+
+/// Runs `query` and calls `each` with the values of `columns` in every row, and with what counts memory.
 fn with_rows(
     query: &Query,
     source: &dyn Source,
     context: &Context,
     columns: &[&str],
-    mut each: impl FnMut(&mut [String]),
+    mut each: impl FnMut(&mut [String], &mut Meter) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let context = Context { limit: None, offset: 0, include: Vec::new(), ..context.clone() };
     let mut scratch = Scratch::default();
     let mut row = vec![String::new(); columns.len()];
-    run(query, source, &context, &mut |rows| {
-        for index in 0..rows.len() {
-            for (name, value) in columns.iter().zip(&mut row) {
-                value.clear();
-                value.push_str(&String::from_utf8_lossy(rows.get(index, name, &mut scratch)));
-            }
-            each(&mut row);
+    let mut meter = Meter::new(&context);
+    let mut failed = None;
+    let mut one = |rows: &Rows, index: usize| {
+        // The row itself is there twice for a moment.
+        let bytes = columns.iter().map(|name| rows.get(index, name, &mut scratch).len()).sum();
+        meter.take(bytes)?;
+        for (name, value) in columns.iter().zip(&mut row) {
+            value.clear();
+            value.push_str(&String::from_utf8_lossy(rows.get(index, name, &mut scratch)));
         }
-        ControlFlow::Continue(())
+        let result = each(&mut row, &mut meter);
+        if bytes > ROW_BYTES_KEPT {
+            row.iter_mut().for_each(|value| *value = String::new());
+        }
+        meter.give_back(bytes);
+        result
+    };
+    run(query, source, &context, &mut |rows| match (0..rows.len())
+        .try_for_each(|index| one(&rows, index))
+    {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
     })?;
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// A number that a pipe of ours wrote.

@@ -4,6 +4,11 @@
 
 use std::io::Write;
 
+use crate::run::{Buffer, Meter, RunError};
+
+/// Of fewer bytes it is not looked at how many need an escape: room is made for the most that they can become.
+const TEXT_BYTES_FEW: usize = 1 << 10;
+
 /// Appends a text in quotes.
 pub(crate) fn write_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
@@ -20,6 +25,47 @@ pub(crate) fn write_text(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
+}
+
+/// Bytes that [`write_text`] appends for a text.
+pub(crate) fn text_bytes(text: &[u8]) -> usize {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    let more: usize = text.iter().map(escaped).sum();
+    let invalid = match std::str::from_utf8(text) {
+        Ok(_) => 0,
+        // Each sequence that is not valid has one byte at least, and becomes three.
+        Err(_) => 2 * text.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count(),
+    };
+    2 + text.len() + more + invalid
+}
+
+/// Appends a text as [`write_text`] does, counted before.
+pub(crate) fn put_text(text: &[u8], out: &mut Buffer, meter: &mut Meter) -> Result<(), RunError> {
+    let most = match text.len() > TEXT_BYTES_FEW {
+        true => text_bytes(text),
+        false => 6 * text.len() + 2,
+    };
+    write_text(text, out.room(most, meter)?);
+    Ok(())
+}
+
+/// Appends a member as [`write_member`] does, counted before.
+pub(crate) fn put_member(
+    name: &str,
+    value: &[u8],
+    out: &mut Buffer,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    let out = match name.len() + value.len() > TEXT_BYTES_FEW {
+        true => out.room(text_bytes(name.as_bytes()) + text_bytes(value) + 2, meter)?,
+        false => out.room(6 * (name.len() + value.len()) + 6, meter)?,
+    };
+    write_member(name, value, out);
+    Ok(())
 }
 
 fn write_escape(byte: u8, out: &mut Vec<u8>) {
@@ -52,6 +98,7 @@ mod tests {
         let check = |text: &[u8], expected: &str| {
             let mut out = Vec::new();
             write_text(text, &mut out);
+            assert!((out.len()..=out.len() + 2 * text.len()).contains(&text_bytes(text)));
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         };
         check(b"", r#""""#);

@@ -78,6 +78,8 @@ pub use queue::{
     QueueLimits, State, TAIL, Ticket,
 };
 pub use regexes::{REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget};
-pub use run::{CHECK_ROWS, Context, Limits, Outcome, Progress, Rows, RunError, run};
+pub use run::{
+    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, Progress, Rows, RunError, run,
+};
 pub use tail::TailQuery;
 pub use unquote::unquote;

@@ -55,8 +55,7 @@ impl Newest {
             if self.threshold.is_some_and(|threshold| key <= threshold) {
                 continue;
             }
-            let copy = block.copy_row(row, include, scratch);
-            meter.take(copy.memory_bytes())?;
+            let copy = block.copy_row(row, include, scratch, meter)?;
             self.rows.push(Entry { key, row: copy });
             if self.rows.len() >= self.limit.saturating_mul(2).saturating_add(SPARE_ROWS) {
                 self.trim(meter);

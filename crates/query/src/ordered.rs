@@ -22,6 +22,9 @@ use crate::run::{Meter, RunError};
 /// Bytes of rows that are held to bring them into order. Beyond, the units that overlap are read in several passes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of rows that are taken out at once, but for the last line's.
+const TAKEN_BYTES_MAX: usize = 4 << 20;
+
 /// Where a row stands in the order of time: event time (nanoseconds since 1970 UTC), then the line's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
@@ -150,9 +153,9 @@ impl Ordered {
             if !self.order.wants(key) || self.before.is_some_and(|before| key >= before) {
                 continue;
             }
-            let row = block.copy_row(row, include, scratch);
+            let row = block.copy_row(row, include, scratch, meter)?;
+            meter.take(size_of::<Held>())?;
             let bytes = cost(&row);
-            meter.take(bytes)?;
             self.held_bytes += bytes;
             self.places += 1;
             self.held.push(Reverse(Held { key, place: self.places, row }));
@@ -188,7 +191,7 @@ impl Ordered {
         self.held = rows.into_iter().map(Reverse).collect();
     }
 
-    /// Takes out up to about `count` rows older than an instant, in order, whole lines; and the last one's key.
+    /// Takes out up to about `count` rows, and not many bytes, older than an instant, in order, whole lines; and the last one's key.
     pub fn take(
         &mut self,
         before_ns: i64,
@@ -197,15 +200,19 @@ impl Ordered {
     ) -> Option<(Vec<MadeRow>, RowKey)> {
         let mut rows = Vec::new();
         let mut last: Option<RowKey> = None;
+        let mut bytes = 0;
         while let Some(Reverse(first)) = self.held.peek() {
             let older = first.key.time_ns < before_ns || before_ns == i64::MAX;
-            if !older || (rows.len() >= count && last != Some(first.key)) {
+            let enough = rows.len() >= count || bytes >= TAKEN_BYTES_MAX;
+            if !older || (enough && last != Some(first.key)) {
                 break;
             }
             last = Some(first.key);
             let Reverse(held) = self.held.pop().expect("it was seen");
-            self.held_bytes -= cost(&held.row);
-            meter.give_back(cost(&held.row));
+            let cost = cost(&held.row);
+            bytes += cost;
+            self.held_bytes -= cost;
+            meter.give_back(cost);
             rows.push(held.row);
         }
         self.sent = last.or(self.sent);

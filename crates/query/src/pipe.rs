@@ -16,6 +16,7 @@ pub(crate) mod json_array;
 pub(crate) mod json_array_concat;
 pub(crate) mod limit;
 pub(crate) mod math;
+mod outgoing;
 pub(crate) mod pack;
 mod pattern;
 pub(crate) mod rewrite;

@@ -176,7 +176,8 @@ impl<'r> Rows<'r> {
 
     fn push(&mut self, time_ns: i64, values: &[&[u8]], lines: u64) {
         let fields = self.fields.len() + usize::from(self.time.is_some());
-        let mut row = MadeRow::with_room(fields, fields * VALUE_BYTES);
+        let mut row = MadeRow::default();
+        row.reserve(fields, fields * VALUE_BYTES);
         if let Some(name) = &self.time {
             self.text.clear();
             write_time(time_ns, &mut self.text);

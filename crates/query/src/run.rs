@@ -38,7 +38,8 @@ use crate::scan::{Found, Scan, Worker};
 use crate::source::{ScanUnit, Source, TimeRange, Whose};
 
 pub use context::{Context, Limits, Progress, RunError};
-pub(crate) use meter::{Held, Meter};
+pub(crate) use meter::Held;
+pub use meter::{Account, Buffer, Meter};
 pub use rows::Rows;
 pub(crate) use sharing::Sharing;
 pub(crate) use side_by_side::{side_by_side, with_helpers};
@@ -149,7 +150,9 @@ fn run_in(
         Ok(()) => Ok(run.outcome),
         Err(error) => {
             let sink = std::mem::replace(&mut run.sink, Sink::Stream);
-            drop_aside((stages, sink), run.meter.held());
+            // The meter goes last: what it counts is there until then.
+            let held = run.meter.held();
+            drop_aside((stages, sink, run.meter.clone()), held);
             Err(error)
         }
     }
@@ -386,7 +389,7 @@ impl Run<'_> {
         let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
         if let Err(error) = scan.gather(units, &mut Own { run: self, stages }, &mut others) {
             let collected: Vec<_> = others.into_iter().map(|other| other.stages).collect();
-            drop_aside(collected, self.meter.held());
+            drop_aside((collected, self.meter.clone()), self.meter.held());
             return Err(error);
         }
         for mut other in others {

@@ -261,12 +261,13 @@ fn tails_look_at_each_batch() {
     assert_eq!(tail.selected(&batch, &mut Scratch::default()).len(), 3);
     let shown = |tail: &crate::TailQuery, batch| {
         let mut shown = Vec::new();
-        tail.rows(batch, &mut Scratch::default(), &mut |rows| {
+        tail.rows(batch, &Arc::default(), &mut Scratch::default(), &mut |rows| {
             for row in 0..rows.len() {
                 rows.visit(row, &mut Scratch::default(), |name, value| {
                     shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
                 });
             }
+            Ok(())
         })
         .map(|()| shown)
     };

@@ -296,11 +296,11 @@ impl<'q> Scan<'q> {
             return Ok(Found::Counted(rows.into()));
         }
         let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
-        held.add(&self.meter, unit.bytes() as usize);
+        held.add(&self.meter, unit.bytes() as usize)?;
         if let Some(found) = self.look_at_columns(unit, wanted, check)? {
             match &found {
-                Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes()),
-                Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes()),
+                Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
+                Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
                 _ => {}
             }
             if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
@@ -309,7 +309,7 @@ impl<'q> Scan<'q> {
             return Ok(found);
         }
         let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
-        held.add(&self.meter, batch.memory_bytes());
+        held.add(&self.meter, batch.memory_bytes())?;
         let lines = batch.len() as u64;
         let (oldest, newest) = batch.time_range_ns();
         let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {

@@ -136,6 +136,18 @@ fn partition<T>(
     Ok(count)
 }
 
+/// Bytes of a value of which it is not counted how many are zeros.
+const VALUE_BYTES_FEW: usize = 1 << 10;
+
+/// The most that [`put_key`] appends for a value.
+pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
+    let zeros = match value.len() > VALUE_BYTES_FEW {
+        true => memchr::memchr_iter(0, value).count(),
+        false => value.len(),
+    };
+    value.len() + zeros + 1 + size_of::<u64>() + 2
+}
+
 /// Appends a value as bytes; what follows it is compared where values are equal. Bytes are in the order of
 /// [`compare_kinds`](crate::number::compare_kinds), or in the opposite one.
 pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {

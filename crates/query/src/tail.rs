@@ -12,7 +12,7 @@ use crate::error::ParseError;
 use crate::filter::Selector;
 use crate::pipe::{ComputeRows, Pipe, drop_empty, sample};
 use crate::query::Query;
-use crate::run::{Context, Limits, Meter, Rows, RunError};
+use crate::run::{Account, Context, Limits, Meter, Rows, RunError};
 use crate::source::Whose;
 
 /// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more ends with
@@ -103,32 +103,38 @@ impl TailQuery {
         Rows::new(block, self.include.clone())
     }
 
-    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines. An error when a pipe makes values
-    /// that are too long, or too many.
+    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines; the memory of what pipes compute
+    /// is counted in `account`. An error when a pipe makes values that are too long, or too many, or when `each` gives one.
     pub fn rows(
         &self,
         batch: &Arc<Batch>,
+        account: &Arc<Account>,
         scratch: &mut Scratch,
-        each: &mut dyn FnMut(&Rows),
+        each: &mut dyn FnMut(&Rows) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let block = self.selected(batch, scratch).into_block();
         let rows_max = if self.computes { COMPUTED_ROWS_MAX } else { usize::MAX };
         for mut part in block.into_parts(rows_max) {
             let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
-            let mut meter = Meter::new(&Context { limits, ..Context::default() });
+            let account = Arc::clone(account);
+            let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+            let mut held = 0;
             for step in &self.steps {
                 match step {
                     _ if part.is_empty() => break,
-                    Step::Change(change) => part.change(change),
+                    Step::Change(change) => part.change(change)?,
                     Step::Filter(selector) => selector.select(&mut part, scratch),
-                    Step::Compute(compute) => drop(compute.apply(&mut part, scratch, &mut meter)?),
+                    Step::Compute(compute) => {
+                        held += compute.apply(&mut part, scratch, &mut meter)?
+                    }
                     Step::Sample(one_in) => sample(&mut part, *one_in),
                     Step::DropEmptyFields => drop_empty(&mut part, scratch),
                 }
             }
             if !part.is_empty() {
-                each(&Rows::new(part, self.include.clone()));
+                each(&Rows::new(part, self.include.clone()))?;
             }
+            meter.give_back(held);
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use crate::http_lines::HttpLines;
 use crate::server::{Signals, bind, end_at_second_signal, write_ready_file};
 use crate::sources::{Sources, Surroundings, addresses};
 use crate::stored::Parsers;
+use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
@@ -91,8 +92,10 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
 
     let (stop, stopping) = watch::channel(false);
     let to = Arc::clone(&lines);
-    let inserting =
-        Inserting::new(config.insert, Arc::clone(&accounting), move || Ok(Arc::clone(&to)));
+    let memory = Budget::new(config.memory_bytes_max);
+    let inserting = Inserting::new(config.insert, Arc::clone(&accounting), &memory, move || {
+        Ok(Arc::clone(&to))
+    });
     let clients = http::Clients::new(config.query.client_idle_max);
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),

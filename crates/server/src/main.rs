@@ -25,6 +25,7 @@ mod server;
 mod sources;
 mod stored;
 mod summaries;
+mod tails;
 mod upkeep;
 mod verify;
 

@@ -39,6 +39,7 @@ use collector::{
     Accounting, Credentials, Deliver, DeliverError, FRAME_AGE_AWAITED_MS, FileSource, Intake,
     JournalSource, SourceKind,
 };
+use platform::memory::Budget;
 use platform::placement::{self, Role};
 use platform::{Clock, RealClock, RealDisk};
 use query::source::Answers;
@@ -46,7 +47,6 @@ use query::{LineSet, Progress, RunError};
 use record::{Batch, Parser, ParserConfig};
 use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
-use tokio::sync::broadcast;
 
 use crate::config::Config;
 use crate::delivery::Delivery;
@@ -55,11 +55,11 @@ use crate::reruns::{self, KeptReruns, RerunError};
 use crate::sources::{Listener, Sources, Surroundings};
 use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::summaries::{self, place, position};
+pub use crate::tails::TailBatch;
+use crate::tails::{TailReader, Tails};
 use crate::upkeep::Upkeep;
 use unreadable::Unreadable;
 
-/// Batches that a slow tail may lag behind. What comes beyond is skipped for it, and counted to it.
-const TAIL_BATCHES_MAX: usize = 64;
 /// How often the summary is asked whether rows are due, when nothing else happens.
 const SUMMARY_TICK: Duration = Duration::from_secs(1);
 /// The longest wait for a frame, after which the parse stage looks whether it is to end.
@@ -93,7 +93,8 @@ struct Shared {
     /// None until the parse stage has found where to go on.
     summary: Mutex<Option<Summariser>>,
     reruns: KeptReruns,
-    tail: broadcast::Sender<TailBatch>,
+    tails: Arc<Tails>,
+    memory: Arc<Budget>,
     lines_parsed: AtomicU64,
     /// Frames that the parser or the summary panicked over.
     parse_panics: AtomicU64,
@@ -109,23 +110,15 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// A batch on its way to those who follow live.
-#[derive(Clone)]
-pub struct TailBatch {
-    /// The records.
-    pub batch: Arc<Batch>,
-    /// Lines of all batches so far, this one included: the difference tells what was skipped.
-    pub lines_total: u64,
-}
-
 impl Pipeline {
     /// Opens the store and starts every stage, in the order of a line's way backwards: whoever starts finds the next
     /// stage ready.
     ///
-    /// `asked` says whether queries run.
+    /// `memory` is what queries and tails take theirs from; `asked` says whether queries run.
     pub fn start(
         config: &Config,
         accounting: Arc<Accounting>,
+        memory: &Arc<Budget>,
         asked: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Arc<Pipeline>> {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
@@ -157,7 +150,8 @@ impl Pipeline {
             own,
             summary: Mutex::new(None),
             reruns,
-            tail: broadcast::Sender::new(TAIL_BATCHES_MAX),
+            tails: Tails::new(memory),
+            memory: Arc::clone(memory),
             lines_parsed: AtomicU64::new(0),
             parse_panics: AtomicU64::new(0),
             stage_panics: AtomicU64::new(0),
@@ -223,6 +217,7 @@ impl Pipeline {
         join(&self.parse_stage);
         shared.stopped.store(true, Relaxed);
         join(&self.summary_stage);
+        shared.tails.close();
         shared.own.stop();
         if let Err(error) = shared.store.close() {
             tracing::error!("closing the store: {error}");
@@ -252,8 +247,13 @@ impl Pipeline {
     }
 
     /// Batches from now on, each as soon as it is parsed; and the lines of all batches before.
-    pub fn follow(&self) -> (broadcast::Receiver<TailBatch>, u64) {
-        (self.shared.tail.subscribe(), self.shared.lines_parsed.load(Relaxed))
+    pub fn follow(&self) -> (TailReader, u64) {
+        (self.shared.tails.follow(), self.shared.lines_parsed.load(Relaxed))
+    }
+
+    /// What queries take their memory from.
+    pub fn memory(&self) -> &Arc<Budget> {
+        &self.shared.memory
     }
 
     /// Calls `each` with the rows of the summary, of one type or all, whose buckets begin between the two instants (the
@@ -498,8 +498,7 @@ impl Shared {
                 self.note_panic(committed.position);
             }
             let lines_total = self.lines_parsed.load(Relaxed) + lines;
-            // An error means that nobody follows.
-            let _ = self.tail.send(TailBatch { batch, lines_total });
+            self.tails.send(TailBatch { batch, lines_total });
         }
         self.lines_parsed.fetch_add(lines, Relaxed);
         *lock(&self.parsed_through) = Some(committed.position);

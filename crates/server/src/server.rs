@@ -59,9 +59,9 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
     let asking = Arc::clone(&app);
     let asked = Box::new(move || asking.is_asked());
-    let queue = app.queue().clone();
+    let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
     let opening = tokio::task::spawn_blocking(move || {
-        let pipeline = Pipeline::start(&config, accounting, asked)?;
+        let pipeline = Pipeline::start(&config, accounting, &memory, asked)?;
         let opened = open_jobs(&config, queue, &pipeline);
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });

@@ -3,6 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends with an error: `copy
+/// a* as b*` doubles them, and a few such pipes would fill any memory.
+pub(crate) const FIELDS_MAX: usize = 1 << 17;
+/// Bytes of the names that one pair of `rename` or `copy` makes; with more, the same.
+const NAMES_BYTES_MAX: usize = 16 << 20;
+
+/// Rows would have more than [`FIELDS_MAX`] fields, or too long names.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
 /// What a pipe does to the columns of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -59,24 +69,40 @@ pub(super) trait Named: Clone {
 
 impl Change {
     /// Hidden columns come along until they are named, so that what the client included is still there.
-    pub(super) fn apply<C: Named>(&self, columns: &mut Vec<C>) {
+    pub(super) fn apply<C: Named>(&self, columns: &mut Vec<C>) -> Result<(), TooMany> {
         match self {
             Change::Keep(patterns) => keep(patterns, columns),
             Change::Drop(patterns) => {
                 columns.retain(|c| c.hidden() || !patterns.iter().any(|p| p.matches(c.name())))
             }
             Change::Rename(pairs) => {
-                pairs.iter().filter(|(from, to)| from != to).for_each(|(from, to)| {
+                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                    names_fit(from, to, columns)?;
                     rename(from, to, columns);
-                });
+                }
             }
             Change::Copy(pairs) => {
-                pairs.iter().filter(|(from, to)| from != to).for_each(|(from, to)| {
+                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                    names_fit(from, to, columns)?;
                     copy(from, to, columns);
-                });
+                    if columns.len() > FIELDS_MAX {
+                        return Err(TooMany);
+                    }
+                }
             }
         }
+        Ok(())
     }
+}
+
+/// Whether the names that a pair makes are few enough bytes.
+fn names_fit<C: Named>(from: &NamePattern, to: &NamePattern, columns: &[C]) -> Result<(), TooMany> {
+    if !from.prefix || to.name.len() * columns.len() <= NAMES_BYTES_MAX {
+        return Ok(());
+    }
+    let matching = columns.iter().filter(|c| from.matches(c.name()));
+    let bytes: usize = matching.map(|c| to.name.len() + c.name().len()).sum();
+    if bytes <= NAMES_BYTES_MAX { Ok(()) } else { Err(TooMany) }
 }
 
 fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, Column, Layout, Scratch};
+use crate::run::{Meter, RunError};
 
 /// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
 /// twice into itself would otherwise fill any memory in a few steps.
@@ -136,19 +137,38 @@ impl Computed {
         self.memory_bytes
     }
 
-    /// Adds the columns to a block of as many rows, in place of those that have their names.
-    pub fn add_to(mut self, block: &mut Block, scratch: &mut Scratch) {
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Adds the columns to a block of as many rows, in place of those that have their names. Gives the memory that this took
+    /// and that was counted, beside [`Computed::memory_bytes`].
+    pub fn add_to(
+        mut self,
+        block: &mut Block,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
         assert_eq!(block.len(), self.rows, "the columns are of this block");
         if self.columns.is_empty() {
-            return;
+            return Ok(0);
         }
-        self.keep_old(block, scratch);
+        let more = match block {
+            Block::Lines(_) => self.keep_old(block, scratch, meter)?,
+            // The values are copied into the rows.
+            Block::Made(_) => {
+                let bytes = self.columns.iter().map(|column| column.bytes.len()).sum();
+                meter.take(bytes)?;
+                bytes
+            }
+        };
         match block {
             Block::Made(rows) => {
                 for NewColumn { name, bytes, spans } in &self.columns {
                     for (row, &(begin, end)) in rows.iter_mut().zip(spans) {
                         if (begin, end) != UNSET {
-                            row.set(name, &bytes[begin as usize..end as usize]);
+                            row.set_within(name, &bytes[begin as usize..end as usize])?;
                         }
                     }
                 }
@@ -168,24 +188,39 @@ impl Computed {
                 }
             }
         }
+        Ok(more)
     }
 
-    /// Rows of lines that got no value get the one they had.
-    fn keep_old(&mut self, block: &Block, scratch: &mut Scratch) {
-        if matches!(block, Block::Made(_)) {
-            return;
-        }
+    /// Rows of lines that got no value get the one they had. Gives the memory that was counted for these.
+    fn keep_old(
+        &mut self,
+        block: &Block,
+        scratch: &mut Scratch,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        let mut counted = 0;
         for NewColumn { name, bytes, spans } in &mut self.columns {
             let old = block.column(name);
             if old == Column::Absent {
                 continue;
             }
             for (row, at) in spans.iter_mut().enumerate().filter(|(_, span)| **span == UNSET) {
+                let value = block.value(old, row, scratch);
+                if bytes.len() + value.len() > bytes.capacity() {
+                    let capacity = bytes.len() + value.len() + bytes.capacity() / 2;
+                    meter.take(capacity - bytes.capacity())?;
+                    counted += capacity - bytes.capacity();
+                    bytes.reserve_exact(capacity - bytes.len());
+                }
                 let begin = bytes.len();
-                bytes.extend_from_slice(block.value(old, row, scratch));
+                bytes.extend_from_slice(value);
+                if bytes.len() > COLUMN_BYTES_MAX {
+                    return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
+                }
                 *at = span(begin, bytes.len());
             }
         }
+        Ok(counted)
     }
 }
 

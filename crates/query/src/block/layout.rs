@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use record::{Batch, FieldId};
 
-use super::change::{Change, Named};
+use super::change::{Change, Named, TooMany};
 use super::{Column, Hidden, common_names, is_computed};
 use crate::filter::MSG;
 
@@ -89,10 +89,10 @@ impl Layout {
     }
 
     /// The layout after a pipe changed it.
-    pub fn changed(&self, change: &Change) -> Layout {
+    pub fn changed(&self, change: &Change) -> Result<Layout, TooMany> {
         let mut columns = self.columns.clone();
-        change.apply(&mut columns);
-        Layout::new(columns, self.by_field.len())
+        change.apply(&mut columns)?;
+        Ok(Layout::new(columns, self.by_field.len()))
     }
 
     /// The layout with columns that take the place of visible ones with their names, or come behind these.

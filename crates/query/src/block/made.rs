@@ -3,7 +3,15 @@
 use std::sync::Arc;
 
 use super::Each;
-use super::change::{Change, Named};
+use super::change::{Change, Named, TooMany};
+use crate::run::{Meter, RunError};
+
+/// Bytes and fields of a row that are counted when it is there, not while it grows.
+const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
+const UNCOUNTED_FIELDS_MAX: usize = 1 << 10;
+
+/// Bytes of the values of a row: places in them have 32 bits. Beyond, the query ends with an error.
+pub(crate) const ROW_BYTES_MAX: usize = 2 << 30;
 
 /// A row that a pipe made, or a copy of a line.
 #[derive(Clone, Debug, Default)]
@@ -36,29 +44,70 @@ impl Named for MadeField {
 }
 
 impl MadeRow {
-    /// With room for so many fields and bytes of values; there may be more of both.
-    pub fn with_room(fields: usize, bytes: usize) -> MadeRow {
-        MadeRow { fields: Vec::with_capacity(fields), bytes: Vec::with_capacity(bytes) }
+    /// Makes room for so many fields and bytes of values more.
+    pub fn reserve(&mut self, fields: usize, bytes: usize) {
+        self.fields.reserve_exact(fields);
+        self.bytes.reserve_exact(bytes);
     }
 
-    /// A copy of the visible fields of a row of a block, and of the hidden ones in `include`.
-    pub(super) fn copy_of(visit: impl FnOnce(Each<'_>)) -> MadeRow {
-        MadeRow::copy_without(&[], visit)
-    }
-
-    /// A copy without some fields.
-    pub fn copy_without(without: &[String], visit: impl FnOnce(Each<'_>)) -> MadeRow {
+    /// A copy of the fields that `visit` shows, without those named `without`. Its [`MadeRow::memory_bytes`] are counted
+    /// while it grows, and stay counted.
+    pub fn copy_without(
+        without: &[String],
+        meter: &mut Meter,
+        visit: impl FnOnce(Each<'_>),
+    ) -> Result<MadeRow, RunError> {
         let mut copy = MadeRow::default();
+        let mut counted = 0;
+        let mut result = Ok(());
         visit(&mut |name, value, hidden| {
-            if without.iter().any(|w| **w == **name) && !hidden {
+            if result.is_err() || without.iter().any(|w| **w == **name) && !hidden {
                 return;
             }
-            copy.push(name.clone(), value);
-            copy.fields.last_mut().expect("just pushed").hidden = hidden;
+            result = copy.make_room(value.len(), &mut counted, meter);
+            if result.is_ok() {
+                copy.push(name.clone(), value);
+                copy.fields.last_mut().expect("just pushed").hidden = hidden;
+            }
         });
+        result?;
         copy.bytes.shrink_to_fit();
         copy.fields.shrink_to_fit();
-        copy
+        let bytes = copy.memory_bytes();
+        match bytes > counted {
+            true => meter.take(bytes - counted)?,
+            false => meter.give_back(counted - bytes),
+        }
+        Ok(copy)
+    }
+
+    /// Makes room for a value more, which is counted where it is not little; `counted` is how much is so far.
+    #[inline]
+    pub fn make_room(
+        &mut self,
+        more: usize,
+        counted: &mut usize,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let needed = self.bytes.len() + more;
+        if needed <= UNCOUNTED_BYTES_MAX && self.fields.len() < UNCOUNTED_FIELDS_MAX {
+            return Ok(());
+        }
+        if needed > ROW_BYTES_MAX {
+            return Err(RunError::RowBytesLimit(ROW_BYTES_MAX));
+        }
+        let needed = needed.max(self.bytes.capacity());
+        let fields = (self.fields.len() + 1).next_power_of_two() * size_of::<MadeField>();
+        if needed + fields > *counted {
+            let bytes = needed + needed / 4 + fields;
+            meter.take(bytes - *counted)?;
+            *counted = bytes;
+        }
+        // By a quarter: appended value by value, each byte is copied a few times only.
+        if needed > self.bytes.capacity() {
+            self.bytes.reserve_exact(needed + needed / 4 - self.bytes.len());
+        }
+        Ok(())
     }
 
     /// Names and values of the fields.
@@ -66,9 +115,14 @@ impl MadeRow {
         self.fields.iter().map(|field| (&field.name, self.value(field)))
     }
 
+    /// Gives each field another name.
+    pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
+        self.fields.iter_mut().for_each(|field| field.name = name(&field.name));
+    }
+
     /// Changes which fields there are.
-    pub fn change(&mut self, change: &Change) {
-        change.apply(&mut self.fields);
+    pub fn change(&mut self, change: &Change) -> Result<(), TooMany> {
+        change.apply(&mut self.fields)
     }
 
     /// Gives a field a value, behind the other visible ones if it was not there.
@@ -85,6 +139,37 @@ impl MadeRow {
                 self.fields.insert(place, field);
             }
         }
+    }
+
+    /// The same as [`MadeRow::set`], counted before.
+    pub fn set_counted(
+        &mut self,
+        name: &Arc<str>,
+        value: &[u8],
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let needed = self.bytes.len() + value.len();
+        if needed > ROW_BYTES_MAX {
+            return Err(RunError::RowBytesLimit(ROW_BYTES_MAX));
+        }
+        let before = self.memory_bytes();
+        if needed > self.bytes.capacity() {
+            let capacity = needed + needed / 4;
+            meter.take(capacity - self.bytes.capacity())?;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        let counted = self.memory_bytes();
+        self.set(name, value);
+        meter.take(self.memory_bytes().saturating_sub(counted.max(before)))
+    }
+
+    /// The same as [`MadeRow::set`], for values that may be too long together.
+    pub fn set_within(&mut self, name: &Arc<str>, value: &[u8]) -> Result<(), RunError> {
+        if self.bytes.len() + value.len() > ROW_BYTES_MAX {
+            return Err(RunError::RowBytesLimit(ROW_BYTES_MAX));
+        }
+        self.set(name, value);
+        Ok(())
     }
 
     /// Adds a field behind the others.
@@ -116,6 +201,11 @@ impl MadeRow {
                 each(&field.name, value, field.hidden);
             }
         }
+    }
+
+    /// Fields, and bytes of their values, of which several may be the same.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.fields.len(), self.bytes.len())
     }
 
     /// Memory held, in bytes.

@@ -3,15 +3,22 @@
 use std::collections::HashMap;
 
 use super::{HITS, number, with_rows};
+use crate::pipe::tuples::put_part;
 use crate::pipe::{Bucket, By, Function, Pipe, Stats, StatsFunction, time_bucket};
 use crate::query::Query;
-use crate::run::{Context, RunError};
+use crate::run::{Buffer, Context, RunError};
 use crate::source::{Source, TimeRange};
 use crate::time::parse_time;
 
 /// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a long time would make an
 /// answer of zeros: these buckets are left out.
 const POINTS_MAX: i128 = 100_000;
+/// Memory of a name and its value beside their bytes, about.
+const VALUE_BYTES: usize = size_of::<(String, String)>() + 32;
+/// Memory of a series beside its values and buckets, about: the list and the table of series have room for as many again.
+const SERIES_BYTES: usize = 2 * (size_of::<HitsSeries>() + size_of::<(Box<[u8]>, usize)>()) + 96;
+/// Memory of a bucket of a series, about.
+const BUCKET_BYTES: usize = 2 * (size_of::<i64>() + size_of::<u64>());
 
 /// What the histogram is to be like.
 #[derive(Clone, Debug)]
@@ -51,8 +58,15 @@ pub fn hits(
     let HitsRequest { step_ns, offset_ns, fields, fields_limit, empty_buckets } = request;
     assert!(*step_ns > 0, "the length of buckets is positive");
     let bucket = Bucket::Time { step_ns: *step_ns, offset_ns: *offset_ns };
+    // A field that is named twice, or the time, makes no more series.
+    let mut names: Vec<&str> = Vec::with_capacity(fields.len());
+    for name in fields {
+        if name != "_time" && !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
     let mut by = vec![By { name: "_time".to_owned(), bucket: Some(bucket) }];
-    by.extend(fields.iter().map(|name| By { name: name.clone(), bucket: None }));
+    by.extend(names.iter().map(|&name| By { name: name.to_owned(), bucket: None }));
     let function = StatsFunction {
         function: Function::Count(Vec::new()),
         filter: None,
@@ -62,28 +76,48 @@ pub fn hits(
     timed.keep_timed();
     let query = timed.with_pipe(Pipe::Stats(Stats { by, functions: vec![function] }));
     let mut series: Vec<HitsSeries> = Vec::new();
-    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+    let mut places: HashMap<Box<[u8]>, usize, foldhash::fast::RandomState> = HashMap::default();
     let mut columns = vec!["_time", HITS];
-    columns.extend(fields.iter().map(String::as_str));
-    with_rows(&query, source, context, &columns, |row| {
+    columns.extend(&names);
+    let names_bytes: usize = names.iter().map(|name| name.len() + VALUE_BYTES).sum();
+    let mut key = Buffer::default();
+    with_rows(&query, source, context, &columns, |row, meter| {
         let (time_and_hits, values) = row.split_at(2);
         // Rows come in the order of time; made rows may have none.
-        let Some(time) = parse_time(&time_and_hits[0], 0) else { return };
+        let Some(time) = parse_time(&time_and_hits[0], 0) else { return Ok(()) };
         let hits = number(&time_and_hits[1]);
-        let place = *places.entry(values.to_vec()).or_insert_with(|| {
-            let fields = fields.iter().cloned().zip(values.iter().cloned()).collect();
-            series.push(HitsSeries { fields, ..HitsSeries::default() });
-            series.len() - 1
-        });
-        series[place].add(time.start_ns, hits);
+        key.clear(meter);
+        for value in &*values {
+            put_part(value.as_bytes(), &mut key, meter)?;
+        }
+        let place = match places.get(key.bytes()) {
+            Some(&place) => place,
+            None => {
+                // The values, once in the key and once in the series.
+                let bytes = 2 * key.bytes().len() + names_bytes + SERIES_BYTES;
+                meter.take(bytes)?;
+                let fields = names.iter().map(|&name| name.to_owned()).zip(values.iter().cloned());
+                let fields = fields.collect();
+                series.push(HitsSeries { fields, ..HitsSeries::default() });
+                places.insert(key.bytes().into(), series.len() - 1);
+                series.len() - 1
+            }
+        };
+        if series[place].add(time.start_ns, hits) {
+            meter.take(BUCKET_BYTES)?;
+        }
+        Ok(())
     })?;
+    drop(places);
     series.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.fields.cmp(&b.fields)));
-    if let Some(limit) = fields_limit.filter(|&limit| limit < series.len() && !fields.is_empty()) {
+    if let Some(limit) = fields_limit.filter(|&limit| limit < series.len() && !names.is_empty()) {
         let mut buckets: Vec<(i64, u64)> =
             series.drain(limit..).flat_map(|s| s.timestamps_ns.into_iter().zip(s.values)).collect();
         buckets.sort_unstable();
         let mut rest = HitsSeries::default();
-        buckets.into_iter().for_each(|(time_ns, hits)| rest.add(time_ns, hits));
+        buckets.into_iter().for_each(|(time_ns, hits)| {
+            let _ = rest.add(time_ns, hits);
+        });
         series.push(rest);
     }
     let shown = bucket_starts(&series, context.range, *step_ns, *offset_ns);
@@ -138,15 +172,16 @@ impl HitsSeries {
         self.values.push(hits);
     }
 
-    /// Adds rows of a bucket; buckets come in order.
-    fn add(&mut self, time_ns: i64, hits: u64) {
+    /// Adds rows of a bucket, and says whether it is a new one; buckets come in order.
+    fn add(&mut self, time_ns: i64, hits: u64) -> bool {
         self.total += hits;
         if self.timestamps_ns.last() == Some(&time_ns) {
             *self.values.last_mut().expect("as many as timestamps") += hits;
-        } else {
-            self.timestamps_ns.push(time_ns);
-            self.values.push(hits);
+            return false;
         }
+        self.timestamps_ns.push(time_ns);
+        self.values.push(hits);
+        true
     }
 }
 
@@ -186,7 +221,7 @@ mod tests {
              [0, 20, 40, 60] [0, 1, 1, 0] 2",
         );
         check(
-            &["level"],
+            &["level", "level", "_time", "level"],
             Some(4),
             "error [0, 20, 40, 60] [1, 1, 0, 1] 3; info [0, 20, 40, 60] [1, 0, 1, 0] 2; \
              debug [0, 20, 40, 60] [0, 0, 1, 0] 1; warn [0, 20, 40, 60] [0, 1, 0, 0] 1",

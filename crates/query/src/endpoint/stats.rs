@@ -22,6 +22,9 @@ pub struct StatsQuery {
     timed: bool,
 }
 
+/// Memory of a name and its value beside their bytes, about.
+const PAIR_BYTES: usize = size_of::<(String, String)>() + 32;
+
 /// A row of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsRow {
@@ -201,7 +204,10 @@ impl StatsQuery {
         let mut columns = vec!["_time"];
         columns.extend(self.labels.iter().chain(&self.functions).map(String::as_str));
         let mut found = Vec::new();
-        with_rows(&self.query, source, context, &columns, |row| {
+        with_rows(&self.query, source, context, &columns, |row, meter| {
+            let names = self.labels.iter().chain(&self.functions);
+            let bytes: usize = names.chain(&row[1..]).map(|text| text.len() + PAIR_BYTES / 2).sum();
+            meter.take(bytes + 2 * size_of::<StatsRow>())?;
             let time_ns = parse_time(&row[0], 0).map(|t| t.start_ns).filter(|_| self.timed);
             let (labels, values) = row[1..].split_at(self.labels.len());
             let pairs = |names: &[String], values: &[String]| -> Vec<(String, String)> {
@@ -210,6 +216,7 @@ impl StatsQuery {
             let mut labels = pairs(&self.labels, labels);
             labels.retain(|(_, value)| !value.is_empty());
             found.push(StatsRow { labels, time_ns, values: pairs(&self.functions, values) });
+            Ok(())
         })?;
         Ok(found)
     }

@@ -131,7 +131,7 @@ impl Processor for Changer {
         if block.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        block.change(&self.change);
+        block.change(&self.change)?;
         next.push(block)
     }
 }

@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 
 use super::Processor;
 use crate::bitmap::Bitmap;
-use crate::block::{Block, COMPUTED_ROWS_MAX, Computed, Scratch, TooLong, VALUE_BYTES_MAX};
+use crate::block::{
+    Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
+};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
@@ -190,10 +192,11 @@ impl Output<'_> {
         value: &[u8],
         overwrite: Overwrite,
     ) -> Result<(), RunError> {
-        if self.wants(column, row, value.is_empty(), overwrite) {
-            self.set(column, row, value)?;
+        match self.wants(column, row, value.is_empty(), overwrite) {
+            true => self.set(column, row, value),
+            // The column itself may be new.
+            false => self.count(),
         }
-        Ok(())
     }
 
     /// Whether a row is to get a value.
@@ -262,12 +265,13 @@ impl ComputeRows {
             scratch: Scratch::default(),
             names: Vec::new(),
         };
-        let result = self.compute.compute(block, &rows, &mut out, scratch);
+        self.compute.compute(block, &rows, &mut out, scratch)?;
+        out.count()?;
         let Output { computed, counted, .. } = out;
-        if result.is_ok() {
-            computed.add_to(block, scratch);
+        if computed.columns() > FIELDS_MAX {
+            return Err(RunError::FieldLimit(FIELDS_MAX));
         }
-        result.map(|()| counted)
+        Ok(counted + computed.add_to(block, scratch, meter)?)
     }
 }
 

@@ -12,8 +12,9 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::outgoing::{Outgoing, RowBuilder};
 use super::{Processor, limit::parse_count, tuples};
-use crate::block::{BLOCK_ROWS_MAX, Block, Lines, MadeRow, Scratch};
+use crate::block::{Block, Lines, Scratch};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
@@ -233,7 +234,7 @@ impl Processor for FacetCounts {
             ["field_name", "field_value", "hits"].map(Into::into);
         let mut fields = std::mem::take(&mut self.counts.fields);
         fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        let mut rows = Vec::new();
+        let mut outgoing = Outgoing::default();
         for field in fields {
             let constant = field.hits.len() == 1 && field.rows == self.counts.rows;
             if field.left_out || constant && !self.facets.keep_const_fields {
@@ -243,18 +244,15 @@ impl Processor for FacetCounts {
             values.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
             values.truncate(usize::try_from(self.facets.limit).unwrap_or(usize::MAX));
             for (value, hits) in values {
-                let mut row = MadeRow::default();
-                row.push(field_name.clone(), field.name.as_bytes());
-                row.push(field_value.clone(), &value);
-                row.push(hits_name.clone(), hits.to_string().as_bytes());
-                rows.push(row);
-            }
-            if rows.len() >= BLOCK_ROWS_MAX
-                && next.push(Block::Made(std::mem::take(&mut rows)))?.is_break()
-            {
-                return Ok(());
+                let mut row = RowBuilder::default();
+                row.push(field_name.clone(), field.name.as_bytes(), next.meter())?;
+                row.push(field_value.clone(), &value, next.meter())?;
+                row.push(hits_name.clone(), hits.to_string().as_bytes(), next.meter())?;
+                if outgoing.push(row, next)?.is_break() {
+                    return Ok(());
+                }
             }
         }
-        next.push(Block::Made(rows)).map(|_| ())
+        outgoing.flush(next).map(drop)
     }
 }

@@ -15,7 +15,7 @@ use crate::block::{
 use crate::cursor::{Cursor, quote};
 use crate::error::ParseError;
 use crate::query::{Query, parse_inner};
-use crate::run::{Next, RunError};
+use crate::run::{Buffer, Meter, Next, RunError};
 
 /// The `join` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,28 +156,28 @@ impl JoinRows {
     fn collect(&mut self, next: &mut Next<'_, '_>) -> Result<Others, RunError> {
         let Join { by, with, prefix, .. } = &self.join;
         let mut others = Others::default();
-        let (mut key, mut name) = (Vec::new(), prefix.clone());
+        let (mut key, mut name) = (Buffer::default(), prefix.clone());
         let scratch = &mut self.scratch;
         let mut add =
             |block: Block, next: &mut Next<'_, '_>| -> Result<ControlFlow<()>, RunError> {
                 let columns: Vec<Column<'_>> = by.iter().map(|name| block.column(name)).collect();
                 for row in 0..block.len() {
-                    write_key(&block, row, &columns, scratch, &mut key);
-                    let mut other = MadeRow::default();
-                    block.visit(row, &[], scratch, &mut |field, value, _| {
-                        if by.iter().any(|by| **by == **field) {
-                            return;
-                        }
-                        if prefix.is_empty() {
-                            other.push(field.clone(), value);
-                        } else {
+                    write_key(&block, row, &columns, scratch, &mut key, next.meter())?;
+                    let (mut names_bytes, meter) = (0, next.meter());
+                    let mut other = MadeRow::copy_without(by, meter, |each| {
+                        block.visit(row, &[], scratch, each);
+                    })?;
+                    if !prefix.is_empty() {
+                        other.rename(|field| {
                             name.truncate(prefix.len());
                             name.push_str(field);
-                            other.push(name.as_str().into(), value);
-                        }
-                    });
-                    next.meter().take(key.len() + tuples::ENTRY_BYTES + other.memory_bytes())?;
-                    others.entry(key.as_slice().into()).or_default().push(other);
+                            names_bytes += name.len() + NAME_BYTES;
+                            name.as_str().into()
+                        });
+                    }
+                    let key = key.bytes();
+                    meter.take(key.len() + tuples::ENTRY_BYTES + names_bytes)?;
+                    others.entry(key.into()).or_default().push(other);
                 }
                 Ok(ControlFlow::Continue(()))
             };
@@ -196,13 +196,18 @@ fn write_key(
     row: usize,
     columns: &[Column<'_>],
     scratch: &mut Scratch,
-    key: &mut Vec<u8>,
-) {
-    key.clear();
-    for &column in columns {
-        tuples::write_part(block.value(column, row, scratch), key);
-    }
+    key: &mut Buffer,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    key.clear(meter);
+    let mut columns = columns.iter();
+    columns.try_for_each(|&column| tuples::put_part(block.value(column, row, scratch), key, meter))
 }
+
+/// Memory of a name beside its bytes.
+const NAME_BYTES: usize = 16;
+/// Bytes of rows that are copied at once, unless one row has more.
+const COPIED_BYTES_MAX: usize = 4 << 20;
 
 /// A row of a block and its partner.
 type Pair<'o> = (u32, Option<&'o MadeRow>);
@@ -215,6 +220,8 @@ fn hand_on(
 ) -> Result<ControlFlow<()>, RunError> {
     next.check()?;
     let picks: Vec<u32> = pairs.iter().map(|(row, _)| *row).collect();
+    let copied: usize = picks.iter().map(|&row| block.row_bytes(row as usize)).sum();
+    next.meter().take(copied)?;
     let mut rows = block.repeat(&picks);
     let mut computed = Computed::new(pairs.len());
     let mut held = 0;
@@ -233,9 +240,9 @@ fn hand_on(
         next.meter().take(computed.memory_bytes() - held)?;
         held = computed.memory_bytes();
     }
-    computed.add_to(&mut rows, scratch);
+    let more = computed.add_to(&mut rows, scratch, next.meter())?;
     let flow = next.push(rows)?;
-    next.meter().give_back(held);
+    next.meter().give_back(copied + held + more);
     Ok(flow)
 }
 
@@ -246,20 +253,24 @@ impl Processor for JoinRows {
         }
         let others = self.others.as_ref().expect("just set");
         let scratch = &mut self.scratch;
-        let mut key = Vec::new();
+        let mut key = Buffer::default();
         for part in block.into_parts(COMPUTED_ROWS_MAX) {
             let columns: Vec<Column<'_>> =
                 self.join.by.iter().map(|name| part.column(name)).collect();
             let mut pairs: Vec<Pair<'_>> = Vec::new();
+            let mut bytes = 0;
             for row in 0..part.len() {
-                write_key(&part, row, &columns, scratch, &mut key);
-                let partners = others.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
+                write_key(&part, row, &columns, scratch, &mut key, next.meter())?;
+                let partners = others.get(key.bytes()).map_or(&[][..], Vec::as_slice);
                 let alone = (partners.is_empty() && !self.join.inner).then_some(None);
                 for partner in partners.iter().map(Some).chain(alone) {
                     pairs.push((row as u32, partner));
-                    if pairs.len() == COMPUTED_ROWS_MAX
-                        && hand_on(&part, &mut pairs, scratch, next)?.is_break()
-                    {
+                    bytes += part.row_bytes(row) + partner.map_or(0, MadeRow::memory_bytes);
+                    let enough = pairs.len() == COMPUTED_ROWS_MAX || bytes > COPIED_BYTES_MAX;
+                    if enough {
+                        bytes = 0;
+                    }
+                    if enough && hand_on(&part, &mut pairs, scratch, next)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }

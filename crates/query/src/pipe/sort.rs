@@ -25,8 +25,8 @@ use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::number::{Kind, compare_kinds};
-use crate::run::{CHECK_ROWS, Next, RunError};
-use crate::sorted::{Sorted, put_key, select};
+use crate::run::{Buffer, CHECK_ROWS, Next, RunError};
+use crate::sorted::{Sorted, key_bytes_max, put_key, select};
 
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +90,17 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
         sort.keys.iter_mut().for_each(|key| key.descending = !key.descending);
     }
     Ok(())
+}
+
+/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted by it again.
+pub(super) fn once(keys: &[SortKey]) -> Vec<SortKey> {
+    let mut once: Vec<SortKey> = Vec::with_capacity(keys.len());
+    for key in keys {
+        if once.iter().all(|known| known.name != key.name) {
+            once.push(key.clone());
+        }
+    }
+    once
 }
 
 fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError> {
@@ -184,8 +195,8 @@ pub(super) struct Sorter {
     rows: u64,
     /// Entries of a group from which on only the first ones are kept.
     entries_max: usize,
-    group: Vec<u8>,
-    key: Vec<u8>,
+    group: Buffer,
+    key: Buffer,
     scratch: Scratch,
 }
 
@@ -225,13 +236,13 @@ impl Sorter {
     pub fn new(sort: &Sort, carried: &[String]) -> Sorter {
         let spare = if sort.partition.is_empty() { SPARE_ROWS } else { SPARE_ROWS_OF_GROUP };
         Sorter {
-            sort: sort.clone(),
+            sort: Sort { keys: once(&sort.keys), ..sort.clone() },
             carried: carried.to_vec(),
             groups: HashMap::default(),
             rows: 0,
             entries_max: sort.kept().saturating_mul(2).saturating_add(spare),
-            group: Vec::new(),
-            key: Vec::new(),
+            group: Buffer::default(),
+            key: Buffer::default(),
             scratch: Scratch::default(),
         }
     }
@@ -245,30 +256,35 @@ impl Sorter {
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
         let unit = next.unit();
-        self.group.clear();
+        self.group.clear(next.meter());
         for &column in partition {
-            tuples::write_part(block.value(column, row, &mut self.scratch), &mut self.group);
+            let value = block.value(column, row, &mut self.scratch);
+            tuples::put_part(value, &mut self.group, next.meter())?;
         }
-        if !self.groups.contains_key(self.group.as_slice()) {
-            next.meter().take(self.group.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
-            self.groups.insert(self.group.as_slice().into(), Group::default());
+        let own = self.group.bytes();
+        if !self.groups.contains_key(own) {
+            next.meter().take(own.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
+            self.groups.insert(own.into(), Group::default());
         }
-        let group = self.groups.get_mut(self.group.as_slice()).expect("just looked at");
-        self.key.clear();
+        let group = self.groups.get_mut(own).expect("just looked at");
+        self.key.clear(next.meter());
         for (key, &column) in self.sort.keys.iter().zip(columns) {
-            put_key(block.value(column, row, &mut self.scratch), key.descending, &mut self.key);
+            let value = block.value(column, row, &mut self.scratch);
+            let room = self.key.room(key_bytes_max(value), next.meter())?;
+            put_key(value, key.descending, room);
         }
         let arrived = (unit, self.rows);
+        let key = self.key.bytes();
         if let Some(threshold) = &group.threshold
-            && (&self.key[..], arrived) >= (&threshold.key, threshold.arrived)
+            && (key, arrived) >= (&threshold.key, threshold.arrived)
         {
             return Ok(());
         }
-        let place = Place { key: self.key.as_slice().into(), arrived };
-        let entry = Entry { place, row: block.copy_row(row, &self.carried, &mut self.scratch) };
+        next.meter().take(key.len() + size_of::<Place>())?;
+        let place = Place { key: key.into(), arrived };
+        let row = block.copy_row(row, &self.carried, &mut self.scratch, next.meter())?;
         self.rows += 1;
-        next.meter().take(entry.memory_bytes())?;
-        group.entries.push(entry);
+        group.entries.push(Entry { place, row });
         if group.entries.len() >= self.entries_max {
             group.trim(&self.sort, next)?;
         }

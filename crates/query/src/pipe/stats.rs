@@ -25,13 +25,14 @@ mod values;
 
 use std::fmt;
 
-use super::SortKey;
+use super::{SortKey, sort};
 use crate::block::NamePattern;
 use crate::cursor::{Cursor, quote, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::number::parse_number;
+use crate::run::Buffer;
 
 use aggregate::{PerGroup, States};
 pub use bucket::Bucket;
@@ -298,9 +299,11 @@ impl Function {
     /// What runs it.
     fn states(&self) -> Box<dyn States> {
         let limit = self.limit().unwrap_or(u64::MAX);
-        let fields = self.fields();
+        let once = once(self.fields());
+        // A field that is named twice is looked at twice only where that changes the value.
+        let fields = if self.takes_fields_as_often() { self.fields() } else { &once };
         let row = |by: &str, better, kept| {
-            let (by, text) = (by.to_owned(), Vec::new());
+            let (by, text) = (by.to_owned(), Buffer::default());
             PerGroup::boxed(row_min_max::RowMinMax { better, by, kept, text }, &[])
         };
         match self {
@@ -308,10 +311,11 @@ impl Function {
             Function::Count(_) => PerGroup::boxed(count::Count { empty: false }, fields),
             Function::CountEmpty(_) => PerGroup::boxed(count::Count { empty: true }, fields),
             Function::CountUniq(..) => {
-                PerGroup::boxed(count_uniq::CountUniq { limit, key: Vec::new() }, fields)
+                PerGroup::boxed(count_uniq::CountUniq { limit, key: Buffer::default() }, fields)
             }
             Function::CountUniqHash(..) => {
-                PerGroup::boxed(count_uniq_hash::CountUniqHash { limit, key: Vec::new() }, fields)
+                let key = Buffer::default();
+                PerGroup::boxed(count_uniq_hash::CountUniqHash { limit, key }, fields)
             }
             Function::Sum(_) => PerGroup::boxed(sum::SUM, fields),
             Function::SumLen(_) => PerGroup::boxed(sum_len::SumLen, fields),
@@ -328,11 +332,12 @@ impl Function {
             Function::RateSum(_) => PerGroup::boxed(sum::RATE_SUM, fields),
             Function::Any(_) => PerGroup::boxed(any::Any, fields),
             Function::Values(..) => {
-                PerGroup::boxed(values::Values { limit, text: Vec::new() }, fields)
+                PerGroup::boxed(values::Values { limit, text: Buffer::default() }, fields)
             }
             Function::UniqValues(..) => PerGroup::boxed(uniq_values::UniqValues { limit }, fields),
             Function::RowAny(_) => {
-                PerGroup::boxed(row_any::RowAny { fields: fields.to_vec() }, &[])
+                let text = Buffer::default();
+                PerGroup::boxed(row_any::RowAny { fields: fields.to_vec(), text }, &[])
             }
             Function::RowMin(by, _) => row(by, min_max::MIN.better, Kept::Row(fields.to_vec())),
             Function::RowMax(by, _) => row(by, min_max::MAX.better, Kept::Row(fields.to_vec())),
@@ -342,12 +347,38 @@ impl Function {
             Function::FieldMax(by, field) => {
                 row(by, min_max::MAX.better, Kept::Field(field.clone()))
             }
-            Function::JsonValues { keys, .. } => PerGroup::boxed(
-                json_values::JsonValues { fields: fields.to_vec(), keys: keys.clone(), limit },
-                &[],
-            ),
+            Function::JsonValues { keys, .. } => {
+                let (fields, keys, text) = (fields.to_vec(), sort::once(keys), Buffer::default());
+                PerGroup::boxed(json_values::JsonValues { fields, keys, limit, text }, &[])
+            }
         }
     }
+
+    /// Whether a field that is named twice counts twice.
+    fn takes_fields_as_often(&self) -> bool {
+        matches!(
+            self,
+            Function::Sum(_)
+                | Function::SumLen(_)
+                | Function::Avg(_)
+                | Function::Stddev(_)
+                | Function::Quantile(..)
+                | Function::Median(_)
+                | Function::RateSum(_)
+                | Function::Values(..)
+        )
+    }
+}
+
+/// The patterns, each once.
+fn once(fields: &[NamePattern]) -> Vec<NamePattern> {
+    let mut once: Vec<NamePattern> = Vec::with_capacity(fields.len());
+    for field in fields {
+        if !once.contains(field) {
+            once.push(field.clone());
+        }
+    }
+    once
 }
 
 impl Stats {

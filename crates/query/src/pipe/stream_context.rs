@@ -243,10 +243,12 @@ impl Processor for Surroundings {
             }
             for chunk in out.chunks(BLOCK_ROWS_MAX) {
                 next.check()?;
-                let rows = self.rows(chunk, name, &units)?;
+                let rows = self.rows(chunk, name, &units, next)?;
+                let held = rows.iter().map(MadeRow::memory_bytes).sum();
                 if next.push(Block::Made(rows))?.is_break() {
                     return Ok(());
                 }
+                next.meter().give_back(held);
             }
         }
         Ok(())
@@ -260,6 +262,7 @@ impl Surroundings {
         chunk: &[Out],
         stream: &[u8],
         units: &[Box<dyn ScanUnit>],
+        next: &mut Next<'_, '_>,
     ) -> Result<Vec<MadeRow>, RunError> {
         let mut rows: Vec<Option<MadeRow>> = Vec::with_capacity(chunk.len());
         let mut by_unit: BTreeMap<u32, Vec<(usize, u32)>> = BTreeMap::new();
@@ -269,13 +272,18 @@ impl Surroundings {
                     by_unit.entry(*unit).or_default().push((place, *row));
                     None
                 }
-                Out::Gap { time_ns } => Some(gap(*time_ns, stream)),
+                Out::Gap { time_ns } => {
+                    let gap = gap(*time_ns, stream);
+                    next.meter().take(gap.memory_bytes())?;
+                    Some(gap)
+                }
             });
         }
         for (unit, places) in by_unit {
             let Some(block) = lines_of(&*units[unit as usize])? else { continue };
             for (place, row) in places {
-                rows[place] = Some(block.copy_row(row as usize, &self.carried, &mut self.scratch));
+                let (scratch, meter) = (&mut self.scratch, next.meter());
+                rows[place] = Some(block.copy_row(row as usize, &self.carried, scratch, meter)?);
             }
         }
         Ok(rows.into_iter().flatten().collect())

@@ -7,17 +7,20 @@ use std::cmp::Ordering;
 use super::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::block::{Block, Column, Scratch};
 use crate::counting::Tally;
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::sorted::Sorted;
 
 /// Memory of an entry of a common table beside its bytes, about.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
+/// Bytes of the length before a value.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
 /// Different tuples with the number of rows that have them.
 #[derive(Default)]
 pub(crate) struct Tuples {
     hits: ByteTable,
-    key: Vec<u8>,
+    key: Buffer,
     scratch: Scratch,
 }
 
@@ -43,11 +46,11 @@ impl Tuples {
         let key: &[u8] = match columns {
             &[column] => block.value(column, row, scratch),
             _ => {
-                key.clear();
-                columns
-                    .iter()
-                    .for_each(|&column| write_part(block.value(column, row, scratch), key));
-                key
+                key.clear(meter);
+                for &column in columns {
+                    put_part(block.value(column, row, scratch), key, meter)?;
+                }
+                key.bytes()
             }
         };
         let hash = hash_of(key);
@@ -144,6 +147,13 @@ fn keep_first<'t>(
 pub(crate) fn write_part(value: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(&(value.len() as u32).to_le_bytes());
     key.extend_from_slice(value);
+}
+
+/// The same into a buffer whose memory is counted.
+#[inline]
+pub(crate) fn put_part(value: &[u8], key: &mut Buffer, meter: &mut Meter) -> Result<(), RunError> {
+    write_part(value, key.room(value.len() + LENGTH_BYTES, meter)?);
+    Ok(())
 }
 
 /// The values of a tuple.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::outgoing::{Outgoing, RowBuilder};
 use super::{
     Pipe, Processor,
     limit::parse_count,
@@ -14,7 +15,7 @@ use super::{
     tuples::{Hits, Tuples},
     write_names,
 };
-use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow};
+use crate::block::{Block, Column};
 use crate::counting::Tally;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -190,30 +191,28 @@ pub(super) fn push_tuples<'t>(
     by: &[String],
     hits: Option<&str>,
     rank: Option<&str>,
-    mut tuples: impl Iterator<Item = Hits<'t>>,
+    tuples: impl Iterator<Item = Hits<'t>>,
     next: &mut Next<'_, '_>,
 ) -> Result<(), RunError> {
     let names: Vec<Arc<str>> = by.iter().map(|name| name.as_str().into()).collect();
     let hits: Option<Arc<str>> = hits.map(Into::into);
     let rank: Option<Arc<str>> = rank.map(Into::into);
-    let mut place = 0;
-    loop {
-        let row = |(key, count): Hits<'_>| {
-            place += 1;
-            let mut row = MadeRow::default();
-            let values = names.iter().zip(tuples::values_of(key, by.len() == 1));
-            values.for_each(|(name, value)| row.push(name.clone(), value));
-            if let Some(hits) = &hits {
-                row.push(hits.clone(), count.to_string().as_bytes());
-            }
-            if let Some(rank) = &rank {
-                row.push(rank.clone(), place.to_string().as_bytes());
-            }
-            row
-        };
-        let rows: Vec<MadeRow> = tuples.by_ref().take(BLOCK_ROWS_MAX).map(row).collect();
-        if rows.is_empty() || next.push(Block::Made(rows))?.is_break() {
+    let mut outgoing = Outgoing::default();
+    for (place, (key, count)) in tuples.enumerate() {
+        let mut row = RowBuilder::default();
+        let meter = next.meter();
+        for (name, value) in names.iter().zip(tuples::values_of(key, by.len() == 1)) {
+            row.push(name.clone(), value, meter)?;
+        }
+        if let Some(hits) = &hits {
+            row.push(hits.clone(), count.to_string().as_bytes(), meter)?;
+        }
+        if let Some(rank) = &rank {
+            row.push(rank.clone(), (place + 1).to_string().as_bytes(), meter)?;
+        }
+        if outgoing.push(row, next)?.is_break() {
             return Ok(());
         }
     }
+    outgoing.flush(next).map(drop)
 }

@@ -59,6 +59,8 @@ pub(super) struct UnrollRows {
 struct Items {
     bytes: Vec<u8>,
     spans: Vec<Vec<(usize, usize)>>,
+    /// Memory that is counted.
+    counted: usize,
 }
 
 impl Items {
@@ -91,6 +93,9 @@ impl UnrollRows {
             let value = block.value(block.column(name), row, &mut self.scratch);
             let begin = items.bytes.len();
             let mut spans = Vec::new();
+            // Items are no longer than the array that they stand in, and are as many as its commas.
+            meter.take(value.len())?;
+            items.counted += value.len();
             if is_unrolled {
                 let whole = json_items(value, |_, item| {
                     let begin = items.bytes.len();
@@ -107,7 +112,9 @@ impl UnrollRows {
             }
             items.spans.push(spans);
         }
-        meter.take(items.memory_bytes())?;
+        let bytes = items.memory_bytes();
+        meter.take(bytes.saturating_sub(items.counted))?;
+        items.counted = bytes.max(items.counted);
         Ok(items)
     }
 
@@ -120,6 +127,8 @@ impl UnrollRows {
         next: &mut Next<'_, '_>,
     ) -> Result<ControlFlow<()>, RunError> {
         next.check()?;
+        let copied: usize = picks.iter().map(|&row| block.row_bytes(row as usize)).sum();
+        next.meter().take(copied)?;
         let mut rows = block.repeat(picks);
         let mut computed = Computed::new(picks.len());
         for (name, values) in self.fields.iter().zip(values.chunks(picks.len())) {
@@ -132,26 +141,49 @@ impl UnrollRows {
         }
         let held = computed.memory_bytes();
         next.meter().take(held)?;
-        computed.add_to(&mut rows, &mut self.scratch);
+        let more = computed.add_to(&mut rows, &mut self.scratch, next.meter())?;
         let flow = next.push(rows)?;
-        next.meter().give_back(held);
+        next.meter().give_back(copied + held + more);
         Ok(flow)
     }
 
-    /// Made rows without the arrays, so that these are not copied with each row.
-    fn lean(&mut self, block: Block) -> Block {
+    /// Made rows without the arrays, so that these are not copied with each row; and the memory that is counted for them.
+    fn lean(&mut self, block: Block, meter: &mut Meter) -> Result<(Block, usize), RunError> {
         if !matches!(block, Block::Made(_)) {
-            return block;
+            return Ok((block, 0));
         }
         let hidden = HIDDEN.map(str::to_owned);
         let row = |row| {
             let without = &self.fields;
-            MadeRow::copy_without(without, |each| {
+            MadeRow::copy_without(without, meter, |each| {
                 block.visit(row, &hidden, &mut self.scratch, each);
             })
         };
-        Block::Made((0..block.len()).map(row).collect())
+        let rows: Vec<MadeRow> = (0..block.len()).map(row).collect::<Result<_, _>>()?;
+        let bytes = rows.iter().map(MadeRow::memory_bytes).sum();
+        Ok((Block::Made(rows), bytes))
     }
+}
+
+/// Bytes of rows that are copied at once, unless one row has more.
+const COPIED_BYTES_MAX: usize = 4 << 20;
+
+/// Takes picks apart into so many that their rows are few, and not many bytes.
+fn few_at_a_time<'p>(
+    block: &'p Block,
+    mut picks: &'p [(usize, usize)],
+) -> impl Iterator<Item = &'p [(usize, usize)]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let more = picks.iter().take(COMPUTED_ROWS_MAX).take_while(|(row, _)| {
+            bytes += block.row_bytes(*row);
+            bytes <= COPIED_BYTES_MAX
+        });
+        let count = more.count().max(1).min(picks.len());
+        let (few, rest) = picks.split_at(count);
+        picks = rest;
+        (!few.is_empty()).then_some(few)
+    })
 }
 
 impl Processor for UnrollRows {
@@ -167,17 +199,18 @@ impl Processor for UnrollRows {
                 .map(|row| self.items(&part, row, is_unrolled[row], next.meter()))
                 .collect();
             let all = all?;
-            let held = all.iter().map(Items::memory_bytes).sum();
-            let part = self.lean(part);
+            let held: usize = all.iter().map(|items| items.counted).sum();
+            let (part, lean_bytes) = self.lean(part, next.meter())?;
+            let held = held + lean_bytes;
             let picks = all.iter().enumerate().flat_map(|(row, items)| {
                 let longest = items.spans.iter().map(Vec::len).max().unwrap_or(0).max(1);
                 (0..longest).map(move |place| (row, place))
             });
             let picks: Vec<(usize, usize)> = picks.collect();
-            for chunk in picks.chunks(COMPUTED_ROWS_MAX) {
+            for chunk in few_at_a_time(&part, &picks) {
                 let rows: Vec<u32> = chunk.iter().map(|(row, _)| *row as u32).collect();
                 let item = |field: usize, (row, place): (usize, usize)| {
-                    let Items { bytes, spans } = &all[row];
+                    let Items { bytes, spans, .. } = &all[row];
                     spans[field].get(place).map_or(&[][..], |&(begin, end)| &bytes[begin..end])
                 };
                 let values: Vec<&[u8]> = (0..self.fields.len())

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use platform::memory::Exhausted;
+
+use super::meter::Account;
 use crate::filter::Filter;
 use crate::ordered::TimeOrder;
 #[cfg(doc)]
@@ -92,6 +95,8 @@ pub struct Context {
     pub restriction: Option<Arc<Filter>>,
     /// What the query may use up.
     pub limits: Limits,
+    /// What its memory is counted in, with that of what answers it.
+    pub account: Arc<Account>,
     /// Where to count.
     pub progress: Arc<Progress>,
     /// Set by others to end the query.
@@ -127,6 +132,7 @@ impl Default for Context {
             include: Vec::new(),
             restriction: None,
             limits: Limits::default(),
+            account: Arc::default(),
             progress: Arc::default(),
             cancelled: Arc::default(),
             hold: Hold::default(),
@@ -152,6 +158,14 @@ pub enum RunError {
          a limit, or raise query.memory_bytes_max"
     )]
     MemoryLimit(u64),
+    /// All queries, tails and inserts together collected too much.
+    #[error("{0}")]
+    Budget(Exhausted),
+    /// Pipes gave rows too many fields.
+    #[error(
+        "the pipes of the query give rows more than {0} fields; let them copy or unpack fewer fields"
+    )]
+    FieldLimit(usize),
     /// It has too many results.
     #[error(
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
@@ -168,6 +182,11 @@ pub enum RunError {
         "a pipe of the query makes a value longer than {0} bytes; let it put together fewer or shorter fields"
     )]
     ValueLimit(usize),
+    /// Pipes gave a row values that are too long together.
+    #[error(
+        "a row of the query has more than {0} bytes; let its pipes copy or put together fewer or shorter fields"
+    )]
+    RowBytesLimit(usize),
     /// What had the place in the queue was no query, and could not be done.
     #[error("{0}")]
     Failed(String),

@@ -47,6 +47,11 @@ impl Rows {
         self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
     }
 
+    /// Bytes that row `index` takes as a line of JSON, at least; exact where it is much.
+    pub fn text_bytes(&self, index: usize, scratch: &mut Scratch) -> usize {
+        self.block.text_bytes(index, &self.include, scratch)
+    }
+
     /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
     /// [`super::Context::include`] does not name `_line`.
     pub fn raw(&self, index: usize) -> Option<&[u8]> {

@@ -66,6 +66,8 @@ pub struct Config {
     pub insert: InsertOptions,
     /// Limits of queries.
     pub query: QueryOptions,
+    /// Memory that queries, tails, answers and requests that bring lines share. `memory.bytes_max`.
+    pub memory_bytes_max: u64,
     /// How lines are summarised.
     pub summary: SummaryConfig,
     /// How connections of syslog over TCP and over TLS are served.
@@ -240,6 +242,7 @@ impl TryFrom<RawConfig> for Config {
             node_secret,
             store,
             insert,
+            memory_bytes_max: memory_bytes_max(&raw.memory.bytes_max, &query)?,
             query,
             summary,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
@@ -305,6 +308,20 @@ fn http_hosts(listen: &str, names: &[String]) -> Result<Vec<Authority>> {
         })?);
     }
     Ok(hosts)
+}
+
+/// Less would end every query, and refuse every large line.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+
+/// The budget of the process; `auto` follows the machine.
+fn memory_bytes_max(text: &str, query: &QueryOptions) -> Result<u64> {
+    if text == "auto" {
+        let machine_bytes = platform::memory::machine_bytes();
+        return Ok(platform::memory::bytes_auto(machine_bytes, query.limits.memory_bytes_max));
+    }
+    let bytes_max = bytes("memory.bytes_max", text)?;
+    ensure!(bytes_max >= MEMORY_BYTES_MIN, "memory.bytes_max must be 64MiB at least, or auto");
+    Ok(bytes_max)
 }
 
 /// Bytes a second; none when off.
@@ -438,6 +455,8 @@ mod tests {
         let idle = "query.client_idle_max must be between 1s and 1d";
         check(|c| c.query.client_idle_max = "999ms".into(), idle);
         check(|c| c.query.client_idle_max = "25h".into(), idle);
+        check(|c| c.memory.bytes_max = "63MiB".into(), "memory.bytes_max must be 64MiB at least");
+        check(|c| c.memory.bytes_max = "off".into(), "memory.bytes_max: 'off'");
         check(|c| c.query.pages_max = 0, "query.pages_max must be between 1 and 1024");
         check(|c| c.query.pages_max = 1025, "query.pages_max must be between 1 and 1024");
         check(

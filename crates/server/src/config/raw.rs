@@ -32,6 +32,7 @@ pub struct RawConfig {
     pub store: RawStore,
     pub insert: RawInsert,
     pub query: RawQuery,
+    pub memory: RawMemory,
     pub summary: RawSummary,
     pub syslog: RawSyslog,
     pub journald: RawJournald,
@@ -41,6 +42,19 @@ pub struct RawConfig {
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
+}
+
+/// `[memory]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawMemory {
+    pub bytes_max: String,
+}
+
+impl Default for RawMemory {
+    fn default() -> Self {
+        RawMemory { bytes_max: "auto".into() }
+    }
 }
 
 /// `[journald]`
@@ -238,6 +252,7 @@ impl Default for RawConfig {
             store: RawStore::default(),
             insert: RawInsert::default(),
             query: RawQuery::default(),
+            memory: RawMemory::default(),
             summary: RawSummary::default(),
             syslog: RawSyslog::default(),
             journald: RawJournald::default(),

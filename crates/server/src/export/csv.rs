@@ -7,6 +7,9 @@ use query::{Rows, Scratch};
 /// Columns that a table may have. With more fields the query must name those it wants.
 pub const COLUMNS_MAX: usize = 1_000;
 
+/// Bytes of a value whose room is used again in the next row.
+const VALUE_BYTES_KEPT: usize = 64 << 10;
+
 /// Writes rows below a header.
 pub struct CsvWriter {
     columns: Vec<String>,
@@ -37,7 +40,12 @@ impl CsvWriter {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        self.values.iter_mut().for_each(Vec::clear);
+        for value in &mut self.values {
+            match value.capacity() > VALUE_BYTES_KEPT {
+                true => *value = Vec::new(),
+                false => value.clear(),
+            }
+        }
         let mut unknown = None;
         // Fields come mostly in the order of the columns.
         let mut at = 0;

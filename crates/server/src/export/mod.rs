@@ -89,6 +89,31 @@ impl Encoder {
         Encoder { form, scratch: Scratch::default() }
     }
 
+    /// The format.
+    pub fn format(&self) -> Format {
+        match self.form {
+            Form::Raw => Format::Raw,
+            Form::Jsonl => Format::Jsonl,
+            Form::Csv(_) => Format::Csv,
+            Form::Parquet(_) => Format::Parquet,
+        }
+    }
+
+    /// Bytes of memory that writing row `index` takes, about.
+    pub fn text_bytes(&mut self, rows: &Rows, index: usize) -> usize {
+        match self.form {
+            Form::Raw => rows.raw(index).map_or(0, <[u8]>::len),
+            Form::Jsonl => rows.text_bytes(index, &mut self.scratch),
+            // Values are put into their columns first.
+            Form::Csv(_) | Form::Parquet(_) => 2 * rows.text_bytes(index, &mut self.scratch),
+        }
+    }
+
+    /// The same of all rows.
+    pub fn text_bytes_of_all(&mut self, rows: &Rows) -> usize {
+        (0..rows.len()).map(|index| self.text_bytes(rows, index)).sum()
+    }
+
     /// Appends what comes before the first row.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Form::Csv(writer) = &mut self.form {

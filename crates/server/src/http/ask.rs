@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Context, ParseError, Query, Queue, QueueError, RunError, State};
+use query::{Account, Context, ParseError, Query, Queue, QueueError, RunError, State};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -120,7 +121,11 @@ impl Asked {
             kind,
             text: text.to_owned(),
             client: peer.to_string(),
-            context: Context { limits: app.config.query.limits, ..Context::default() },
+            context: Context {
+                limits: app.config.query.limits,
+                account: Account::new(app.memory(), Purpose::Query),
+                ..Context::default()
+            },
             app: Arc::clone(app),
         })
     }

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{ConnectInfo, State};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
 use query::source::{Source, TimeRange, Whose};
-use query::{Query, RunError, Scratch};
+use query::{Meter, Query, RunError, Scratch};
 use record::{Batch, LineId, Row};
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,7 @@ use super::App;
 use super::ask::{Asked, answer, wrong_query};
 use super::error::{ApiError, ApiResult};
 use super::params::Params;
+use super::whole::Whole;
 
 /// Lines on one side. More are asked for with another call, around the outermost.
 const LINES_MAX: usize = 1000;
@@ -52,9 +53,12 @@ async fn context(
     let now_ns = super::now_ns();
     let seen = Seen::new(params.restriction(now_ns)?)?;
     let body = answer(asked, move |running| {
-        around(running.source(), id, before, after, seen, &mut || running.check())
+        let mut meter = Meter::new(&running.context);
+        let found =
+            around(running.source(), id, before, after, seen, &mut meter, &mut || running.check())?;
+        found.map(|found| Whole::json(running, &found)).transpose()
     });
-    body.await?.map(|body| Json(body).into_response()).ok_or_else(|| {
+    body.await?.map(IntoResponse::into_response).ok_or_else(|| {
         ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))
     })
 }
@@ -75,6 +79,7 @@ fn around(
     before: usize,
     after: usize,
     mut seen: Seen,
+    meter: &mut Meter,
     check: &mut dyn FnMut() -> Result<(), RunError>,
 ) -> Result<Option<Value>, RunError> {
     let Some(batch) = source.find(id)? else { return Ok(None) };
@@ -86,7 +91,7 @@ fn around(
     let whose = if batch.is_internal() { Whose::All } else { Whose::Sent };
     let at = key(&target);
 
-    let mut earlier = Nearest { lines: BTreeMap::new(), max: before };
+    let mut earlier = Nearest::new(before);
     let mut units =
         source.units(TimeRange { start_ns: i64::MIN, end_ns: at.0.saturating_add(1) }, whose)?;
     units.sort_by_key(|unit| {
@@ -106,9 +111,10 @@ fn around(
             |row| key(row) < at && places.may(row.index()),
             |place, key| earlier.add_before(key, (Arc::clone(&batch), place)),
         );
+        earlier.count(meter)?;
     }
 
-    let mut later = Nearest { lines: BTreeMap::new(), max: after };
+    let mut later = Nearest::new(after);
     let mut units = source.units(TimeRange { start_ns: at.0, end_ns: i64::MAX }, whose)?;
     units.sort_by_key(|unit| unit.time_range_ns().map_or(i64::MIN, |(oldest, _)| oldest));
     for unit in units.iter().take_while(|_| after > 0) {
@@ -125,14 +131,20 @@ fn around(
             |row| key(row) > at && places.may(row.index()),
             |place, key| later.add_after(key, (Arc::clone(&batch), place)),
         );
+        later.count(meter)?;
     }
 
     let mut show = Show::new();
-    let mut rows: Vec<Value> = earlier.lines.values().map(|line| show.row(line)).collect();
-    let mut row = show.row(&(Arc::clone(&batch), target.index()));
+    let mut rows: Vec<Value> = Vec::new();
+    for line in earlier.lines.values() {
+        rows.push(show.row(line, meter)?);
+    }
+    let mut row = show.row(&(Arc::clone(&batch), target.index()), meter)?;
     row["_is_target"] = "true".into();
     rows.push(row);
-    rows.extend(later.lines.values().map(|line| show.row(line)));
+    for line in later.lines.values() {
+        rows.push(show.row(line, meter)?);
+    }
     Ok(Some(json!({ "stream": stream.text, "rows": rows })))
 }
 
@@ -176,9 +188,29 @@ impl Places {
 struct Nearest {
     lines: BTreeMap<Key, Found>,
     max: usize,
+    /// Memory that is counted for the batches that they are in.
+    counted: usize,
 }
 
 impl Nearest {
+    fn new(max: usize) -> Nearest {
+        Nearest { lines: BTreeMap::new(), max, counted: 0 }
+    }
+
+    /// Counts the batches that are held now, each once: their lines come one after the other, mostly.
+    fn count(&mut self, meter: &mut Meter) -> Result<(), RunError> {
+        let mut held: Vec<&Arc<Batch>> = self.lines.values().map(|(batch, _)| batch).collect();
+        held.sort_unstable_by_key(|batch| Arc::as_ptr(batch));
+        held.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let bytes = held.iter().map(|batch| batch.memory_bytes()).sum();
+        match bytes > self.counted {
+            true => meter.take(bytes - self.counted)?,
+            false => meter.give_back(self.counted - bytes),
+        }
+        self.counted = bytes;
+        Ok(())
+    }
+
     fn is_full(&self) -> bool {
         self.lines.len() >= self.max
     }
@@ -242,6 +274,9 @@ impl Stream {
     }
 }
 
+/// Memory of a row beside its texts, about.
+const ROW_BYTES: usize = 2 << 10;
+
 /// Shows lines as a query shows them.
 struct Show {
     all: query::TailQuery,
@@ -258,12 +293,13 @@ impl Show {
         Show { all, scratch: Scratch::default() }
     }
 
-    fn row(&mut self, (batch, place): &Found) -> Value {
+    fn row(&mut self, (batch, place): &Found, meter: &mut Meter) -> Result<Value, RunError> {
         let rows = self.all.selected(batch, &mut self.scratch);
         let mut row = Map::new();
+        meter.take(rows.text_bytes(*place as usize, &mut self.scratch) + ROW_BYTES)?;
         rows.visit(*place as usize, &mut self.scratch, |name, value| {
             row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
         });
-        Value::Object(row)
+        Ok(Value::Object(row))
     }
 }

@@ -13,6 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
+use platform::memory::{Budget, Purpose};
 use query::State;
 use store::{StoreState, StoreStats};
 
@@ -317,6 +318,7 @@ fn queries(app: &App, out: &mut Text) {
     );
     let memory: u64 = list.iter().map(|info| info.memory_bytes).sum();
     out.one("loginson_query_memory_bytes", "gauge", "Memory held by running queries.", &[], memory);
+    memory_budget(&app.memory, out);
     let name = "loginson_queries_total";
     out.head(name, "counter", "Queries that ended, by how; tails are not counted.");
     for state in [State::Done, State::Cancelled, State::Failed] {
@@ -603,5 +605,29 @@ impl Text {
     ) {
         self.head(name, kind, help);
         self.sample(name, labels, value);
+    }
+}
+
+/// The memory that queries, tails, answers and inserts share.
+fn memory_budget(memory: &Budget, out: &mut Text) {
+    let name = "loginson_memory_bytes_max";
+    out.one(
+        name,
+        "gauge",
+        "Memory that queries, tails, answers and inserts share.",
+        &[],
+        memory.bytes_max(),
+    );
+    let name = "loginson_memory_peak_bytes";
+    out.one(name, "gauge", "The most of it that was taken at a time.", &[], memory.peak());
+    let name = "loginson_memory_bytes";
+    out.head(name, "gauge", "Taken of it now, by what for.");
+    for purpose in Purpose::ALL {
+        out.sample(name, &[("purpose", purpose.name())], memory.held_for(purpose));
+    }
+    let name = "loginson_memory_refused_total";
+    out.head(name, "counter", "How often there was not enough of it left, by what for.");
+    for purpose in Purpose::ALL {
+        out.sample(name, &[("purpose", purpose.name())], memory.refused(purpose));
     }
 }

@@ -32,6 +32,7 @@ mod stream;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -41,6 +42,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::middleware;
 use collector::Accounting;
+use platform::memory::Budget;
 use platform::{Clock, RealClock};
 use query::Queue;
 use tokio::sync::{Semaphore, watch};
@@ -75,6 +77,8 @@ pub struct App {
     pages_refused: AtomicU64,
     clients: Clients,
     guard: Guard,
+    /// Memory that grows with what is asked and sent.
+    memory: Arc<Budget>,
     /// Background queries; there once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
     /// Queries that ended, by [`query::State`].
@@ -106,6 +110,7 @@ impl App {
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max),
             guard: Guard::new(address, &config.http_hosts),
+            memory: Budget::new(config.memory_bytes_max),
             config,
             address,
             started_ns: now_ns(),
@@ -124,6 +129,11 @@ impl App {
     /// The queue of queries.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// The memory that queries, tails, answers and inserts share.
+    pub fn memory(&self) -> &Arc<Budget> {
+        &self.memory
     }
 
     /// What is asked of all clients.
@@ -199,7 +209,8 @@ pub fn router(app: Arc<App>) -> Router {
     let guard = app.guard.clone();
     let to = Arc::clone(&app);
     let to = move || Ok(Arc::clone(to.pipeline()?.http_lines()));
-    let inserting = Inserting::new(app.config.insert, Arc::clone(&app.accounting), to);
+    let inserting =
+        Inserting::new(app.config.insert, Arc::clone(&app.accounting), app.memory(), to);
     Router::new()
         .merge(status::routes())
         .merge(insert::routes(Arc::clone(&inserting)))

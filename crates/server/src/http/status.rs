@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use collector::{
     Accounting, DropCounts, DropReason, FileSource, JournalSource, SourceKind, TlsStatus,
 };
+use platform::memory::{Budget, Purpose};
 use query::time::format_time;
 use serde_json::{Map, Value, json};
 use store::StoreState;
@@ -74,9 +75,25 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "files": pipeline.as_ref().and_then(|pipeline| pipeline.files(files)),
         "journald": pipeline.as_ref().and_then(|pipeline| pipeline.journal(journal)),
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.credentials()).map(|c| tls(&c.status())),
+        "memory": memory(&app.memory),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });
     (StatusCode::OK, Json(body)).into_response()
+}
+
+/// The memory that queries, tails, answers and inserts share.
+fn memory(memory: &Budget) -> Value {
+    let by_purpose = |value: fn(&Budget, Purpose) -> u64| -> Map<String, Value> {
+        let each = |purpose: Purpose| (purpose.name().into(), value(memory, purpose).into());
+        Purpose::ALL.into_iter().map(each).collect()
+    };
+    json!({
+        "bytes_max": memory.bytes_max(),
+        "bytes": memory.held(),
+        "peak_bytes": memory.peak(),
+        "by_purpose": by_purpose(Budget::held_for),
+        "refused": by_purpose(Budget::refused),
+    })
 }
 
 /// What came, by source.

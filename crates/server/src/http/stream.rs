@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use query::{Query, RowKey, RunError};
+use query::{Meter, Query, RowKey, Rows, RunError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -24,6 +24,8 @@ use crate::export::{self, ColumnsError, Cursor, Encoder, Format};
 pub const CHUNKS_MAX: usize = 8;
 /// Bytes of a piece. A row group of Parquet is many pieces.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are written and not counted as memory of the query.
+const UNCOUNTED_BYTES_MAX: usize = 1 << 20;
 /// Bytes that are worth a piece with a cursor of its own.
 const PIECE_BYTES: usize = 256 << 10;
 /// How often a query that waits for its client looks whether it may go on.
@@ -128,32 +130,87 @@ impl Writer {
         let columns = self.columns(query, running)?;
         let goes_on = self.pieces.as_ref().is_some_and(|pieces| pieces.goes_on);
         let mut encoder = Encoder::new(self.format, columns, !goes_on);
-        let mut bytes = Vec::new();
-        encoder.begin(&mut bytes);
-        let mut key = None;
-        let framed = self.framed();
+        let mut written =
+            Written { bytes: Vec::new(), meter: Meter::new(&running.context), counted: 0 };
+        encoder.begin(&mut written.bytes);
         self.encoder = Some(encoder);
-        let outcome = query::run(query, running.source(), &running.context, &mut |rows| {
-            let encoder = self.encoder.as_mut().expect("it was set above");
-            if let Err(error) = encoder.push(&rows, &mut bytes) {
-                self.refusal = Some(error.to_string());
-                return ControlFlow::Break(());
-            }
-            key = rows.last_key().or(key);
-            match !framed || bytes.len() >= PIECE_BYTES {
-                true => self.send(std::mem::take(&mut bytes), key, running),
-                false => ControlFlow::Continue(()),
-            }
-        })?;
-        if !outcome.stopped {
-            self.encoder.as_mut().expect("it was set above").finish(&mut bytes);
+        let mut key = None;
+        let mut failed = None;
+        let outcome = query::run(
+            query,
+            running.source(),
+            &running.context,
+            &mut |rows| match self.take(&rows, &mut key, &mut written, running) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
+        if let Some(error) = failed {
+            return Err(error);
         }
+        let bytes = &mut written.bytes;
+        if !outcome.stopped {
+            self.encoder.as_mut().expect("it was set above").finish(bytes);
+        }
+        let bytes = std::mem::take(bytes);
         if outcome.stopped || self.finish(bytes, key, running).is_break() {
             // It was ended while it waited for its client, or the connection is gone.
             running.check()?;
             return Err(RunError::Cancelled);
         }
         Ok(())
+    }
+
+    /// Writes rows, and sends what is enough; a large row by itself.
+    fn take(
+        &mut self,
+        rows: &Rows,
+        key: &mut Option<RowKey>,
+        written: &mut Written,
+        running: &Running,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let framed = self.framed();
+        let encoder = self.encoder.as_mut().expect("it was set by the caller");
+        if encoder.format() == Format::Parquet {
+            written.room(encoder.text_bytes_of_all(rows))?;
+            if let Err(error) = encoder.push(rows, &mut written.bytes) {
+                self.refusal = Some(error.to_string());
+                return Ok(ControlFlow::Break(()));
+            }
+            return Ok(self.send_written(written, None, running));
+        }
+        for index in 0..rows.len() {
+            let encoder = self.encoder.as_mut().expect("it was set by the caller");
+            written.room(encoder.text_bytes(rows, index))?;
+            if let Err(error) = encoder.push_row(rows, index, &mut written.bytes) {
+                self.refusal = Some(error.to_string());
+                return Ok(ControlFlow::Break(()));
+            }
+            // A cursor is known of the last row only.
+            let enough = !framed && written.bytes.len() >= PIECE_BYTES;
+            if enough && self.send_written(written, None, running).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        *key = rows.last_key().or(*key);
+        match !framed || written.bytes.len() >= PIECE_BYTES {
+            true => Ok(self.send_written(written, *key, running)),
+            false => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn send_written(
+        &mut self,
+        written: &mut Written,
+        key: Option<RowKey>,
+        running: &Running,
+    ) -> ControlFlow<()> {
+        let flow = self.send(std::mem::take(&mut written.bytes), key, running);
+        written.meter.give_back(std::mem::take(&mut written.counted));
+        flow
     }
 
     fn framed(&self) -> bool {
@@ -224,8 +281,13 @@ impl Writer {
     fn pass(&mut self, bytes: Vec<u8>, running: &Running) -> ControlFlow<()> {
         let runtime = tokio::runtime::Handle::current();
         let mut bytes = Bytes::from(bytes);
+        let is_large = bytes.len() > CHUNK_BYTES_MAX;
         while !bytes.is_empty() {
-            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES_MAX));
+            let mut chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES_MAX));
+            if is_large {
+                // A part of it would hold the whole until it is sent.
+                chunk = Bytes::copy_from_slice(&chunk);
+            }
             self.sent = true;
             let place = loop {
                 let place = timeout(CHECK_INTERVAL, self.sender.reserve());
@@ -252,6 +314,26 @@ impl Writer {
             true => Ok(last.into()),
             false => Err(io::Error::other(error.to_string())),
         }
+    }
+}
+
+/// Rows that are written and not sent; what is large is counted as memory of the query.
+struct Written {
+    bytes: Vec<u8>,
+    meter: Meter,
+    counted: usize,
+}
+
+impl Written {
+    /// Makes room for a row of about so many bytes.
+    fn room(&mut self, bytes: usize) -> Result<(), RunError> {
+        let needed = self.bytes.len() + bytes;
+        if needed > UNCOUNTED_BYTES_MAX && needed > self.counted {
+            self.meter.take(needed - self.counted)?;
+            self.counted = needed;
+            self.bytes.reserve_exact(bytes);
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ use query::RunError;
 use super::*;
 use crate::config::RawConfig;
 use crate::jobs::{QUERIES_DIR, Submission};
+use platform::memory::Budget;
 
 /// An API over a running pipeline without sources, which nothing listens for.
 struct Fixture {
@@ -42,7 +43,8 @@ impl Fixture {
         let (stop, stopping) = watch::channel(false);
         let address = config.http_listen;
         let app = Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping));
-        let pipeline = Pipeline::start(&config, accounting, Box::new(|| false)).unwrap();
+        let asked = Box::new(|| false);
+        let pipeline = Pipeline::start(&config, accounting, app.memory(), asked).unwrap();
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
         let (limits, background) = (config.query.limits, config.query.background);
@@ -277,7 +279,8 @@ async fn lines_are_taken_after_a_panic_over_those_of_another() {
     ));
     let config = Config::try_from(RawConfig::default()).unwrap();
     let to = move || Ok(Arc::clone(&lines));
-    let inserting = Inserting::new(config.insert, Arc::clone(&accounting), to);
+    let inserting =
+        Inserting::new(config.insert, Arc::clone(&accounting), &Budget::unlimited(), to);
     let (_stop, stopping) = watch::channel(false);
     let clients = Clients::new(config.query.client_idle_max);
     let address = listen(insert::routes(inserting).with_state(()), clients, stopping).await;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use platform::memory::Purpose;
 use query::source::TimeRange;
 use query::{
-    Context, Permit, Pipe, Progress, Query, QueryInfo, QueueError, RowKey, RunError, State, Ticket,
-    TimeOrder,
+    Account, Context, Meter, Permit, Pipe, Progress, Query, QueryInfo, QueueError, RowKey,
+    RunError, State, Ticket, TimeOrder,
 };
 
 use super::record::{Done, Submission};
@@ -164,6 +165,7 @@ impl Jobs {
             progress: Arc::new(Progress::default()),
             cancelled: Arc::clone(&permit.cancelled),
             hold: permit.hold.clone(),
+            account: Account::new(self.pipeline.memory(), Purpose::Query),
             ..Context::default()
         };
         let source = self.pipeline.source();
@@ -194,6 +196,8 @@ impl Jobs {
             results: &results,
             encoder,
             rows: Rows::default(),
+            meter: Meter::new(&context),
+            counted: 0,
             key: None,
             written: started,
             failure: None,
@@ -253,6 +257,9 @@ struct Writer<'a> {
     encoder: Encoder,
     /// Rows that are not written yet.
     rows: Rows,
+    /// Counts rows that are large.
+    meter: Meter,
+    counted: usize,
     /// The place in time of the last of them.
     key: Option<RowKey>,
     written: Instant,
@@ -285,7 +292,11 @@ impl Writer<'_> {
     fn take(&mut self, rows: &query::Rows) -> Result<(), Failure> {
         let key = rows.last_key();
         for index in 0..rows.len() {
+            let bytes = self.encoder.text_bytes(rows, index);
+            let counted = if bytes > BLOCK_BYTES { bytes } else { 0 };
+            self.meter.take(counted)?;
             self.encoder.push_row(rows, index, &mut self.rows.bytes)?;
+            self.counted += counted;
             let end = u32::try_from(self.rows.bytes.len()).map_err(io::Error::other)?;
             self.rows.ends.push(end);
             // Rows without a place in time may be all there are, at once.
@@ -322,6 +333,10 @@ impl Writer<'_> {
         };
         self.job.bytes.store(self.results.bytes(), Relaxed);
         self.rows.bytes.clear();
+        if self.counted > 0 {
+            self.rows.bytes = Vec::new();
+            self.meter.give_back(std::mem::take(&mut self.counted));
+        }
         self.rows.ends.clear();
         self.written = Instant::now();
         written

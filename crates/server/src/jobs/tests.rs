@@ -5,6 +5,7 @@ use std::thread;
 
 use collector::Accounting;
 use platform::RealDisk;
+use platform::memory::Budget;
 use query::QueueLimits;
 
 use super::*;
@@ -31,7 +32,9 @@ impl Fixture {
         };
         let config = Config::try_from(raw).unwrap();
         let asked = Box::new(|| false);
-        let pipeline = Pipeline::start(&config, Arc::new(Accounting::default()), asked).unwrap();
+        let pipeline =
+            Pipeline::start(&config, Arc::new(Accounting::default()), &Budget::unlimited(), asked)
+                .unwrap();
         Fixture { pipeline, config, dir }
     }
 

@@ -9,7 +9,7 @@ use std::any::Any;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, NamePattern, RowFields, Scratch};
 use crate::json;
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 
 /// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {
@@ -39,6 +39,11 @@ pub(super) trait Aggregate: Send + 'static {
         meter: &mut Meter,
     ) -> Result<(), RunError>;
 
+    /// Bytes of the value at least, where it may be much.
+    fn text_bytes(&self, _state: &Self::State) -> usize {
+        0
+    }
+
     /// Appends the value. `seconds`: length of the time that the group is of, if it is known.
     fn write(&self, state: &mut Self::State, seconds: Option<f64>, out: &mut Vec<u8>);
 }
@@ -47,6 +52,8 @@ pub(super) trait Aggregate: Send + 'static {
 pub(super) struct Input<'b> {
     block: &'b Block,
     fields: Fields<'b>,
+    /// Counts what is copied of rows.
+    meter: Meter,
 }
 
 enum Fields<'b> {
@@ -56,12 +63,12 @@ enum Fields<'b> {
 }
 
 impl<'b> Input<'b> {
-    pub fn new(block: &'b Block, fields: &'b [NamePattern]) -> Input<'b> {
+    pub fn new(block: &'b Block, fields: &'b [NamePattern], meter: &Meter) -> Input<'b> {
         let fields = match fields.iter().any(|field| field.prefix) {
             true => Fields::Patterns(fields),
             false => Fields::Columns(fields.iter().map(|f| block.column(&f.name)).collect()),
         };
-        Input { block, fields }
+        Input { block, fields, meter: meter.clone() }
     }
 
     /// Calls `each` with the values of the function's fields in a row; where any name is only a beginning, with those
@@ -79,19 +86,28 @@ impl<'b> Input<'b> {
             }
             Fields::Patterns(patterns) => {
                 // The order in which a row has its fields depends on whether it was sealed.
-                let mut text = Vec::new();
+                let mut text = Buffer::default();
                 let mut found = Vec::new();
+                let mut meter = self.meter.clone();
+                let mut result = Ok(());
                 self.block.visit(row, &[], scratch, &mut |name, value, _| {
-                    if patterns.iter().any(|p| p.matches(name)) {
+                    if result.is_err() || !patterns.iter().any(|p| p.matches(name)) {
+                        return;
+                    }
+                    result = text.room(name.len() + value.len(), &mut meter).map(|text| {
                         let from = text.len();
                         text.extend_from_slice(name.as_bytes());
                         let value_from = text.len();
                         text.extend_from_slice(value);
                         found.push((from..value_from, value_from..text.len()));
-                    }
+                    });
                 });
-                found.sort_unstable_by(|(a, _), (b, _)| text[a.clone()].cmp(&text[b.clone()]));
-                found.into_iter().try_for_each(|(_, value)| each(&text[value]))
+                result?;
+                let bytes = text.bytes();
+                found.sort_unstable_by(|(a, _), (b, _)| bytes[a.clone()].cmp(&bytes[b.clone()]));
+                found.into_iter().try_for_each(|(_, value)| each(&bytes[value]))?;
+                text.clear(&mut meter);
+                Ok(())
             }
         }
     }
@@ -120,41 +136,78 @@ impl<'b> Input<'b> {
         self.block.value(self.block.column(name), row, scratch)
     }
 
-    /// Appends the fields of a row that `fields` names and that are not empty, all without any, as a JSON object.
+    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a JSON object.
     pub fn write_json(
         &self,
         row: usize,
         fields: &[NamePattern],
         scratch: &mut Scratch,
-        out: &mut Vec<u8>,
-    ) {
-        out.push(b'{');
+        out: &mut Buffer,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        out.clear(meter);
+        out.room(1, meter)?.push(b'{');
         // The order in which a row has its fields depends on whether it was sealed.
         let mut ordered = RowFields::default();
+        let mut copied = 0;
         if fields.is_empty() {
+            copied += self.wanted_bytes(row, &NamePattern::ANY, scratch);
+            meter.take(copied)?;
             self.block.visit(row, &[], scratch, &mut |name, value, _| {
                 ordered.add(RowFields::usual_rank(name), name, value);
             });
-            ordered.each(|name, value| json::write_member(name, value, out));
+            put_members(&mut ordered, out, meter)?;
         }
         for field in fields {
             if field.prefix {
                 ordered.clear();
+                let bytes = self.wanted_bytes(row, field, scratch);
+                meter.take(bytes)?;
+                copied += bytes;
                 self.block.visit(row, &[], scratch, &mut |name, value, _| {
                     if field.matches(name) {
                         ordered.add(0, name, value);
                     }
                 });
-                ordered.each(|name, value| json::write_member(name, value, out));
+                put_members(&mut ordered, out, meter)?;
             } else {
                 match self.value(&field.name, row, scratch) {
                     b"" => {}
-                    value => json::write_member(&field.name, value, out),
+                    value => json::put_member(&field.name, value, out, meter)?,
                 }
             }
         }
-        out.push(b'}');
+        meter.give_back(copied);
+        out.room(1, meter)?.push(b'}');
+        Ok(())
     }
+
+    /// Bytes of a copy of the fields of a row that a pattern matches, where they are many.
+    fn wanted_bytes(&self, row: usize, pattern: &NamePattern, scratch: &mut Scratch) -> usize {
+        let mut bytes = 0;
+        self.block.visit(row, &[], scratch, &mut |name, value, _| {
+            bytes += if pattern.matches(name) { name.len() + value.len() } else { 0 };
+        });
+        if bytes > COPIED_BYTES_FEW { bytes } else { 0 }
+    }
+}
+
+/// Bytes of a row that are copied without being counted.
+const COPIED_BYTES_FEW: usize = 64 << 10;
+
+/// Appends fields in their order.
+fn put_members(
+    ordered: &mut RowFields,
+    out: &mut Buffer,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    let mut result = Ok(());
+    ordered.each(|name, value| {
+        if result.is_ok() {
+            result = json::put_member(name, value, out, meter);
+        }
+    });
+    result
 }
 
 /// The states of all groups of a function.
@@ -185,6 +238,9 @@ pub(super) trait States: Any + Send {
         places: &[u32],
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError>;
+
+    /// Bytes of the value of a group at least, where it may be much.
+    fn text_bytes(&self, group: u32) -> usize;
 
     /// Appends the value of a group; `seconds` as in [`Aggregate::write`].
     fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>);
@@ -220,7 +276,7 @@ impl<A: Aggregate> States for PerGroup<A> {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        let input = Input::new(block, &self.fields);
+        let input = Input::new(block, &self.fields, meter);
         let (function, states) = (&mut self.function, &mut self.states);
         let mut add = |row: usize| {
             function.add(&mut states[groups[row] as usize], &input, row, scratch, meter)
@@ -252,6 +308,10 @@ impl<A: Aggregate> States for PerGroup<A> {
             self.function.merge(&mut self.states[*place as usize], state, next.meter())?;
         }
         Ok(())
+    }
+
+    fn text_bytes(&self, group: u32) -> usize {
+        self.function.text_bytes(&self.states[group as usize])
     }
 
     fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>) {

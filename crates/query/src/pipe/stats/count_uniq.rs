@@ -6,12 +6,12 @@ use std::collections::HashSet;
 
 use super::aggregate::{Aggregate, Input};
 use crate::block::Scratch;
-use crate::pipe::tuples::{ENTRY_BYTES, write_part};
-use crate::run::{Meter, RunError};
+use crate::pipe::tuples::{ENTRY_BYTES, put_part};
+use crate::run::{Buffer, Meter, RunError};
 
 pub(super) struct CountUniq {
     pub limit: u64,
-    pub key: Vec<u8>,
+    pub key: Buffer,
 }
 
 /// Different tuples, each value behind its length.
@@ -23,14 +23,14 @@ pub(super) fn write_tuple(
     input: &Input<'_>,
     row: usize,
     scratch: &mut Scratch,
-    key: &mut Vec<u8>,
+    key: &mut Buffer,
+    meter: &mut Meter,
 ) -> Result<bool, RunError> {
-    key.clear();
+    key.clear(meter);
     let mut any = false;
     input.each(row, scratch, |value| {
         any |= !value.is_empty();
-        write_part(value, key);
-        Ok(())
+        put_part(value, key, meter)
     })?;
     Ok(any)
 }
@@ -47,8 +47,8 @@ impl Aggregate for CountUniq {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        let any = write_tuple(input, row, scratch, &mut self.key)?;
-        let key = self.key.as_slice();
+        let any = write_tuple(input, row, scratch, &mut self.key, meter)?;
+        let key = self.key.bytes();
         if any && (tuples.len() as u64) < self.limit && !tuples.contains(key) {
             meter.take(key.len() + ENTRY_BYTES)?;
             tuples.insert(key.into());

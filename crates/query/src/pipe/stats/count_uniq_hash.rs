@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use super::aggregate::{Aggregate, Input};
 use super::count_uniq::write_tuple;
 use crate::block::Scratch;
-use crate::run::{Meter, RunError};
+use crate::run::{Buffer, Meter, RunError};
 
 /// Memory of an entry of the set, about.
 const ENTRY_BYTES: usize = 18;
@@ -18,7 +18,7 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 pub(super) struct CountUniqHash {
     pub limit: u64,
-    pub key: Vec<u8>,
+    pub key: Buffer,
 }
 
 /// Hashes of different tuples.
@@ -36,9 +36,11 @@ impl Aggregate for CountUniqHash {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        if write_tuple(input, row, scratch, &mut self.key)? && (hashes.len() as u64) < self.limit {
+        if write_tuple(input, row, scratch, &mut self.key, meter)?
+            && (hashes.len() as u64) < self.limit
+        {
             let mut hasher = foldhash::quality::FixedState::with_seed(SEED).build_hasher();
-            hasher.write(&self.key);
+            hasher.write(self.key.bytes());
             if hashes.insert(hasher.finish()) {
                 meter.take(ENTRY_BYTES)?;
             }

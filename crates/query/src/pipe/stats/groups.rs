@@ -13,15 +13,16 @@ use std::sync::Arc;
 use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
-use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch, VALUE_BYTES_MAX};
+use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
 use crate::counting::Tally;
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
 use crate::pipe::Processor;
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
-use crate::pipe::tuples::{ENTRY_BYTES, values_of, write_part};
+use crate::pipe::outgoing::{Outgoing, RowBuilder};
+use crate::pipe::tuples::{ENTRY_BYTES, put_part, values_of};
 use crate::rolled::Weighted;
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::sorted::Sorted;
 use crate::time::{parse_duration, write_duration_value, write_time};
 
@@ -307,23 +308,25 @@ impl Grouping {
             }
             Keys::Many(table) => {
                 let columns: Vec<Column<'_>> = by.iter().map(|by| block.column(&by.name)).collect();
-                let (mut key, mut made) = (Vec::new(), Vec::new());
+                let (mut key, mut made) = (Buffer::default(), Vec::new());
                 for row in 0..block.len() {
                     if row % CHECK_ROWS == CHECK_ROWS - 1 {
                         next.check()?;
                     }
-                    key.clear();
+                    key.clear(next.meter());
                     for (by, &column) in by.iter().zip(&columns) {
                         if by.bucket.is_none() {
-                            write_part(block.value(column, row, scratch), &mut key);
+                            let value = block.value(column, row, scratch);
+                            put_part(value, &mut key, next.meter())?;
                         } else {
                             made.clear();
                             write_bucket(block, column, row, by, scratch, &mut made);
-                            write_part(&made, &mut key);
+                            put_part(&made, &mut key, next.meter())?;
                         }
                     }
-                    places.push(find_group(table, &key, groups, new_bytes, next.meter())?);
+                    places.push(find_group(table, key.bytes(), groups, new_bytes, next.meter())?);
                 }
+                key.clear(next.meter());
             }
         }
         self.state.grow();
@@ -533,7 +536,7 @@ impl Grouping {
     /// Hands groups on; `starts` are when the times of groups begin, where that groups rows.
     fn send<'k>(
         &mut self,
-        mut groups: impl Iterator<Item = Group<'k>>,
+        groups: impl Iterator<Item = Group<'k>>,
         starts: &[Option<i64>],
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
@@ -544,30 +547,34 @@ impl Grouping {
             self.stats.by.iter().find(|by| by.name == TIME).and_then(|by| by.bucket.clone());
         let range_seconds = next.range().seconds();
         let mut text = Vec::new();
-        loop {
-            let mut rows = Vec::new();
-            for group in groups.by_ref().take(BLOCK_ROWS_MAX) {
-                let room = group.key.len() + names.len() * NUMBER_BYTES;
-                let mut row = MadeRow::with_room(by.len() + names.len(), room);
-                let values = values_of(group.key, by.len() == 1);
-                by.iter().zip(values).for_each(|(name, value)| row.push(name.clone(), value));
-                let start_ns = starts.get(group.number as usize).copied().flatten();
-                let bucket_seconds = start_ns.and_then(|ns| bucket.as_ref()?.seconds(ns));
-                let seconds = bucket_seconds.or(range_seconds);
-                for (name, states) in names.iter().zip(&mut self.state.states) {
-                    text.clear();
-                    states.write(group.number, seconds, &mut text);
-                    if text.len() > VALUE_BYTES_MAX {
-                        return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
-                    }
-                    row.push(name.clone(), &text);
-                }
-                rows.push(row);
+        let mut outgoing = Outgoing::default();
+        for group in groups {
+            let room = group.key.len() + names.len() * NUMBER_BYTES;
+            let mut row = RowBuilder::with_room(by.len() + names.len(), room, next.meter())?;
+            for (name, value) in by.iter().zip(values_of(group.key, by.len() == 1)) {
+                row.push(name.clone(), value, next.meter())?;
             }
-            if rows.is_empty() || next.push(Block::Made(rows))?.is_break() {
+            let start_ns = starts.get(group.number as usize).copied().flatten();
+            let bucket_seconds = start_ns.and_then(|ns| bucket.as_ref()?.seconds(ns));
+            let seconds = bucket_seconds.or(range_seconds);
+            for (name, states) in names.iter().zip(&mut self.state.states) {
+                text.clear();
+                // What is too long is not written first.
+                if states.text_bytes(group.number) <= VALUE_BYTES_MAX {
+                    states.write(group.number, seconds, &mut text);
+                } else {
+                    return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
+                }
+                if text.len() > VALUE_BYTES_MAX {
+                    return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
+                }
+                row.push(name.clone(), &text, next.meter())?;
+            }
+            if outgoing.push(row, next)?.is_break() {
                 return Ok(());
             }
         }
+        outgoing.flush(next).map(drop)
     }
 }
 

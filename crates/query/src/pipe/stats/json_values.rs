@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::SortKey;
-use crate::run::{Meter, RunError};
+use crate::run::{Buffer, Meter, RunError};
 
 /// Rows kept beside the limit before the last ones are thrown away.
 const SPARE_ROWS: u64 = 64;
@@ -21,6 +21,7 @@ pub(super) struct JsonValues {
     pub fields: Vec<NamePattern>,
     pub keys: Vec<SortKey>,
     pub limit: u64,
+    pub text: Buffer,
 }
 
 /// Reads `(b desc, c)`, behind `sort by`.
@@ -101,16 +102,17 @@ impl Aggregate for JsonValues {
                 return Ok(());
             }
         }
-        let mut key = |key: &SortKey| {
+        let mut keys: Vec<(Kind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
             let value = input.value(&key.name, row, scratch);
-            (Kind::of(value), value.into())
-        };
-        let keys = self.keys.iter().map(&mut key).collect();
-        let mut json = Vec::new();
-        input.write_json(row, &self.fields, scratch, &mut json);
-        let row = Row { keys, json: json.into() };
-        meter.take(row.memory_bytes())?;
-        rows.push(row);
+            meter.take(size_of::<(Kind, Box<[u8]>)>() + value.len())?;
+            keys.push((Kind::of(value), value.into()));
+        }
+        input.write_json(row, &self.fields, scratch, &mut self.text, meter)?;
+        let json = self.text.bytes();
+        meter.take(2 * size_of::<Row>() + json.len())?;
+        rows.push(Row { keys: keys.into(), json: json.into() });
+        self.text.clear(meter);
         Ok(())
     }
 
@@ -118,6 +120,11 @@ impl Aggregate for JsonValues {
         own.rows.extend(other.rows);
         self.shorten(&mut own.rows, meter);
         Ok(())
+    }
+
+    fn text_bytes(&self, Rows { rows }: &Rows) -> usize {
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        rows.iter().take(limit).map(|row| row.json.len() + 1).sum()
     }
 
     fn write(&self, Rows { rows }: &mut Rows, _seconds: Option<f64>, out: &mut Vec<u8>) {

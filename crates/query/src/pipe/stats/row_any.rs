@@ -3,10 +3,11 @@
 
 use super::aggregate::{Aggregate, Input, extend};
 use crate::block::{NamePattern, Scratch};
-use crate::run::{Meter, RunError};
+use crate::run::{Buffer, Meter, RunError};
 
 pub(super) struct RowAny {
     pub fields: Vec<NamePattern>,
+    pub text: Buffer,
 }
 
 impl Aggregate for RowAny {
@@ -24,9 +25,10 @@ impl Aggregate for RowAny {
         if !kept.is_empty() {
             return Ok(());
         }
-        let mut text = Vec::new();
-        input.write_json(row, &self.fields, scratch, &mut text);
-        extend(kept, &text, meter)
+        input.write_json(row, &self.fields, scratch, &mut self.text, meter)?;
+        extend(kept, self.text.bytes(), meter)?;
+        self.text.clear(meter);
+        Ok(())
     }
 
     fn merge(
@@ -41,6 +43,10 @@ impl Aggregate for RowAny {
             meter.give_back(other.capacity());
         }
         Ok(())
+    }
+
+    fn text_bytes(&self, kept: &Vec<u8>) -> usize {
+        kept.len()
     }
 
     fn write(&self, kept: &mut Vec<u8>, _seconds: Option<f64>, out: &mut Vec<u8>) {

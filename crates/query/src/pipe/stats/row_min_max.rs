@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::aggregate::{Aggregate, Input, extend};
 use super::min_max::{Best, take_better};
 use crate::block::{NamePattern, Scratch};
-use crate::run::{Meter, RunError};
+use crate::run::{Buffer, Meter, RunError};
 
 /// Any of the four.
 pub(super) struct RowMinMax {
@@ -19,7 +19,7 @@ pub(super) struct RowMinMax {
     pub by: String,
     /// What of the row is kept.
     pub kept: Kept,
-    pub text: Vec<u8>,
+    pub text: Buffer,
 }
 
 /// What is kept of a row.
@@ -59,12 +59,13 @@ impl Aggregate for RowMinMax {
         if !take_better(&mut state.best, value, self.better, meter)? {
             return Ok(());
         }
-        self.text.clear();
         match &self.kept {
-            Kept::Row(fields) => input.write_json(row, fields, scratch, &mut self.text),
-            Kept::Field(name) => self.text.extend_from_slice(input.value(name, row, scratch)),
+            Kept::Row(fields) => input.write_json(row, fields, scratch, &mut self.text, meter)?,
+            Kept::Field(name) => return state.keep(input.value(name, row, scratch), meter),
         }
-        state.keep(&self.text, meter)
+        state.keep(self.text.bytes(), meter)?;
+        self.text.clear(meter);
+        Ok(())
     }
 
     fn merge(
@@ -79,6 +80,10 @@ impl Aggregate for RowMinMax {
             state.keep(&other.kept, meter)?;
         }
         Ok(())
+    }
+
+    fn text_bytes(&self, state: &BestRow) -> usize {
+        state.kept.len()
     }
 
     fn write(&self, state: &mut BestRow, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -18,7 +18,7 @@ use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::pipe::sort::compare_groups;
 use crate::pipe::{Processor, parse_by, tuples, write_names};
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 
 /// The field that orders rows.
 const TIME: &str = "_time";
@@ -219,6 +219,9 @@ impl Aggregate for Last {
     }
 }
 
+/// Bytes of rows that are handed on at once, unless one row has more.
+const BLOCK_BYTES_MAX: usize = 4 << 20;
+
 type Groups = HashMap<Box<[u8]>, Vec<(Option<i64>, MadeRow)>, foldhash::fast::RandomState>;
 
 /// The pipe at work.
@@ -278,14 +281,16 @@ impl Functions {
     }
 
     /// Tells a row what is known by now.
-    fn tell(&mut self, row: &mut MadeRow) -> Result<(), RunError> {
+    fn tell(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
         for (name, states) in &mut self.states {
             self.text.clear();
-            states.write(self.group, None, &mut self.text);
-            if self.text.len() > VALUE_BYTES_MAX {
+            if states.text_bytes(self.group) <= VALUE_BYTES_MAX {
+                states.write(self.group, None, &mut self.text);
+            }
+            if self.text.len().max(states.text_bytes(self.group)) > VALUE_BYTES_MAX {
                 return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
             }
-            row.set(name, &self.text);
+            row.set_counted(name, &self.text, meter)?;
         }
         Ok(())
     }
@@ -295,26 +300,27 @@ impl Processor for RunningRows {
     fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
         let by: Vec<Column<'_>> = self.pipe.by.iter().map(|name| block.column(name)).collect();
         let time = block.column(TIME);
-        let mut key = Vec::new();
+        let mut key = Buffer::default();
         for row in 0..block.len() {
             if row % CHECK_ROWS == CHECK_ROWS - 1 {
                 next.check()?;
             }
-            key.clear();
+            key.clear(next.meter());
             for &column in &by {
-                tuples::write_part(block.value(column, row, &mut self.scratch), &mut key);
+                let value = block.value(column, row, &mut self.scratch);
+                tuples::put_part(value, &mut key, next.meter())?;
             }
             let time_ns = block.time_ns(time, row, &mut self.scratch);
-            let row = block.copy_row(row, &self.carried, &mut self.scratch);
-            let bytes = row.memory_bytes() + size_of::<(Option<i64>, MadeRow)>();
-            match self.groups.get_mut(key.as_slice()) {
+            let row = block.copy_row(row, &self.carried, &mut self.scratch, next.meter())?;
+            let bytes = size_of::<(Option<i64>, MadeRow)>();
+            match self.groups.get_mut(key.bytes()) {
                 Some(rows) => {
                     next.meter().take(bytes)?;
                     rows.push((time_ns, row));
                 }
                 None => {
-                    next.meter().take(bytes + key.len() + tuples::ENTRY_BYTES)?;
-                    self.groups.insert(key.as_slice().into(), vec![(time_ns, row)]);
+                    next.meter().take(bytes + key.bytes().len() + tuples::ENTRY_BYTES)?;
+                    self.groups.insert(key.bytes().into(), vec![(time_ns, row)]);
                 }
             }
         }
@@ -325,7 +331,7 @@ impl Processor for RunningRows {
         let mut groups: Vec<_> = std::mem::take(&mut self.groups).into_iter().collect();
         groups.sort_unstable_by(|a, b| compare_groups(&a.0, &b.0));
         let mut functions = Functions::new(&self.pipe);
-        let (mut out, mut held) = (Vec::new(), 0);
+        let (mut out, mut held, mut held_now) = (Vec::new(), 0_usize, 0_usize);
         for (number, (_, mut rows)) in groups.into_iter().enumerate() {
             next.check()?;
             functions.begin(number, next.meter())?;
@@ -343,9 +349,13 @@ impl Processor for RunningRows {
                 if !self.pipe.is_total {
                     row = functions.add(row, next.meter())?;
                 }
-                functions.tell(&mut row)?;
+                let before = row.memory_bytes();
+                functions.tell(&mut row, next.meter())?;
+                held += row.memory_bytes().saturating_sub(before);
+                held_now = held_now.saturating_add(row.memory_bytes());
                 out.push(row);
-                if out.len() == BLOCK_ROWS_MAX {
+                if out.len() == BLOCK_ROWS_MAX || held_now > BLOCK_BYTES_MAX {
+                    held_now = 0;
                     let flow = next.push(Block::Made(std::mem::take(&mut out)))?;
                     next.meter().give_back(std::mem::take(&mut held));
                     if flow.is_break() {

@@ -16,6 +16,9 @@ pub(super) struct UniqValues {
     pub limit: u64,
 }
 
+/// Memory of a value beside its bytes, with what is needed to sort it.
+const VALUE_BYTES: usize = ENTRY_BYTES + size_of::<(Kind, &[u8])>();
+
 type Set = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
 impl Aggregate for UniqValues {
@@ -33,7 +36,7 @@ impl Aggregate for UniqValues {
         input.each(row, scratch, |value| {
             let more = !value.is_empty() && (set.len() as u64) < self.limit;
             if more && !set.contains(value) {
-                meter.take(value.len() + ENTRY_BYTES)?;
+                meter.take(value.len() + VALUE_BYTES)?;
                 set.insert(value.into());
             }
             Ok(())
@@ -42,12 +45,16 @@ impl Aggregate for UniqValues {
 
     fn merge(&mut self, set: &mut Set, other: Set, meter: &mut Meter) -> Result<(), RunError> {
         for value in other {
-            let bytes = value.len() + ENTRY_BYTES;
+            let bytes = value.len() + VALUE_BYTES;
             if set.len() as u64 >= self.limit || !set.insert(value) {
                 meter.give_back(bytes);
             }
         }
         Ok(())
+    }
+
+    fn text_bytes(&self, set: &Set) -> usize {
+        set.iter().map(|value| value.len() + 3).sum()
     }
 
     fn write(&self, set: &mut Set, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -5,11 +5,11 @@
 use super::aggregate::{Aggregate, Input, extend};
 use crate::block::Scratch;
 use crate::json;
-use crate::run::{Meter, RunError};
+use crate::run::{Buffer, Meter, RunError};
 
 pub(super) struct Values {
     pub limit: u64,
-    pub text: Vec<u8>,
+    pub text: Buffer,
 }
 
 /// Members of a JSON array.
@@ -45,9 +45,9 @@ impl Aggregate for Values {
             if members.count >= self.limit {
                 return Ok(());
             }
-            self.text.clear();
-            json::write_text(value, &mut self.text);
-            members.push(&self.text, meter)
+            self.text.clear(meter);
+            json::put_text(value, &mut self.text, meter)?;
+            members.push(self.text.bytes(), meter)
         })
     }
 
@@ -65,6 +65,10 @@ impl Aggregate for Values {
         }
         meter.give_back(other.json.capacity());
         Ok(())
+    }
+
+    fn text_bytes(&self, members: &Members) -> usize {
+        members.json.len()
     }
 
     fn write(&self, members: &mut Members, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -8,8 +8,9 @@ use std::io;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines};
+use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines, ZSTD_WINDOW_LOG_MAX};
 use collector::{DeliverError, DropReason, SourceCounters, Ticket};
+use platform::memory::Share;
 use record::Origin;
 use tokio::task::block_in_place;
 
@@ -18,6 +19,13 @@ use crate::http_lines::HttpLines;
 
 /// Bytes of one request on their way to the disk. More of its body is not read until some are durable.
 pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
+
+/// Memory of what decompresses a body: the largest window, and what comes out at once.
+const DECODER_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
+/// Bytes of an incomplete line that are not counted: nearly all requests stay below.
+const HELD_BYTES_FEW: usize = 256 << 10;
+/// Seconds after which a request should come again for which there is no memory.
+const RETRY_AFTER_S: u32 = 5;
 
 /// What became durable.
 #[derive(Clone, Copy, Default)]
@@ -37,6 +45,10 @@ pub struct Keeper {
     sink: Sink,
     /// Came to the end of the body.
     is_whole: bool,
+    /// Bytes beside the line that is not whole.
+    fixed_bytes: usize,
+    /// What is taken out of the budget.
+    share: Share,
 }
 
 /// Where whole lines go.
@@ -64,6 +76,7 @@ impl Keeper {
         origin: Origin,
         encoding: Encoding,
         shape: Shape,
+        share: Share,
     ) -> ApiResult<Keeper> {
         let decoder = Decoder::new(encoding)
             .map_err(|error| ApiError::internal(format!("cannot decompress: {error}")))?;
@@ -80,13 +93,33 @@ impl Keeper {
             kept: Counts::default(),
         };
         let elements = (shape == Shape::JsonLines).then(Elements::default);
-        Ok(Keeper {
+        let mut keeper = Keeper {
             decoder,
             elements,
             is_plain: encoding == Encoding::Plain,
             lines: WholeLines::new(),
             sink,
             is_whole: false,
+            fixed_bytes: if encoding == Encoding::Plain { 0 } else { DECODER_BYTES },
+            share,
+        };
+        keeper.hold()?;
+        Ok(keeper)
+    }
+
+    /// Takes out of the budget what a body needs that is read whole, before so many bytes of it are kept.
+    pub fn hold_whole(&mut self, bytes: usize) -> ApiResult<()> {
+        // A vector that grows may have room for as many again.
+        self.fixed_bytes = self.fixed_bytes.max(2 * bytes);
+        self.hold()
+    }
+
+    /// Takes out of the budget what the body holds now.
+    fn hold(&mut self) -> ApiResult<()> {
+        let held = self.lines.held().len();
+        let needed = self.fixed_bytes + if held > HELD_BYTES_FEW { 2 * held } else { 0 };
+        self.share.cover(needed).map_err(|exhausted| {
+            ApiError::unavailable(exhausted.to_string()).retry_after(RETRY_AFTER_S)
         })
     }
 
@@ -119,6 +152,7 @@ impl Keeper {
                 let taken = keeper.lines.take(piece, |block| keeper.sink.push(block));
                 keeper.sink.count_skipped(&mut keeper.lines);
                 taken?;
+                keeper.hold()?;
                 if keeper.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
                     return Ok(true);
                 }

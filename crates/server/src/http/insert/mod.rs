@@ -2,7 +2,8 @@
 //!
 //! The body is read, decompressed, cut into lines and handed on in pieces; the answer comes after the last line is
 //! durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, however large body or compression
-//! ratio are. A request has no thread of its own: it is a task that waits, for its sender or for the disk.
+//! ratio are, and comes out of the budget of the process (`memory.bytes_max`): a request for which there is none is
+//! answered with 503. A request has no thread of its own: it is a task that waits, for its sender or for the disk.
 //!
 //! `insert.requests_max` bounds the memory of all: a request has a [`place::Place`] while it works,
 //! and lends it to others while its sender pauses.
@@ -32,6 +33,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use collector::Accounting;
 use collector::body::{Decoder, Encoding, Shape};
+use platform::memory::{Budget, Purpose};
 
 use super::body::BodyReader;
 use super::error::{ApiError, ApiResult};
@@ -51,6 +53,8 @@ const LENT_BYTES_MAX: usize = 256 << 10;
 pub struct Inserting {
     options: InsertOptions,
     places: Arc<Places>,
+    /// What bodies take their memory from.
+    memory: Arc<Budget>,
     /// Where the lines go, or why they are not taken now.
     to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
 }
@@ -60,10 +64,12 @@ impl Inserting {
     pub fn new(
         options: InsertOptions,
         accounting: Arc<Accounting>,
+        memory: &Arc<Budget>,
         to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
     ) -> Arc<Inserting> {
         let places = Arc::new(Places::new(options.requests_max, accounting));
-        Arc::new(Inserting { options, places, to: Box::new(to) })
+        let memory = Arc::clone(memory);
+        Arc::new(Inserting { options, places, memory, to: Box::new(to) })
     }
 }
 
@@ -179,6 +185,7 @@ impl<'r> WholeBody<'r> {
             if whole.len() + chunk.len() > bytes_max {
                 return Ok(None);
             }
+            self.keeper.hold_whole(whole.len() + chunk.len())?;
             whole.extend_from_slice(&chunk);
         }
         Ok(Some(whole))
@@ -245,7 +252,7 @@ async fn prepare(
     let encoding = encoding?;
     let origin = options::origin(request, shape)?;
     let place = Place::take(&inserting.places).await?;
-    let keeper = Keeper::new(to, origin, encoding, shape)?;
+    let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
     Ok((keeper.debug(options::debug(request)), place))
 }
 

@@ -16,12 +16,13 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::routing::{get, post};
+use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
-use query::{Permit, Scratch, TAIL, TailQuery};
+use query::{Account, Context, Limits, Meter, Permit, RunError, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::App;
@@ -30,7 +31,7 @@ use super::super::error::ApiResult;
 use super::super::listen::raised;
 use super::super::params::Params;
 use crate::export::{Format, error_line, skipped_line, write_json};
-use crate::http::stream::{CHUNKS_MAX, rows_answer};
+use crate::http::stream::rows_answer;
 use crate::pipeline::{Pipeline, TailBatch};
 
 /// How far back a tail begins when not told.
@@ -39,6 +40,12 @@ const START_OFFSET_NS: i64 = 5_000_000_000;
 const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
 /// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// Pieces of a tail between it and its connection, and their bytes: 1 MiB for each slow reader.
+const PIECES_MAX: usize = 4;
+const PIECE_BYTES: usize = 256 << 10;
+/// Memory that one tail may have for a row, and for what its pipes compute. A row that needs more ends the tail, with the
+/// reason.
+const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// How often it is looked whether the tail was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(20);
 
@@ -62,8 +69,11 @@ async fn tail(
     let permit =
         app.queue.submit(TAIL, params.required("query")?, &peer.to_string()).map_err(no_place)?;
     let id = permit.id();
-    let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
-    let follower = Follower { query, permit, sender, scratch: Scratch::default() };
+    let (sender, chunks) = mpsc::channel(PIECES_MAX);
+    let account = Account::new(app.memory(), Purpose::Tail);
+    let stopping = app.stopping.clone();
+    let follower =
+        Follower { query, permit, sender, account, stopping, scratch: Scratch::default() };
     tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
     Ok(rows_answer(
         Some(id),
@@ -83,7 +93,30 @@ struct Follower {
     query: TailQuery,
     permit: Permit,
     sender: mpsc::Sender<io::Result<Bytes>>,
+    /// Counts what the tail holds.
+    account: Arc<Account>,
+    stopping: watch::Receiver<bool>,
     scratch: Scratch,
+}
+
+/// Sends a piece once there is room for it. Blocks, and looks meanwhile whether it `is_over`.
+fn pass(
+    piece: &[u8],
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+    is_over: impl Fn() -> bool,
+) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Handle::current();
+    loop {
+        match runtime.block_on(timeout(CANCEL_TICK, sender.reserve())) {
+            Ok(Ok(place)) => {
+                place.send(Ok(Bytes::copy_from_slice(piece)));
+                return Ok(());
+            }
+            Ok(Err(_)) => return Err(RunError::Cancelled),
+            Err(_) if is_over() => return Err(RunError::Cancelled),
+            Err(_) => {}
+        }
+    }
 }
 
 /// The client is gone, or was told why it gets no more.
@@ -179,32 +212,55 @@ impl Follower {
 
     /// Sends the rows of a batch that arrived since then; whether there were any.
     async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
-        let (chunk, result) = tokio::task::block_in_place(|| {
-            let mut chunk = Vec::new();
-            let mut scratch = Scratch::default();
-            let progress = &self.permit.progress;
-            let result = self.query.rows(batch, &mut self.scratch, &mut |rows| {
-                for index in 0..rows.len() {
-                    let arrived = rows
-                        .line(index)
-                        .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
-                    if arrived >= since_ns {
-                        write_json(rows, index, &mut scratch, &mut chunk);
-                        progress.rows.fetch_add(1, Relaxed);
-                    }
-                }
-            });
-            (chunk, result)
-        });
+        let shown = tokio::task::block_in_place(|| self.show_blocking(batch, since_ns));
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
-        let any = !chunk.is_empty();
-        if any {
-            self.send(chunk).await?;
+        match shown {
+            Ok(any) => Ok(any),
+            Err(RunError::Cancelled) => Err(Gone),
+            Err(error) => {
+                self.send(error_line(&error.to_string())).await?;
+                Err(Gone)
+            }
         }
-        if let Err(error) = result {
-            self.send(error_line(&error.to_string())).await?;
-            return Err(Gone);
-        }
+    }
+
+    /// Writes rows and sends them piece by piece, so that little of them is there at a time. Cancelled: nobody wants more.
+    fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
+        let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
+        let account = Arc::clone(&self.account);
+        let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+        let mut chunk = Vec::new();
+        let mut scratch = Scratch::default();
+        let mut any = false;
+        let Follower { query, permit, sender, account, stopping, scratch: own } = self;
+        let pass = |bytes: Vec<u8>| -> Result<(), RunError> {
+            for piece in bytes.chunks(PIECE_BYTES) {
+                pass(piece, sender, || permit.cancelled.load(Relaxed) || *stopping.borrow())?;
+            }
+            Ok(())
+        };
+        query.rows(batch, account, own, &mut |rows| {
+            for index in 0..rows.len() {
+                let arrived = rows
+                    .line(index)
+                    .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
+                if arrived < since_ns {
+                    continue;
+                }
+                let bytes = rows.text_bytes(index, &mut scratch);
+                let counted = if bytes > PIECE_BYTES { bytes } else { 0 };
+                meter.take(counted)?;
+                write_json(rows, index, &mut scratch, &mut chunk);
+                any = true;
+                permit.progress.rows.fetch_add(1, Relaxed);
+                if chunk.len() >= PIECE_BYTES {
+                    pass(std::mem::take(&mut chunk))?;
+                }
+                meter.give_back(counted);
+            }
+            Ok(())
+        })?;
+        pass(chunk)?;
         Ok(any)
     }
 

@@ -1,0 +1,307 @@
+//! One budget for the memory that grows with what strangers send and ask: queries, live tails, answers on their way to
+//! a client, bodies of requests that bring lines. What has a fixed limit of its own (the cache of the store, the queue
+//! of its writer) is not part of it.
+//!
+//! Whoever needs memory takes it from the budget first, through a [`Share`], and allocates then. When the budget is used
+//! up, the taker is refused and says so: nobody waits for memory, since two who wait for each other's would wait for
+//! ever. A part is kept for inserts ([`INSERT_SHARE`]), so that queries, however many and large, stop no sender.
+//!
+//! Takers count in pieces of [`PIECE_BYTES`] or more, so that the budget is no place where threads meet for each row.
+//! What an allocator adds by rounding and by growing a vector is not counted; the budget leaves room for it
+//! ([`bytes_auto`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes that takers round up to. Larger pieces are fewer steps at the shared counter and more memory that is taken
+/// and not used.
+pub const PIECE_BYTES: u64 = 256 << 10;
+
+/// One in so many bytes of the budget is kept for inserts: others are refused before.
+pub const INSERT_SHARE: u64 = 4;
+
+/// The budget that is chosen when none is set: at most this, unless one query may have more than half of it.
+const AUTO_BYTES_MAX: u64 = 1 << 30;
+/// And at least this, however small the machine.
+const AUTO_BYTES_MIN: u64 = 128 << 20;
+/// One in so many bytes of the machine.
+const AUTO_SHARE: u64 = 4;
+
+/// What memory is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Queries, with the units that they look at.
+    Query,
+    /// Live tails.
+    Tail,
+    /// Answers on their way to a client.
+    Answer,
+    /// Bodies of requests that bring lines.
+    Insert,
+}
+
+impl Purpose {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+    /// All of them.
+    pub const ALL: [Purpose; Purpose::COUNT] =
+        [Purpose::Query, Purpose::Tail, Purpose::Answer, Purpose::Insert];
+
+    /// Its name in metrics and in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Query => "query",
+            Purpose::Tail => "tail",
+            Purpose::Answer => "answer",
+            Purpose::Insert => "insert",
+        }
+    }
+}
+
+/// The budget is used up. The text is for the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    /// The whole budget, bytes.
+    pub bytes_max: u64,
+}
+
+impl std::fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the memory that all queries, tails and inserts share ({} bytes) is used up; try again when others have \
+             ended, or raise memory.bytes_max",
+            self.bytes_max
+        )
+    }
+}
+
+impl std::error::Error for Exhausted {}
+
+/// The budget of a process.
+#[derive(Debug)]
+pub struct Budget {
+    bytes_max: u64,
+    held: AtomicU64,
+    peak: AtomicU64,
+    by_purpose: [AtomicU64; Purpose::COUNT],
+    refused: [AtomicU64; Purpose::COUNT],
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(bytes_max: u64) -> Arc<Budget> {
+        Arc::new(Budget {
+            bytes_max,
+            held: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            by_purpose: Default::default(),
+            refused: Default::default(),
+        })
+    }
+
+    /// A budget without an end: for tools, and for tests of something else.
+    pub fn unlimited() -> Arc<Budget> {
+        Budget::new(u64::MAX)
+    }
+
+    /// All that may be taken, bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Taken now, bytes.
+    pub fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
+    /// The most that was taken at a time, bytes.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Relaxed)
+    }
+
+    /// Taken now for a purpose, bytes.
+    pub fn held_for(&self, purpose: Purpose) -> u64 {
+        self.by_purpose[purpose as usize].load(Relaxed)
+    }
+
+    /// How often a purpose was refused.
+    pub fn refused(&self, purpose: Purpose) -> u64 {
+        self.refused[purpose as usize].load(Relaxed)
+    }
+
+    /// Nothing yet, to take from the budget with.
+    pub fn share(self: &Arc<Self>, purpose: Purpose) -> Share {
+        Share { budget: Arc::clone(self), purpose, bytes: 0 }
+    }
+
+    /// Takes bytes; whoever does gives them back.
+    pub fn take(&self, purpose: Purpose, bytes: u64) -> Result<(), Exhausted> {
+        let bytes_max = match purpose {
+            Purpose::Insert => self.bytes_max,
+            _ => self.bytes_max - self.bytes_max / INSERT_SHARE,
+        };
+        let more = |held: u64| held.checked_add(bytes).filter(|&held| held <= bytes_max);
+        match self.held.fetch_update(Relaxed, Relaxed, more) {
+            Ok(before) => {
+                self.peak.fetch_max(before + bytes, Relaxed);
+                self.by_purpose[purpose as usize].fetch_add(bytes, Relaxed);
+                Ok(())
+            }
+            Err(_) => {
+                self.refused[purpose as usize].fetch_add(1, Relaxed);
+                Err(Exhausted { bytes_max: self.bytes_max })
+            }
+        }
+    }
+
+    /// Gives back what was taken for the same purpose.
+    pub fn give_back(&self, purpose: Purpose, bytes: u64) {
+        self.held.fetch_sub(bytes, Relaxed);
+        self.by_purpose[purpose as usize].fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// What one taker has of the budget; it is given back when this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    purpose: Purpose,
+    bytes: u64,
+}
+
+impl Share {
+    /// Bytes that are taken.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sees to it that at least so many bytes are taken in all, a piece at a time.
+    #[inline]
+    pub fn cover(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        let bytes = bytes as u64;
+        if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: u64) -> Result<(), Exhausted> {
+        let more = bytes.next_multiple_of(PIECE_BYTES) - self.bytes;
+        self.budget.take(self.purpose, more)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub fn shrink(&mut self, bytes: usize) {
+        let kept = (bytes as u64).next_multiple_of(PIECE_BYTES);
+        if kept < self.bytes {
+            self.budget.give_back(self.purpose, self.bytes - kept);
+            self.bytes = kept;
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.give_back(self.purpose, self.bytes);
+    }
+}
+
+/// The budget where none is set: a quarter of the memory that the machine, or the control group of the process, has; at
+/// most 1 GiB, or twice what one query may have where that is more; at least 128 MiB.
+pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
+    let most = AUTO_BYTES_MAX.max(query_bytes_max.saturating_mul(2));
+    let share = machine_bytes.map_or(most, |bytes| bytes / AUTO_SHARE);
+    share.min(most).max(AUTO_BYTES_MIN)
+}
+
+/// The memory of the machine, or of the control group of this process where that is less. None where neither is told.
+pub fn machine_bytes() -> Option<u64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
+    let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
+    let own = read("/proc/self/cgroup").unwrap_or_default();
+    // A group is limited by those that it is in, too.
+    let groups = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let places = std::path::Path::new(groups).ancestors();
+    let unified = places.filter_map(|place| {
+        number(&format!(
+            "/sys/fs/cgroup{}/memory.max",
+            place.to_string_lossy().trim_end_matches('/')
+        ))
+    });
+    let old = number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    unified.chain(old).chain(machine).min()
+}
+
+/// `MemTotal` of `/proc/meminfo`, bytes.
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let budget = Budget::new(16 * PIECE_BYTES);
+        let mut query = budget.share(Purpose::Query);
+        query.cover(1).unwrap();
+        assert_eq!((query.bytes(), budget.held()), (PIECE_BYTES, PIECE_BYTES));
+        query.cover(PIECE_BYTES as usize).unwrap();
+        assert_eq!(budget.held(), PIECE_BYTES);
+        // A quarter is kept for inserts.
+        query.cover(12 * PIECE_BYTES as usize).unwrap();
+        let refused = query.cover(12 * PIECE_BYTES as usize + 1).unwrap_err();
+        assert!(refused.to_string().contains("memory.bytes_max"));
+        assert_eq!((budget.refused(Purpose::Query), budget.held()), (1, 12 * PIECE_BYTES));
+        let mut insert = budget.share(Purpose::Insert);
+        insert.cover(4 * PIECE_BYTES as usize).unwrap();
+        assert!(insert.cover(4 * PIECE_BYTES as usize + 1).is_err());
+        query.shrink(PIECE_BYTES as usize + 1);
+        assert_eq!(budget.held_for(Purpose::Query), 2 * PIECE_BYTES);
+        drop(query);
+        assert_eq!(budget.held_for(Purpose::Query), 0);
+        drop(insert);
+        assert_eq!((budget.held(), budget.peak()), (0, 16 * PIECE_BYTES));
+    }
+
+    #[test]
+    fn threads_do_not_take_more_than_there_is() {
+        let budget = Budget::new(64 * PIECE_BYTES);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for round in 0..2_000 {
+                        let mut share = budget.share(Purpose::Insert);
+                        let _ = share.cover((round % 40) * PIECE_BYTES as usize);
+                        assert!(budget.held() <= budget.bytes_max());
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.held(), 0);
+        assert!(budget.peak() <= budget.bytes_max());
+        assert!(Budget::unlimited().take(Purpose::Query, 1 << 50).is_ok());
+    }
+
+    #[test]
+    fn the_budget_of_a_machine() {
+        const GIB: u64 = 1 << 30;
+        for (machine, query, expected) in [
+            (Some(24 * GIB), GIB / 2, GIB),
+            (Some(2 * GIB), GIB / 2, GIB / 2),
+            (Some(GIB / 4), GIB / 2, AUTO_BYTES_MIN),
+            (Some(64 * GIB), 4 * GIB, 8 * GIB),
+            (Some(16 * GIB), 4 * GIB, 4 * GIB),
+            (None, GIB / 2, GIB),
+        ] {
+            assert_eq!(bytes_auto(machine, query), expected, "{machine:?} {query}");
+        }
+        assert_eq!(total_of("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
+        assert!(machine_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
+}
