@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use query::source::{ScanUnit, Source, SourceError, TimeRange};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Facets, HitsRequest, Limits, Query, RunError, StatsQuery};
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
@@ -60,7 +60,7 @@ struct Memory(Vec<Arc<Batch>>);
 struct Unit(Arc<Batch>);
 
 impl Source for Memory {
-    fn units(&self, _range: TimeRange) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+    fn units(&self, _range: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         Ok(self
             .0
             .iter()
