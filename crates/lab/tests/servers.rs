@@ -71,9 +71,12 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
     assert!(configuration.contains(&"maxmemory \"1gb\"".to_owned()), "{configuration:?}");
     assert!(started.data().iter().all(|directory| directory.is_dir()));
 
-    assert_eq!(place.start(2, &[]).await.unwrap(), started, "it runs as asked");
+    assert!(!started.keeps_data, "without a log of changes it began empty");
+    let again = place.start(2, &[]).await.unwrap();
+    assert_eq!(again.nodes, started.nodes, "it runs as wanted");
+    assert!(again.keeps_data, "what runs already has its data");
     let found = servers::running(&place.home, "redis").unwrap();
-    assert_eq!(found.as_ref(), Some(&started), "another command finds it");
+    assert_eq!(found.as_ref(), Some(&again), "another command finds it");
     for (nodes, options) in [(1, &[][..]), (3, &[]), (2, &[("appendonly", "yes")])] {
         let error = place.start(nodes, options).await.unwrap_err();
         assert!(matches!(error, ServerError::Different { .. }), "{error}");

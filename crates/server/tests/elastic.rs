@@ -1,6 +1,6 @@
 //! Clients of Elasticsearch and shippers that send JSON: the official Python clients of three
-//! versions, and the requests of Filebeat, Logstash, Fluentd, Vector, Fluent Bit and the
-//! OpenTelemetry collector as they were recorded.
+//! versions, and requests as Filebeat, Logstash, Fluentd, Vector, Fluent Bit and the OpenTelemetry
+//! collector make them by their documentation.
 
 #![allow(missing_docs)]
 

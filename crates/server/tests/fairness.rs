@@ -131,7 +131,8 @@ fn a_trickle_is_durable_and_found_while_another_sender_floods() {
     assert_eq!(counters["lines_in_flight"], 0);
     assert_eq!(server.count("hostname:flood"), flooded);
     assert_eq!(server.count("hostname:trickle"), TRICKLE_LINES);
-    for (number, sent) in sent.into_iter().enumerate() {
+    // The first line of a connection may wait 100 ms, until it is known how its messages end.
+    for (number, sent) in sent.into_iter().enumerate().skip(1) {
         let row = &server.query(&format!("hostname:trickle r{number}"), "")[0];
         let arrived = row["_time"].as_str().unwrap();
         let earlier = server.query("hostname:flood | stats count() n", &format!("end={arrived}"));

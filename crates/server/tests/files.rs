@@ -206,10 +206,10 @@ fn files_are_cut_typed_and_shown_as_configured() {
     append(&dir.path().join("app/a.log.gz")).write_all(b"no\n").unwrap();
     server.wait_for("both records", |server| server.count("NOT _type:summary") == 2);
     let rows = server.query("_type:shop env:test oh", "");
-    assert_eq!(rows[0]["file"], path.to_str().unwrap());
+    assert_eq!(rows[0]["_file"], path.to_str().unwrap());
     assert_eq!(rows[0]["_msg"], "2024-01-02 03:04:05 ERROR oh\n\tat here\nCaused by: that");
     assert_eq!(rows[0]["level"], "error");
-    assert_eq!(server.count(&format!("file:=\"{}\"", path.display())), 2);
+    assert_eq!(server.count(&format!("_file:=\"{}\"", path.display())), 2);
     let files = server.get("/api/v1/files?limit=1").json();
     assert_eq!(files["followed"], 1);
     assert_eq!(files["files"][0]["path"], path.to_str().unwrap());

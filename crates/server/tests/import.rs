@@ -87,13 +87,13 @@ fn a_million_lines() {
 
     server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
     assert_eq!(server.count("_time:[1970,2100] NOT _type:summary"), lines);
-    assert_eq!(counted(&server, "NOT _type:summary", "file"), by_file);
+    assert_eq!(counted(&server, "NOT _type:summary", "_file"), by_file);
 
     let corpus = |name: &str| {
         let path = corpora().into_iter().find(|path| path.ends_with(name)).unwrap();
         fs::read_to_string(path).unwrap()
     };
-    let in_file = |name: &str| format!("file:{:?}", directory.path().join(name));
+    let in_file = |name: &str| format!("_file:{:?}", directory.path().join(name));
     // `… "GET / HTTP/1.1" 200 123 "referer" "agent"`: the status is behind the second quote.
     let access = corpus("apache_access.log");
     let expected = counted_in(&access, |line| line.split('"').nth(2)?.split(' ').nth(1));
@@ -132,7 +132,7 @@ fn an_import_goes_on_where_it_ended() {
     let mut raw = server.raw("_type:notes");
     raw.sort();
     assert_eq!(raw, [&b""[..], b"four without newline", b"two"]);
-    assert_eq!(counted(&server, "*", "file"), HashMap::from([(file.to_owned(), 3)]));
+    assert_eq!(counted(&server, "*", "_file"), HashMap::from([(file.to_owned(), 3)]));
 
     let failed = |arguments: &[&str], what: &str| {
         let output = import(&server, arguments);

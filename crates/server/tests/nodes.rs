@@ -474,7 +474,7 @@ fn files_are_followed_where_they_are_and_kept_elsewhere() {
     let mut collector = Collector::start(&spool, &[&store.address], &arguments);
     store.server.wait_for("the file", |server| server.count("_type:app") == 100);
     let row = &store.server.query("_type:app \"line 7\"", "")[0];
-    assert_eq!(row["file"], log.to_str().unwrap());
+    assert_eq!(row["_file"], log.to_str().unwrap());
     collector.wait_for("its place to be told", |nodes| {
         nodes["files"]["followed"] == 1 && nodes["files"]["lag_bytes"] == 0
     });

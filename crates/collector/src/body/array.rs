@@ -42,7 +42,8 @@ impl Elements {
     pub fn next<'a>(&'a mut self, piece: &'a [u8]) -> &'a [u8] {
         if self.form == Form::Unknown {
             self.form = match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => return piece,
+                // It is no part of a line, whatever follows.
+                None => return b"",
                 Some(b'[') => Form::Array,
                 Some(_) => Form::Other,
             };
@@ -123,7 +124,7 @@ mod tests {
             // Not whole: the rest is a line for whoever ends the body.
             ("[{\"a\":1},{\"b\":", "{\"a\":1}\n{\"b\":"),
             ("[}}]", "}}\n"),
-            // No arrays.
+            // No arrays. White space before them may be left out.
             ("{\"a\":1}\n[2]\n", "{\"a\":1}\n[2]\n"),
             ("text [1]", "text [1]"),
         ] {

@@ -169,15 +169,15 @@ fn the_parser_finds_host_application_time_and_type() {
             assert_eq!(get("_note"), "", "{line}");
             assert!(HOSTS.iter().any(|h| h.name == get("hostname")), "{}: {line}", get("hostname"));
             assert!(!get("app_name").is_empty() || get("hostname") == "gw1", "{line}");
-            assert!(!get("level").is_empty(), "{line}");
+            assert!(!get("_level").is_empty(), "{line}");
             let time_ns = LIVE_NS + 100 * SECOND_NS + i as i64 * (SECOND_NS / 20);
             assert!(
                 (0..precision_ns).contains(&(time_ns - row.time_ns())),
                 "{}: {line}",
                 row.time_ns()
             );
-            access += usize::from(get("type") == "access" && !get("status").is_empty());
-            json += usize::from(get("type") == "json" && !get("request_id").is_empty());
+            access += usize::from(get("_type") == "access" && !get("status").is_empty());
+            json += usize::from(get("_type") == "json" && !get("request_id").is_empty());
         }
         assert!(json > 100, "{format:?}: {json}");
         assert!(access > 500 || format == Format::Json, "{format:?}: {access}");

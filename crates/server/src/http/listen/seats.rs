@@ -351,10 +351,13 @@ mod tests {
     #[test]
     fn the_slowest_body_gives_way() {
         let seats = Seats::default();
-        let all: Vec<Held> = (1..=2).flat_map(|n| take(&seats, n, SEATS_MAX / 2)).collect();
+        // The first address has the most seats, so one of its own is taken.
+        let most = [(1, SEATS_MAX / 2 + 1), (2, SEATS_MAX / 2 - 1)];
+        let all: Vec<Held> =
+            most.into_iter().flat_map(|(n, count)| take(&seats, n, count)).collect();
         all.iter().for_each(|held| held.seat.works());
         let begun = Instant::now() - 2 * BODY_AGE_MIN;
-        for (held, bytes) in [(&all[3], 500), (&all[5], 400), (&all[700], 450)] {
+        for (held, bytes) in [(&all[3], 500), (&all[5], 400), (&all[9], 450), (&all[700], 300)] {
             held.seat.set(State::Receiving { begun, bytes });
         }
         all[6].seat.set(State::Receiving { begun: Instant::now(), bytes: 0 });
