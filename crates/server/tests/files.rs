@@ -208,7 +208,7 @@ fn files_are_cut_typed_and_shown_as_configured() {
     let rows = server.query("_type:shop env:test oh", "");
     assert_eq!(rows[0]["_file"], path.to_str().unwrap());
     assert_eq!(rows[0]["_msg"], "2024-01-02 03:04:05 ERROR oh\n\tat here\nCaused by: that");
-    assert_eq!(rows[0]["level"], "error");
+    assert_eq!(rows[0]["_level"], "error");
     assert_eq!(server.count(&format!("_file:=\"{}\"", path.display())), 2);
     let files = server.get("/api/v1/files?limit=1").json();
     assert_eq!(files["followed"], 1);
