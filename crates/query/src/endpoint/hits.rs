@@ -87,7 +87,7 @@ pub fn hits(
         let Some(time) = parse_time(&time_and_hits[0], 0) else { return Ok(()) };
         let hits = number(&time_and_hits[1]);
         key.clear(meter);
-        for value in &*values {
+        for value in values {
             put_part(value.as_bytes(), &mut key, meter)?;
         }
         let place = match places.get(key.bytes()) {
