@@ -34,7 +34,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	npm --prefix web run build
 	@touch $@
 
-test: tools test-deps web check unit hostile test-lab browser test-binary test-parquet ## Run every test, the browser test included
+test: tools test-deps web check unit test-lab test-parquet ## Run the tests that a change has to pass
 	@echo "All tests passed."
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
@@ -50,7 +50,7 @@ unit: web ## Unit, property and black-box tests
 	npm --prefix web run test
 	cargo test --workspace --locked
 
-test-long: build ## Crash tests as long as a night allows (KILLS of the binary, HISTORIES of the store), and all hostile inputs
+test-long: browser test-binary test-victorialogs ## The browser, hostile inputs, VictoriaLogs, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	LOGINSON_KILLS=$(KILLS) cargo test --locked -p loginson --test crash -- --nocapture
 	LOGINSON_HISTORIES=$(HISTORIES) cargo test --locked -p loginson-store --test oracle -- --nocapture
