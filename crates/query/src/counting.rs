@@ -14,10 +14,10 @@ use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines};
-use crate::filter::{Fields, Filter};
+use crate::filter::Fields;
 use crate::needs::is_stored;
-use crate::pipe::{Bucket, Pipe, time_bucket};
-use crate::rolled::{Weighted, fields_of};
+use crate::pipe::{Pipe, time_bucket};
+use crate::rolled::Weighted;
 use crate::source::SourceError;
 
 pub(crate) const TIME: &str = "_time";
@@ -84,35 +84,21 @@ impl Tally {
 impl CountedBy {
     /// None when the pipe does more.
     pub fn of(pipe: Option<&Pipe>) -> Option<CountedBy> {
-        let mut fields: Vec<&str> = Vec::new();
-        let mut bucket_ns = None;
-        let mut has_conditions = false;
-        match pipe? {
-            Pipe::Stats(stats) => {
-                for by in &stats.by {
-                    match (&*by.name, &by.bucket) {
-                        (TIME, Some(Bucket::Time { step_ns, offset_ns })) => {
-                            bucket_ns = Some((*step_ns, *offset_ns));
-                        }
-                        (TIME, _) | (_, Some(_)) => return None,
-                        (name, None) => fields.push(name),
-                    }
-                }
-                for function in &stats.functions {
-                    if !function.function.counts_rows() {
-                        return None;
-                    }
-                    let conditions: Option<&Filter> = function.filter.as_ref();
-                    has_conditions |= conditions.is_some();
-                    conditions.into_iter().try_for_each(|f| fields_of(f, &mut fields))?;
-                }
-            }
-            Pipe::Top(top) => fields.extend(top.by.iter().map(String::as_str)),
-            Pipe::Uniq(uniq) if uniq.limit.is_none() => {
-                fields.extend(uniq.by.iter().map(String::as_str));
-            }
-            _ => return None,
-        }
+        pipe?.counted_by()
+    }
+
+    /// By the values of fields only.
+    pub fn fields<'n>(fields: impl IntoIterator<Item = &'n str>) -> CountedBy {
+        CountedBy::new(fields, None, false)
+    }
+
+    /// By the values of fields, which may come twice, and buckets of event time: (length, shift)
+    /// in nanoseconds. `has_conditions`: fields are looked at by conditions too.
+    pub fn new<'n>(
+        fields: impl IntoIterator<Item = &'n str>,
+        bucket_ns: Option<(i64, i64)>,
+        has_conditions: bool,
+    ) -> CountedBy {
         let mut names: Vec<String> = Vec::new();
         for name in fields {
             if !names.iter().any(|known| known == name) {
@@ -120,7 +106,7 @@ impl CountedBy {
             }
         }
         let is_tally = names.len() == 1 && bucket_ns.is_none() && !has_conditions;
-        Some(CountedBy { fields: names, bucket_ns, is_tally })
+        CountedBy { fields: names, bucket_ns, is_tally }
     }
 
     /// The stored fields that tell these fields of lines; none where other things of lines do.

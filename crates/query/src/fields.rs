@@ -20,6 +20,13 @@ impl FieldSet {
         FieldSet::default()
     }
 
+    /// These fields.
+    pub(crate) fn of<'n>(names: impl IntoIterator<Item = &'n String>) -> FieldSet {
+        let mut set = FieldSet::none();
+        set.add_all(names);
+        set
+    }
+
     /// All fields that are shown when nothing else is said.
     pub fn all() -> FieldSet {
         FieldSet { wanted: vec![NamePattern::ANY], left_out: Vec::new() }

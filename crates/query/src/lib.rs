@@ -66,11 +66,13 @@ pub use number::parse_timestamp;
 pub use options::QueryOptions;
 pub use ordered::{LineSet, RowKey, TimeOrder};
 pub use pipe::{
-    Bucket, By, Coalesce, Expression, Extract, ExtractPattern, Facets, Format, Function, Join,
-    JoinedWith, JsonArray, JsonArrayConcat, Math, MathEntry, Measure, Overwrite, Pack, PackedForm,
-    Parts, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, SetStreamFields, Sort,
-    SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Uniq, Unpack, Unroll,
-    ValueNumber, decolorize,
+    BlocksCount, Bucket, By, Coalesce, Documentation, DropEmptyFields, Expression, Extract,
+    ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence, Join, JoinedWith,
+    JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Offset, Overwrite, Pack,
+    PackedForm, Parts, Pipe, Rewrite, RunningFunction, RunningKind, RunningStats, Sample, Select,
+    SetStreamFields, Sort, SortKey, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top,
+    Union, Uniq, Unpack, Unroll, ValueNumber, decolorize, function_documentation,
+    pipe_documentation,
 };
 pub use query::{PIPES_MAX, QUERY_BYTES_MAX, Query};
 pub use queue::{

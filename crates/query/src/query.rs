@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::block::{Change, HIDDEN};
+use crate::block::HIDDEN;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::options::{QueryOptions, parse_options};
-use crate::pipe::{Pipe, parse_pipes};
+use crate::pipe::{Names, Pipe, parse_pipes};
 
 /// Longest text of a query, in bytes. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;
@@ -107,9 +107,9 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
         }
         let position = cursor.position();
         let read = parse_pipes(cursor)?;
-        if matches!(read[..], [Pipe::StreamContext(_)]) && !pipes.is_empty() {
-            let message =
-                "stream_context has to be the first pipe, as it looks at lines of the store";
+        if let Some(message) = read.first().and_then(Pipe::first_because)
+            && !pipes.is_empty()
+        {
             return Err(cursor.error_at(position, &[], message));
         }
         pipes.extend(read);
@@ -123,30 +123,17 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
 fn settle_order(pipes: &mut [Pipe]) {
     for place in 0..pipes.len() {
         let (before, rest) = pipes.split_at_mut(place);
-        match &mut rest[0] {
-            Pipe::Sort(sort) => sort.name_keys(fixed_fields(before)),
-            Pipe::Pack(pack) if pack.fields.is_empty() => {
-                pack.order = fixed_fields(before).unwrap_or_default();
-            }
-            _ => {}
-        }
+        rest[0].settle_order(&|| fixed_fields(before));
     }
 }
 
 /// The names of the fields behind some pipes, in their order, if these name all of them.
 fn fixed_fields(pipes: &[Pipe]) -> Option<Vec<String>> {
     for pipe in pipes.iter().rev() {
-        match pipe {
-            Pipe::Filter(_) | Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Sample(_) => {}
-            Pipe::Sort(sort) if sort.rank.is_none() => {}
-            Pipe::Change(Change::Keep(fields)) if fields.iter().all(|field| !field.prefix) => {
-                return Some(fields.iter().map(|field| field.name.clone()).collect());
-            }
-            Pipe::Stats(stats) => {
-                let by = stats.by.iter().map(|by| by.name.clone());
-                return Some(by.chain(stats.functions.iter().map(|f| f.name.clone())).collect());
-            }
-            _ => return None,
+        match pipe.names() {
+            Names::Same => {}
+            Names::Are(names) => return Some(names),
+            Names::Unknown => return None,
         }
     }
     None

@@ -9,7 +9,7 @@
 
 use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::pipe::{JoinedWith, Pipe};
+use crate::pipe::{Pipe, Select};
 use crate::query::Query;
 
 /// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them are refused.
@@ -41,17 +41,12 @@ impl Query {
             restrict_inside(filter, to, left)?;
         }
         for pipe in &mut self.pipes {
-            match pipe {
-                Pipe::Join(join) => match &mut join.with {
-                    JoinedWith::Query(query) => query.restrict(to, left)?,
-                    JoinedWith::Rows(_) => {}
-                },
-                Pipe::Union(query) => query.restrict(to, left)?,
-                _ => {}
-            }
+            pipe.queries_mut().into_iter().try_for_each(|query| query.restrict(to, left))?;
         }
-        if matches!(self.pipes.first(), Some(Pipe::StreamContext(_))) {
-            self.pipes.insert(1, Pipe::Filter(to.clone()));
+        for place in (0..self.pipes.len()).rev() {
+            if self.pipes[place].reads_other_lines() {
+                self.pipes.insert(place + 1, Pipe::from(Select { filter: to.clone() }));
+            }
         }
         let own = std::mem::replace(&mut self.filter, Filter::All);
         self.filter = match own {

@@ -237,7 +237,7 @@ impl Run<'_> {
         progress.units_planned.store(units.len() as u64, Relaxed);
         progress.bytes_planned.store(units.iter().map(|u| u.bytes()).sum(), Relaxed);
         // Behind a filter, more than the newest lines may be needed for as many rows.
-        let only_columns = query.pipes().iter().all(|pipe| matches!(pipe, Pipe::Change(_)));
+        let only_columns = query.pipes().iter().all(Pipe::keeps_rows);
         let newest = match &self.sink {
             Sink::Newest(newest) if only_columns => Some(newest.limit()),
             _ => None,

@@ -1,16 +1,16 @@
 //! Live tail: a query over lines as they arrive.
 //!
-//! Its pipes look at each line by itself. Those that compute fields do so for [`COMPUTED_ROWS_MAX`] lines at once, whose new
+//! Its pipes look at each line by itself. Those that compute fields do so for a bounded number of lines at once, whose new
 //! values may take [`TAIL_BYTES_MAX`].
 
 use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, COMPUTED_ROWS_MAX, Change, Lines, Scratch};
+use crate::block::{Block, Lines, Scratch};
 use crate::error::ParseError;
 use crate::filter::Selector;
-use crate::pipe::{ComputeRows, Pipe, drop_empty, sample};
+use crate::pipe::{Pipe, RowWise};
 use crate::query::Query;
 use crate::run::{Account, Context, Limits, Meter, Rows, RunError};
 use crate::source::Whose;
@@ -23,30 +23,8 @@ const TAIL_BYTES_MAX: u64 = 64 << 20;
 pub struct TailQuery {
     whose: Whose,
     selector: Selector,
-    steps: Vec<Step>,
-    computes: bool,
+    steps: Vec<Box<dyn RowWise>>,
     include: Arc<[String]>,
-}
-
-enum Step {
-    Change(Change),
-    Filter(Box<Selector>),
-    Compute(ComputeRows),
-    Sample(u64),
-    DropEmptyFields,
-}
-
-impl Step {
-    /// None for a pipe that looks at several lines.
-    fn of(pipe: &Pipe) -> Option<Step> {
-        Some(match pipe {
-            Pipe::Change(change) => Step::Change(change.clone()),
-            Pipe::Filter(filter) => Step::Filter(Box::new(Selector::new(filter))),
-            Pipe::Sample(one_in) => Step::Sample(*one_in),
-            Pipe::DropEmptyFields => Step::DropEmptyFields,
-            pipe => Step::Compute(ComputeRows::new(pipe.compute()?)),
-        })
-    }
 }
 
 impl Query {
@@ -62,7 +40,7 @@ impl Query {
             });
         }
         let step = |pipe: &Pipe| {
-            Step::of(pipe).ok_or_else(|| {
+            pipe.row_wise().ok_or_else(|| {
                 let (query, written) = (self.to_string(), pipe.to_string());
                 let name = written.split(' ').next().unwrap_or_default();
                 let message =
@@ -72,11 +50,11 @@ impl Query {
                 ParseError { position, expected: expected.map(String::from).into(), message, query }
             })
         };
-        let steps: Vec<Step> = self.pipes().iter().map(step).collect::<Result<_, _>>()?;
+        let steps: Vec<Box<dyn RowWise>> =
+            self.pipes().iter().map(step).collect::<Result<_, _>>()?;
         Ok(TailQuery {
             whose: self.filter().whose(),
             selector: Selector::new(self.filter()),
-            computes: steps.iter().any(|step| matches!(step, Step::Compute(_))),
             steps,
             include: include.into(),
         })
@@ -113,23 +91,17 @@ impl TailQuery {
         each: &mut dyn FnMut(&Rows) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let block = self.selected(batch, scratch).into_block();
-        let rows_max = if self.computes { COMPUTED_ROWS_MAX } else { usize::MAX };
+        let rows_max = self.steps.iter().map(|step| step.rows_max()).min().unwrap_or(usize::MAX);
         for mut part in block.into_parts(rows_max) {
             let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
             let account = Arc::clone(account);
             let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
             let mut held = 0;
             for step in &self.steps {
-                match step {
-                    _ if part.is_empty() => break,
-                    Step::Change(change) => part.change(change)?,
-                    Step::Filter(selector) => selector.select(&mut part, scratch),
-                    Step::Compute(compute) => {
-                        held += compute.apply(&mut part, scratch, &mut meter)?
-                    }
-                    Step::Sample(one_in) => sample(&mut part, *one_in),
-                    Step::DropEmptyFields => drop_empty(&mut part, scratch),
+                if part.is_empty() {
+                    break;
                 }
+                held += step.apply(&mut part, scratch, &mut meter)?;
             }
             if !part.is_empty() {
                 each(&Rows::new(part, self.include.clone()))?;

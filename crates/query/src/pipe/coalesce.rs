@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
@@ -22,6 +23,17 @@ pub struct Coalesce {
     /// Field for the value.
     pub result: String,
 }
+
+pub(super) static COALESCE: Registration = Registration {
+    doc: Documentation {
+        name: "coalesce",
+        aliases: &[],
+        syntax: "coalesce(<field>, …) [default \"<text>\"] [as <name>]",
+        summary: "the first of some fields that has a value",
+        example: "coalesce(user, login) default \"nobody\" as who",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Coalesce, ParseError> {
     let position = cursor.position();

@@ -5,9 +5,9 @@
 //! one piece, whatever the size of a block. Its bytes are counted as memory of the query.
 
 use std::fmt;
-use std::ops::ControlFlow;
 
-use super::Processor;
+use super::operator::{Mode, Node, Operator, RowWise};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
@@ -16,10 +16,10 @@ use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector, parse_filter};
-use crate::run::{Meter, Next, RunError};
+use crate::run::{Meter, RunError};
 
-/// A pipe of the kind, as it is written in a query.
-pub(crate) trait ComputePipe: fmt::Display {
+/// A pipe of the kind, as it is written in a query. It is an [`Operator`] by that.
+pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
     /// Makes it ready to run.
     fn prepare(&self) -> Box<dyn Compute>;
 
@@ -28,11 +28,69 @@ pub(crate) trait ComputePipe: fmt::Display {
         None
     }
 
+    /// The same, to be changed.
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        assert!(self.condition().is_none(), "a condition can be changed where there is one");
+        None
+    }
+
     /// Turns what rows are to have behind it into what they must have before it, without the condition.
     fn needed_fields(&self, wanted: &mut FieldSet);
 
     /// The fields that it gives values to, if that is known without rows.
     fn results(&self) -> Vec<&str>;
+
+    /// As [`Operator::keeps_time`].
+    fn keeps_time(&self) -> bool {
+        !self.results().contains(&TIME)
+    }
+
+    /// As [`Operator::settle_order`].
+    fn settle_order(&mut self, _before: &dyn Fn() -> Option<Vec<String>>) {}
+
+    /// As [`Operator::follow_names`].
+    fn follow_names(&self, _shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        Err("may not follow the last stats pipe here".to_owned())
+    }
+}
+
+/// The field that orders rows.
+const TIME: &str = "_time";
+
+impl<P: ComputePipe> Operator for P {
+    fn mode(&self) -> Mode {
+        if self.results().contains(&TIME) { Mode::Streaming } else { Mode::RowWise }
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        ComputePipe::needed_fields(self, &mut wanted);
+        self.condition().iter().for_each(|filter| wanted.add_filter(filter));
+        wanted
+    }
+
+    fn row_wise(&self) -> Option<Box<dyn RowWise>> {
+        Some(Box::new(ComputeRows::new(self)))
+    }
+
+    fn keeps_time(&self) -> bool {
+        ComputePipe::keeps_time(self)
+    }
+
+    fn filters(&self) -> Vec<&Filter> {
+        self.condition().into_iter().collect()
+    }
+
+    fn filters_mut(&mut self) -> Vec<&mut Filter> {
+        self.condition_mut().into_iter().collect()
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        ComputePipe::settle_order(self, before);
+    }
+
+    fn follow_names(&self, shown: &mut Shown, is_range: bool) -> Result<(), String> {
+        ComputePipe::follow_names(self, shown, is_range)
+    }
 }
 
 /// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`. `always`: to every row.
@@ -235,18 +293,19 @@ impl Output<'_> {
 }
 
 /// Runs what computes fields, on the rows that pass a condition.
-pub(crate) struct ComputeRows {
+struct ComputeRows {
     compute: Box<dyn Compute>,
     condition: Option<Selector>,
 }
 
 impl ComputeRows {
-    pub fn new(pipe: &dyn ComputePipe) -> ComputeRows {
+    fn new(pipe: &dyn ComputePipe) -> ComputeRows {
         ComputeRows { compute: pipe.prepare(), condition: pipe.condition().map(Selector::new) }
     }
+}
 
-    /// Computes the fields of a block of at most [`COMPUTED_ROWS_MAX`] rows; gives the memory that was counted for them.
-    pub fn apply(
+impl RowWise for ComputeRows {
+    fn apply(
         &self,
         block: &mut Block,
         scratch: &mut Scratch,
@@ -273,25 +332,8 @@ impl ComputeRows {
         }
         Ok(counted + computed.add_to(block, scratch, meter)?)
     }
-}
 
-/// The pipe: computes, and hands on.
-pub(super) struct Computing {
-    pub rows: ComputeRows,
-    pub scratch: Scratch,
-}
-
-impl Processor for Computing {
-    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        for mut part in block.into_parts(COMPUTED_ROWS_MAX) {
-            next.check()?;
-            let held = self.rows.apply(&mut part, &mut self.scratch, next.meter())?;
-            let flow = next.push(part)?;
-            next.meter().give_back(held);
-            if flow.is_break() {
-                return Ok(flow);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+    fn rows_max(&self) -> usize {
+        COMPUTED_ROWS_MAX
     }
 }

@@ -13,6 +13,7 @@ use super::compute::{
     Compute, ComputePipe, Output, Overwrite, needs_for, parse_condition, parse_field,
     write_condition, write_field,
 };
+use super::operator::{Documentation, Registration, one};
 use super::pattern::{Step, parse_steps};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
@@ -44,6 +45,28 @@ pub enum ExtractPattern {
     /// A regular expression with named groups.
     Regex(Pattern),
 }
+
+pub(super) static EXTRACT: Registration = Registration {
+    doc: Documentation {
+        name: "extract",
+        aliases: &[],
+        syntax: "extract [if (<filter>)] \"<pattern>\" [from <field>] [keep_original_fields] [skip_empty_results]",
+        summary: "what stands between the texts of a pattern, as fields",
+        example: "extract \"ip=<ip> port=<port>;\" from head",
+    },
+    parse: |cursor| parse(cursor, false).map(one),
+};
+
+pub(super) static EXTRACT_REGEXP: Registration = Registration {
+    doc: Documentation {
+        name: "extract_regexp",
+        aliases: &[],
+        syntax: "extract_regexp [if (<filter>)] \"<regexp>\" [from <field>] [keep_original_fields] [skip_empty_results]",
+        summary: "what the named groups of a regular expression find, as fields",
+        example: "extract_regexp \"ip=(?P<ip>[0-9.]+)\" from head",
+    },
+    parse: |cursor| parse(cursor, true).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, is_regex: bool) -> Result<Extract, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -107,6 +130,10 @@ impl ComputePipe for Extract {
 
     fn condition(&self) -> Option<&Filter> {
         self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {

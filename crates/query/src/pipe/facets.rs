@@ -12,11 +12,13 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::outgoing::{Outgoing, RowBuilder};
-use super::{Processor, limit::parse_count, tuples};
+use super::{limit::parse_count, tuples};
 use crate::block::{Block, Lines, Scratch};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::run::{CHECK_ROWS, Meter, Next, RunError};
 
 /// The `facets` pipe.
@@ -38,7 +40,18 @@ impl Default for Facets {
     }
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Facets, ParseError> {
+pub(super) static FACETS: Registration = Registration {
+    doc: Documentation {
+        name: "facets",
+        aliases: &[],
+        syntax: "facets [<n>] [max_values_per_field <n>] [max_value_len <n>] [keep_const_fields]",
+        summary: "the most frequent values of every field",
+        example: "facets 5 max_values_per_field 100 max_value_len 50 keep_const_fields",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Facets, ParseError> {
     let mut facets = Facets::default();
     if cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
         facets.limit = parse_count(cursor, None)?;
@@ -67,7 +80,22 @@ impl fmt::Display for Facets {
     }
 }
 
-pub(super) struct FacetCounts {
+impl Operator for Facets {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::all()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        let (counts, scratch) = (Counts::default(), Scratch::default());
+        Box::new(FacetCounts { facets: self.clone(), counts, scratch })
+    }
+}
+
+struct FacetCounts {
     facets: Facets,
     counts: Counts,
     scratch: Scratch,
@@ -140,13 +168,6 @@ impl FieldCounts {
         if self.hits.len() as u64 > facets.values_max {
             self.leave_out(meter);
         }
-    }
-}
-
-impl FacetCounts {
-    pub fn new(facets: &Facets) -> FacetCounts {
-        let (counts, scratch) = (Counts::default(), Scratch::default());
-        FacetCounts { facets: facets.clone(), counts, scratch }
     }
 }
 

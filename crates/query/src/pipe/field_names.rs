@@ -2,37 +2,77 @@
 //! for them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::{Pipe, Processor, tuples, uniq::push_tuples};
+use super::operator::{Documentation, Mode, Operator, Processor, Registration};
+use super::select::Select;
+use super::{Pipe, tuples, uniq::push_tuples};
 use crate::block::{Block, Change, Lines, NamePattern, Scratch};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, Test};
 use crate::run::{CHECK_ROWS, Next, RunError};
 
+/// The `field_names` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldNames;
+
+pub(super) static FIELD_NAMES: Registration = Registration {
+    doc: Documentation {
+        name: "field_names",
+        aliases: &[],
+        syntax: "field_names [as <name>] [filter <text>]",
+        summary: "the names of fields, with the number of rows that have them",
+        example: "field_names as n",
+    },
+    parse: parse,
+};
+
 /// Reads what stands behind the name of the pipe: another name for the field of names, and a text that these contain.
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
-    let mut pipes = vec![Pipe::FieldNames];
+fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
+    let mut pipes = vec![Pipe::new(FieldNames)];
     let mut name = parse_field(cursor, "as")?;
     if cursor.eat_keyword("filter") {
         let text = cursor.expect_string(true, "a text")?.text;
         if !text.is_empty() {
-            pipes.push(Pipe::Filter(Filter::field("name", Test::Substring(text))));
+            let filter = Filter::field("name", Test::Substring(text));
+            pipes.push(Pipe::new(Select { filter }));
         }
         name = name.or(parse_field(cursor, "as")?);
     }
     if let Some(name) = name.filter(|name| name != "name") {
         let renamed = (NamePattern::exact("name"), NamePattern::exact(&name));
-        pipes.push(Pipe::Change(Change::Rename(vec![renamed])));
+        pipes.push(Pipe::new(Change::Rename(vec![renamed])));
     }
     Ok(pipes)
 }
 
+impl fmt::Display for FieldNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("field_names")
+    }
+}
+
+impl Operator for FieldNames {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::all()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Names::default())
+    }
+}
+
 #[derive(Default)]
-pub(super) struct Names {
+struct Names {
     hits: HashMap<Arc<str>, u64, foldhash::fast::RandomState>,
     scratch: Scratch,
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use memchr::memmem;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
 use crate::cursor::{Cursor, is_word_char, quote};
@@ -39,6 +40,28 @@ pub enum Parts {
         drop_duplicates: bool,
     },
 }
+
+pub(super) static UNPACK_WORDS: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_words",
+        aliases: &[],
+        syntax: "unpack_words [from <field>] [as <name>] [drop_duplicates]",
+        summary: "the words of a value, as a JSON array",
+        example: "unpack_words from path as words drop_duplicates",
+    },
+    parse: |cursor| parse_words(cursor).map(one),
+};
+
+pub(super) static SPLIT: Registration = Registration {
+    doc: Documentation {
+        name: "split",
+        aliases: &[],
+        syntax: "split \"<separator>\" [from <field>] [as <name>]",
+        summary: "what is between separators, as a JSON array",
+        example: "split \",\" from tags as list",
+    },
+    parse: |cursor| parse_split(cursor).map(one),
+};
 
 pub(super) fn parse_split(cursor: &mut Cursor<'_>) -> Result<JsonArray, ParseError> {
     // The separator may be a mark, such as a comma, only in quotes.

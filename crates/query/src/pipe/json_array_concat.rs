@@ -6,6 +6,7 @@ use std::fmt;
 use record::parse::json_items;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
 use crate::cursor::{Cursor, quote};
@@ -24,6 +25,17 @@ pub struct JsonArrayConcat {
     /// Field for the text.
     pub result: String,
 }
+
+pub(super) static JSON_ARRAY_CONCAT: Registration = Registration {
+    doc: Documentation {
+        name: "json_array_concat",
+        aliases: &[],
+        syntax: "json_array_concat \"<separator>\" [from <field>] [as <name>]",
+        summary: "the items of a JSON array as a text",
+        example: "json_array_concat \"-\" from tags as text",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<JsonArrayConcat, ParseError> {
     let word = |cursor: &mut Cursor<'_>, words: &[&str]| {

@@ -10,6 +10,8 @@
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output};
+use super::operator::{Documentation, Registration, one};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
 use crate::cursor::{Cursor, is_word_char, quote, quote_name};
@@ -114,6 +116,17 @@ const FUNCTIONS: [(&str, Function, usize, usize); 9] = [
     ("rand", Function::Rand, 0, 0),
     ("round", Function::Round, 1, 2),
 ];
+
+pub(super) static MATH: Registration = Registration {
+    doc: Documentation {
+        name: "math",
+        aliases: &["eval"],
+        syntax: "math <expression> [as <name>], …",
+        summary: "numbers computed from fields",
+        example: "math took / 1s as seconds, round(seconds, 0.1) r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Math, ParseError> {
     let mut entries = Vec::new();
@@ -344,6 +357,11 @@ impl ComputePipe for Math {
 
     fn results(&self) -> Vec<&str> {
         self.entries.iter().map(|entry| entry.result.as_str()).collect()
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        self.results().into_iter().for_each(|name| shown.add_value(name));
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::columns::{parse_patterns, write_patterns};
 use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, HIDDEN, NamePattern, RowFields, Scratch, VALUE_BYTES_MAX};
 use crate::cursor::Cursor;
@@ -27,6 +28,28 @@ pub struct Pack {
     /// The order of the fields where the pipes before say it; else time, stream and message come first, the others by name.
     pub(crate) order: Vec<String>,
 }
+
+pub(super) static PACK_JSON: Registration = Registration {
+    doc: Documentation {
+        name: "pack_json",
+        aliases: &[],
+        syntax: "pack_json [fields (<field>, …)] [as <name>]",
+        summary: "fields as a JSON object",
+        example: "pack_json fields (a, b*) as packed",
+    },
+    parse: |cursor| parse(cursor, true).map(one),
+};
+
+pub(super) static PACK_LOGFMT: Registration = Registration {
+    doc: Documentation {
+        name: "pack_logfmt",
+        aliases: &[],
+        syntax: "pack_logfmt [fields (<field>, …)] [as <name>]",
+        summary: "fields as key=value",
+        example: "pack_logfmt fields (a, b*) as packed",
+    },
+    parse: |cursor| parse(cursor, false).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, json: bool) -> Result<Pack, ParseError> {
     let mut fields = Vec::new();
@@ -71,6 +94,12 @@ impl ComputePipe for Pack {
 
     fn results(&self) -> Vec<&str> {
         vec![&self.result]
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        if self.fields.is_empty() {
+            self.order = before().unwrap_or_default();
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::compute::{
     write_field,
 };
 use super::limit::parse_count;
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
 use crate::cursor::{Cursor, quote, quote_name};
@@ -62,6 +63,50 @@ pub enum TextChange {
     /// No escape sequences of terminals.
     Decolorize,
 }
+
+pub(super) static REPLACE: Registration = Registration {
+    doc: Documentation {
+        name: "replace",
+        aliases: &[],
+        syntax: "replace [if (<filter>)] (\"<old>\", \"<new>\") [at <field>] [limit <n>]",
+        summary: "one text in place of another",
+        example: "replace (\"old\", \"new\") at path limit 1",
+    },
+    parse: |cursor| parse_replace(cursor, false).map(one),
+};
+
+pub(super) static REPLACE_REGEXP: Registration = Registration {
+    doc: Documentation {
+        name: "replace_regexp",
+        aliases: &[],
+        syntax: "replace_regexp [if (<filter>)] (\"<regexp>\", \"<new>\") [at <field>] [limit <n>]",
+        summary: "a text in place of what a regular expression finds",
+        example: "replace_regexp (\"host-(.+?)-x\", \"$1\") at host",
+    },
+    parse: |cursor| parse_replace(cursor, true).map(one),
+};
+
+pub(super) static COLLAPSE_NUMS: Registration = Registration {
+    doc: Documentation {
+        name: "collapse_nums",
+        aliases: &[],
+        syntax: "collapse_nums [if (<filter>)] [at <field>] [prettify]",
+        summary: "<N> in place of numbers",
+        example: "collapse_nums at path prettify",
+    },
+    parse: |cursor| parse_collapse_nums(cursor).map(one),
+};
+
+pub(super) static DECOLORIZE: Registration = Registration {
+    doc: Documentation {
+        name: "decolorize",
+        aliases: &[],
+        syntax: "decolorize [<field>]",
+        summary: "no escape sequences of terminals",
+        example: "decolorize text",
+    },
+    parse: |cursor| parse_decolorize(cursor).map(one),
+};
 
 pub(super) fn parse_replace(
     cursor: &mut Cursor<'_>,
@@ -142,6 +187,10 @@ impl ComputePipe for Rewrite {
 
     fn condition(&self) -> Option<&Filter> {
         self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {

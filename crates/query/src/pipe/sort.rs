@@ -19,7 +19,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::{Processor, limit::parse_count, parse_by, tuples, write_names};
+use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
+use super::shown::Shown;
+use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
@@ -52,7 +54,40 @@ pub struct SortKey {
     pub descending: bool,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
+pub(super) static SORT: Registration = Registration {
+    doc: Documentation {
+        name: "sort",
+        aliases: &["order"],
+        syntax: "sort [by (<field> [desc], …)] [desc] [partition by (<field>, …)] [offset <n>] [limit <n>] [rank as <name>]",
+        summary: "rows in the order of values",
+        example: "sort by (took desc, _time) partition by (host) offset 10 limit 5 rank as r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+pub(super) static FIRST: Registration = Registration {
+    doc: Documentation {
+        name: "first",
+        aliases: &[],
+        syntax: "first [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        summary: "the first rows in the order of values",
+        example: "first 3 by (took) partition by (host)",
+    },
+    parse: |cursor| parse_ends(cursor, false).map(one),
+};
+
+pub(super) static LAST: Registration = Registration {
+    doc: Documentation {
+        name: "last",
+        aliases: &[],
+        syntax: "last [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        summary: "the last rows in the order of values",
+        example: "last 3 by (took)",
+    },
+    parse: |cursor| parse_ends(cursor, true).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
     let mut sort = Sort::default();
     parse_keys(cursor, &mut sort, false)?;
     parse_rest(cursor, &mut sort)?;
@@ -60,7 +95,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
 }
 
 /// Reads what stands behind `first`, or with `last` behind that.
-pub(super) fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
+fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
     let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
     let limit = if number { parse_count(cursor, None)? } else { 1 };
     let mut sort = Sort { limit: Some(limit), ..Sort::default() };
@@ -141,7 +176,7 @@ const ALL_FIELDS: &str = "*\0";
 impl Sort {
     /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else `_time`, which is the first
     /// field of a line.
-    pub(crate) fn name_keys(&mut self, fixed: Option<Vec<String>>) {
+    fn name_keys(&mut self, fixed: Option<Vec<String>>) {
         let [SortKey { name, descending }] = &self.keys[..] else { return };
         if name == ALL_FIELDS {
             let descending = *descending;
@@ -150,12 +185,39 @@ impl Sort {
             self.keys = names.into_iter().map(|name| SortKey { name, descending }).collect();
         }
     }
+}
 
-    /// Turns what rows are to have behind it into what they must have before.
-    pub(super) fn needed_fields(&self, wanted: &mut FieldSet) {
+impl Operator for Sort {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
         self.rank.iter().for_each(|name| wanted.remove(name));
         self.keys.iter().for_each(|key| wanted.add(&key.name));
         wanted.add_all(&self.partition);
+        wanted
+    }
+
+    fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Sorter::new(self, carried))
+    }
+
+    fn names(&self) -> Names {
+        if self.rank.is_none() { Names::Same } else { Names::Unknown }
+    }
+
+    fn value_field(&self) -> Names {
+        Names::Same
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        self.name_keys(before());
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        self.rank.iter().for_each(|name| shown.add_value(name));
+        Ok(())
     }
 }
 

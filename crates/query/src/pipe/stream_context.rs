@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use record::LineId;
 
-use super::Processor;
 use super::limit::parse_count;
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, Lines, MadeRow, Scratch};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::MSG;
 use crate::run::{CHECK_ROWS, Next, RunError};
 use crate::source::{ScanUnit, TimeRange};
@@ -41,7 +42,18 @@ const WINDOW_NS: i64 = 3_600_000_000_000;
 /// The message between lines that do not follow one another.
 const GAP: &str = "---";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
+pub(super) static STREAM_CONTEXT: Registration = Registration {
+    doc: Documentation {
+        name: "stream_context",
+        aliases: &[],
+        syntax: "stream_context [before <n>] [after <n>] [time_window <duration>]",
+        summary: "the lines around, of the same stream; only as the first pipe",
+        example: "stream_context before 5 after 10 time_window 2h",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
     let position = cursor.position();
     let mut context = StreamContext { before: 0, after: 0, window_ns: WINDOW_NS };
     let mut any = false;
@@ -81,6 +93,30 @@ impl fmt::Display for StreamContext {
     }
 }
 
+impl Operator for StreamContext {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        // Lines are selected by stream, and read again.
+        wanted.add("_stream");
+        wanted
+    }
+
+    fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Surroundings::new(self, carried))
+    }
+
+    fn reads_other_lines(&self) -> bool {
+        true
+    }
+
+    fn first_because(&self) -> Option<&'static str> {
+        Some("stream_context has to be the first pipe, as it looks at lines of the store")
+    }
+}
+
 /// What orders lines.
 type Key = (i64, LineId);
 
@@ -99,7 +135,7 @@ struct Stream {
 
 type Streams = HashMap<Box<[u8]>, Stream, foldhash::fast::RandomState>;
 
-pub(super) struct Surroundings {
+struct Surroundings {
     context: StreamContext,
     carried: Vec<String>,
     streams: Streams,
@@ -110,7 +146,7 @@ pub(super) struct Surroundings {
 const STREAM_BYTES: usize = 128;
 
 impl Surroundings {
-    pub fn new(context: &StreamContext, carried: &[String]) -> Surroundings {
+    fn new(context: &StreamContext, carried: &[String]) -> Surroundings {
         Surroundings {
             context: context.clone(),
             carried: carried.to_vec(),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
 use crate::cursor::Cursor;
@@ -19,6 +20,17 @@ pub struct TimeAdd {
     /// In which field.
     pub field: String,
 }
+
+pub(super) static TIME_ADD: Registration = Registration {
+    doc: Documentation {
+        name: "time_add",
+        aliases: &[],
+        syntax: "time_add <duration> [at <field>]",
+        summary: "a time moved",
+        example: "time_add -1h at began",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TimeAdd, ParseError> {
     let what = "a duration such as 1h or -30m";
@@ -47,6 +59,10 @@ impl ComputePipe for TimeAdd {
 
     fn results(&self) -> Vec<&str> {
         vec![&self.field]
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
     }
 }
 

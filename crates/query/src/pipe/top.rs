@@ -6,15 +6,16 @@ use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::sort::{parse_rank, write_rank};
 use super::{
-    Processor, limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
-    write_names,
+    limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples, write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::Tally;
+use crate::counting::{CountedBy, Tally};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Next, RunError};
 
@@ -34,7 +35,18 @@ pub struct Top {
 /// Rows when no number is given.
 const TOP_ROWS: u64 = 10;
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
+pub(super) static TOP: Registration = Registration {
+    doc: Documentation {
+        name: "top",
+        aliases: &[],
+        syntax: "top [<n>] by (<field>, …) [hits as <name>] [rank as <name>]",
+        summary: "the most frequent values, with the number of their rows",
+        example: "top 5 by (hostname) hits as n rank as r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
     let limit = if number { parse_count(cursor, None)? } else { TOP_ROWS };
     cursor.eat_keyword("by");
@@ -66,15 +78,27 @@ impl fmt::Display for Top {
     }
 }
 
-pub(super) struct TopRows {
-    top: Top,
-    tuples: Tuples,
+impl Operator for Top {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::of(&self.by)
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(TopRows { top: self.clone(), tuples: Tuples::default() })
+    }
+
+    fn counted_by(&self) -> Option<CountedBy> {
+        Some(CountedBy::fields(self.by.iter().map(String::as_str)))
+    }
 }
 
-impl TopRows {
-    pub fn new(top: &Top) -> TopRows {
-        TopRows { top: top.clone(), tuples: Tuples::default() }
-    }
+struct TopRows {
+    top: Top,
+    tuples: Tuples,
 }
 
 impl TopRows {

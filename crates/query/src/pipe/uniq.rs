@@ -7,18 +7,21 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration};
 use super::outgoing::{Outgoing, RowBuilder};
+use super::select::Select;
 use super::{
-    Pipe, Processor,
+    Pipe,
     limit::parse_count,
     parse_by, tuples,
     tuples::{Hits, Tuples},
     write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::Tally;
+use crate::counting::{CountedBy, Tally};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, Test};
 use crate::rolled::Weighted;
 use crate::run::{CHECK_ROWS, Next, RunError};
@@ -35,12 +38,34 @@ pub struct Uniq {
 }
 
 /// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a filter before it does.
-pub(super) struct Written {
-    pub uniq: Uniq,
-    pub filter: Option<String>,
+struct Written {
+    uniq: Uniq,
+    filter: Option<String>,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
+pub(super) static UNIQ: Registration = Registration {
+    doc: Documentation {
+        name: "uniq",
+        aliases: &[],
+        syntax: "uniq by (<field>, …) [with hits] [filter <text>] [limit <n>]",
+        summary: "different values",
+        example: "uniq by (hostname, level) with hits limit 100",
+    },
+    parse: |cursor| parse(cursor).map(Written::pipes),
+};
+
+pub(super) static FIELD_VALUES: Registration = Registration {
+    doc: Documentation {
+        name: "field_values",
+        aliases: &[],
+        syntax: "field_values <field> [filter <text>] [limit <n>]",
+        summary: "different values of a field, with the number of their rows",
+        example: "field_values level limit 10",
+    },
+    parse: |cursor| parse_field_values(cursor).map(Written::pipes),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     cursor.eat_keyword("by");
     let position = cursor.position();
     let by = parse_by(cursor)?;
@@ -71,7 +96,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     }
 }
 
-pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
+fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     let name = cursor.expect_string(false, "a field name")?.text;
     let mut uniq = Uniq { by: vec![name], hits: true, limit: None };
     let mut filter = None;
@@ -86,17 +111,18 @@ pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, Par
 
 impl Written {
     /// The pipes that do it.
-    pub fn pipes(self) -> Vec<Pipe> {
+    fn pipes(self) -> Vec<Pipe> {
         let Written { uniq, filter } = self;
         let contains = filter.filter(|text| !text.is_empty()).map(|text| {
             let test = |name: &String| Filter::field(name, Test::Substring(text.clone()));
             let mut tests: Vec<Filter> = uniq.by.iter().map(test).collect();
-            Pipe::Filter(match tests.len() {
+            let filter = match tests.len() {
                 1 => tests.remove(0),
                 _ => Filter::Or(tests),
-            })
+            };
+            Pipe::new(Select { filter })
         });
-        contains.into_iter().chain([Pipe::Uniq(uniq)]).collect()
+        contains.into_iter().chain([Pipe::new(uniq)]).collect()
     }
 }
 
@@ -108,15 +134,32 @@ impl fmt::Display for Uniq {
     }
 }
 
-pub(super) struct UniqRows {
-    uniq: Uniq,
-    tuples: Tuples,
+impl Operator for Uniq {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::of(&self.by)
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(UniqRows { uniq: self.clone(), tuples: Tuples::default() })
+    }
+
+    fn value_field(&self) -> Names {
+        Names::Are(self.by.clone())
+    }
+
+    fn counted_by(&self) -> Option<CountedBy> {
+        let all = self.limit.is_none();
+        all.then(|| CountedBy::fields(self.by.iter().map(String::as_str)))
+    }
 }
 
-impl UniqRows {
-    pub fn new(uniq: &Uniq) -> UniqRows {
-        UniqRows { uniq: uniq.clone(), tuples: Tuples::default() }
-    }
+struct UniqRows {
+    uniq: Uniq,
+    tuples: Tuples,
 }
 
 impl UniqRows {

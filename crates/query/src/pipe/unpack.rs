@@ -20,6 +20,8 @@ use super::compute::{
     Compute, ComputePipe, Output, Overwrite, parse_condition, parse_field, write_condition,
     write_field,
 };
+use super::operator::{Documentation, Registration, one};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, NamePattern, Scratch};
 use crate::cursor::{Cursor, quote};
@@ -62,6 +64,39 @@ pub enum PackedForm {
         zone_offset_s: i32,
     },
 }
+
+pub(super) static UNPACK_JSON: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_json",
+        aliases: &[],
+        syntax: "unpack_json [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
+        summary: "the members of a JSON object, as fields",
+        example: "unpack_json from body fields (b, c*) result_prefix \"x_\"",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Json).map(one),
+};
+
+pub(super) static UNPACK_LOGFMT: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_logfmt",
+        aliases: &[],
+        syntax: "unpack_logfmt [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
+        summary: "the pairs of key=value, as fields",
+        example: "unpack_logfmt from body",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Logfmt).map(one),
+};
+
+pub(super) static UNPACK_SYSLOG: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_syslog",
+        aliases: &[],
+        syntax: "unpack_syslog [if (<filter>)] [from <field>] [offset <duration>] [result_prefix \"<text>\"] [keep_original_fields]",
+        summary: "the parts of a syslog line, as fields",
+        example: "unpack_syslog from body offset 2h",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Syslog { zone_offset_s: 0 }).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unpack, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -139,6 +174,10 @@ impl ComputePipe for Unpack {
         self.condition.as_ref()
     }
 
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
+    }
+
     fn needed_fields(&self, wanted: &mut FieldSet) {
         wanted.add(&self.from);
         // It completes times.
@@ -150,6 +189,19 @@ impl ComputePipe for Unpack {
     fn results(&self) -> Vec<&str> {
         // They depend on the values; the time is never meant.
         Vec::new()
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        if self.form != PackedForm::Json {
+            return Err("may not follow the last stats pipe here".to_owned());
+        }
+        if self.fields.is_empty() || self.fields.iter().any(|field| field.prefix) {
+            return Err("must name its fields here".to_owned());
+        }
+        for field in &self.fields {
+            shown.add_label(&format!("{}{}", self.prefix, field.name));
+        }
+        Ok(())
     }
 }
 

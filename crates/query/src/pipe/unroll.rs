@@ -9,13 +9,15 @@ use std::ops::ControlFlow;
 use record::parse::json_items;
 
 use super::compute::{parse_condition, write_condition};
-use super::{Processor, parse_by, write_names};
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::{parse_by, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, HIDDEN, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
 use crate::cursor::Cursor;
 use crate::error::ParseError;
+use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector};
 use crate::run::{Meter, Next, RunError};
 
@@ -28,7 +30,18 @@ pub struct Unroll {
     pub fields: Vec<String>,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Unroll, ParseError> {
+pub(super) static UNROLL: Registration = Registration {
+    doc: Documentation {
+        name: "unroll",
+        aliases: &[],
+        syntax: "unroll [if (<filter>)] by (<field>, …)",
+        summary: "a row for each item of JSON arrays",
+        example: "unroll by (tags, weights)",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Unroll, ParseError> {
     let condition = parse_condition(cursor)?;
     cursor.eat_keyword("by");
     let position = cursor.position();
@@ -48,7 +61,35 @@ impl fmt::Display for Unroll {
     }
 }
 
-pub(super) struct UnrollRows {
+impl Operator for Unroll {
+    fn mode(&self) -> Mode {
+        Mode::Streaming
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        self.condition.iter().for_each(|filter| wanted.add_filter(filter));
+        wanted.add_all(&self.fields);
+        wanted
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(UnrollRows::new(self))
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
+    fn filters(&self) -> Vec<&Filter> {
+        self.condition.iter().collect()
+    }
+
+    fn filters_mut(&mut self) -> Vec<&mut Filter> {
+        self.condition.iter_mut().collect()
+    }
+}
+
+struct UnrollRows {
     fields: Vec<String>,
     condition: Option<Selector>,
     scratch: Scratch,
@@ -72,7 +113,7 @@ impl Items {
 }
 
 impl UnrollRows {
-    pub fn new(unroll: &Unroll) -> UnrollRows {
+    fn new(unroll: &Unroll) -> UnrollRows {
         UnrollRows {
             fields: unroll.fields.clone(),
             condition: unroll.condition.as_ref().map(Selector::new),

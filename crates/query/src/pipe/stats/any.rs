@@ -1,8 +1,24 @@
 //! `any(a, b)`: one value of the fields that is not empty, if there is one. It is the first that is read.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::pipe::operator::Documentation;
 use crate::run::{Meter, RunError};
+
+pub(super) static ANY: FieldsFunction = FieldsFunction {
+    is_order_free: |_| false,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "any",
+            aliases: &[],
+            syntax: "any(<field>, …)",
+            summary: "a value that is not empty",
+            example: "any(user) u",
+        },
+        |call| PerGroup::boxed(Any, &call.looked_at()),
+    )
+};
 
 pub(super) struct Any;
 

@@ -4,10 +4,30 @@
 
 use std::collections::HashSet;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::pipe::operator::Documentation;
 use crate::pipe::tuples::{ENTRY_BYTES, put_part};
 use crate::run::{Buffer, Meter, RunError};
+
+pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    only_counts: |call| call.limit.is_none(),
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count_uniq",
+            aliases: &[],
+            syntax: "count_uniq(<field>, …) [limit <n>]",
+            summary: "different tuples of values",
+            example: "count_uniq(user, host) u",
+        },
+        |call| {
+            let count = CountUniq { limit: call.limit(), key: Buffer::default() };
+            PerGroup::boxed(count, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct CountUniq {
     pub limit: u64,

@@ -6,15 +6,34 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use super::count_uniq::write_tuple;
 use crate::block::Scratch;
+use crate::pipe::operator::Documentation;
 use crate::run::{Buffer, Meter, RunError};
 
 /// Memory of an entry of the set, about.
 const ENTRY_BYTES: usize = 18;
 /// All workers of a query hash alike.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+pub(super) static COUNT_UNIQ_HASH: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count_uniq_hash",
+            aliases: &[],
+            syntax: "count_uniq_hash(<field>, …) [limit <n>]",
+            summary: "different tuples of values, by hashes of 64 bits",
+            example: "count_uniq_hash(user) u",
+        },
+        |call| {
+            let count = CountUniqHash { limit: call.limit(), key: Buffer::default() };
+            PerGroup::boxed(count, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct CountUniqHash {
     pub limit: u64,

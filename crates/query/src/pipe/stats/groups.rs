@@ -17,8 +17,8 @@ use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
 use crate::counting::Tally;
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
-use crate::pipe::Processor;
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
+use crate::pipe::operator::Processor;
 use crate::pipe::outgoing::{Outgoing, RowBuilder};
 use crate::pipe::tuples::{ENTRY_BYTES, put_part, values_of};
 use crate::rolled::Weighted;
@@ -46,7 +46,7 @@ struct Group<'k> {
 type Times = HashMap<Option<i64>, u32, foldhash::fast::RandomState>;
 
 /// The `stats` pipe at work.
-pub(in crate::pipe) struct Grouping {
+pub(super) struct Grouping {
     stats: Stats,
     selectors: Vec<Option<Selector>>,
     state: GroupState,
@@ -582,7 +582,6 @@ impl Grouping {
 mod tests {
     use super::*;
     use crate::block::Lines;
-    use crate::pipe::Pipe;
     use crate::testing::{batch, record};
     use proptest::prelude::*;
 
@@ -612,7 +611,7 @@ mod tests {
                  rate() aj, rate_sum(n) ak, json_values(a) limit 3 al, json_values(n) sort by (n, a) limit 2 am"
             );
             let query = crate::Query::parse(&text, 0).unwrap();
-            let Pipe::Stats(stats) = &query.pipes()[0] else { unreachable!() };
+            let stats = query.pipes()[0].get::<Stats>().unwrap();
             let (left, right) = rows.split_at(1 + (share * (rows.len() - 2) as f64) as usize);
             let shown = |parts: &[&[(u8, u8)]]| {
                 let (_, sent) = crate::run::with_next(|next| {

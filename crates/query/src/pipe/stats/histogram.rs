@@ -7,9 +7,11 @@
 
 use std::io::Write;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::{FieldsFunction, Without};
 use crate::block::Scratch;
 use crate::number::parse_quantity;
+use crate::pipe::operator::Documentation;
 use crate::run::{Meter, RunError};
 
 /// Decimal power at which the ranges begin.
@@ -20,6 +22,20 @@ const POWER_MAX: i32 = 18;
 const RANGES_OF_POWER: i32 = 18;
 /// Place of the range above all others.
 const ABOVE: u16 = ((POWER_MAX - POWER_MIN) * RANGES_OF_POWER) as u16 + 1;
+
+pub(super) static HISTOGRAM: FieldsFunction = FieldsFunction {
+    without: Without::One,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "histogram",
+            aliases: &[],
+            syntax: "histogram(<field>)",
+            summary: "how many numbers are in each of 18 ranges a decimal power, as a JSON array",
+            example: "histogram(took) h",
+        },
+        |call| PerGroup::boxed(Histogram, &call.looked_at()),
+    )
+};
 
 pub(super) struct Histogram;
 

@@ -4,10 +4,34 @@
 
 use std::cmp::Ordering;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::number::{Kind, compare_kinds};
+use crate::pipe::operator::Documentation;
 use crate::run::{Meter, RunError};
+
+pub(super) static MIN: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "min",
+        aliases: &[],
+        syntax: "min(<field>, …)",
+        summary: "the first value in the order of sort",
+        example: "min(took) least",
+    },
+    |call| PerGroup::boxed(MinMax { better: LEAST }, &call.looked_at()),
+);
+
+pub(super) static MAX: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "max",
+        aliases: &[],
+        syntax: "max(<field>, …)",
+        summary: "the last value in the order of sort",
+        example: "max(took) most",
+    },
+    |call| PerGroup::boxed(MinMax { better: GREATEST }, &call.looked_at()),
+);
 
 /// `min` or `max`.
 pub(super) struct MinMax {
@@ -15,10 +39,10 @@ pub(super) struct MinMax {
     pub better: Ordering,
 }
 
-/// `min`
-pub(super) const MIN: MinMax = MinMax { better: Ordering::Less };
-/// `max`
-pub(super) const MAX: MinMax = MinMax { better: Ordering::Greater };
+/// How the least value compares with others.
+pub(super) const LEAST: Ordering = Ordering::Less;
+/// How the greatest value compares with others.
+pub(super) const GREATEST: Ordering = Ordering::Greater;
 
 /// The best value so far, with what it is.
 pub(super) type Best = Option<(Kind, Box<[u8]>)>;
@@ -97,7 +121,7 @@ mod tests {
     fn equal_numbers_have_an_order_too() {
         // So it does not matter which is read first, by which thread.
         let values = ["1.0", "1", "1e0", "01", "1B", "1ns"];
-        for (better, expected) in [(MIN.better, "01"), (MAX.better, "1ns")] {
+        for (better, expected) in [(LEAST, "01"), (GREATEST, "1ns")] {
             for first in 0..values.len() {
                 let mut best = Best::default();
                 let mut meter = Meter::new(&crate::Context::default());

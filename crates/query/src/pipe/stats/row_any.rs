@@ -1,9 +1,30 @@
 //! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object of its fields, or of those that are named;
 //! `{}` without any. It is the first row that is read.
 
-use super::aggregate::{Aggregate, Input, extend};
+use super::aggregate::{Aggregate, Input, PerGroup, extend};
+use super::call::{FieldsFunction, Without};
 use crate::block::{NamePattern, Scratch};
+use crate::pipe::operator::Documentation;
 use crate::run::{Buffer, Meter, RunError};
+
+pub(super) static ROW_ANY: FieldsFunction = FieldsFunction {
+    without: Without::Row,
+    is_order_free: |_| false,
+    gives_row: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "row_any",
+            aliases: &[],
+            syntax: "row_any(), row_any(<field>, …)",
+            summary: "a row, with all fields or these, as a JSON object",
+            example: "row_any() r",
+        },
+        |call| {
+            let row = RowAny { fields: call.fields.clone(), text: Buffer::default() };
+            PerGroup::boxed(row, &[])
+        },
+    )
+};
 
 pub(super) struct RowAny {
     pub fields: Vec<NamePattern>,

@@ -5,25 +5,152 @@
 //! counts. Exact.
 
 use std::cmp::Ordering;
+use std::fmt;
 
-use super::aggregate::{Aggregate, Input, extend};
-use super::min_max::{Best, take_better};
+use super::aggregate::{Aggregate, Input, PerGroup, States, extend};
+use super::call::{Call, Function, OwnFunction, check_one};
+use super::min_max::{Best, GREATEST, LEAST, take_better};
+use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
+use crate::cursor::{Cursor, quote_name};
+use crate::error::ParseError;
+use crate::fields::FieldSet;
+use crate::pipe::operator::Documentation;
 use crate::run::{Buffer, Meter, RunError};
 
-/// Any of the four.
-pub(super) struct RowMinMax {
-    /// How a value compares with those that it takes the place of.
-    pub better: Ordering,
+pub(super) static ROW_MIN: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "row_min",
+        aliases: &[],
+        syntax: "row_min(<field>, <field>, …)",
+        summary: "the row with the first value of a field, with all fields or those behind it",
+        example: "row_min(took, user, path) r",
+    },
+    parse: |cursor, position| parse(cursor, position, &ROW_MIN.doc, LEAST),
+};
+
+pub(super) static ROW_MAX: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "row_max",
+        aliases: &[],
+        syntax: "row_max(<field>, <field>, …)",
+        summary: "the row with the last value of a field, with all fields or those behind it",
+        example: "row_max(took) r",
+    },
+    parse: |cursor, position| parse(cursor, position, &ROW_MAX.doc, GREATEST),
+};
+
+pub(super) static FIELD_MIN: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "field_min",
+        aliases: &[],
+        syntax: "field_min(<field>, <other>)",
+        summary: "the other field of the row with the first value of a field",
+        example: "field_min(took, path) p",
+    },
+    parse: |cursor, position| parse(cursor, position, &FIELD_MIN.doc, LEAST),
+};
+
+pub(super) static FIELD_MAX: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "field_max",
+        aliases: &[],
+        syntax: "field_max(<field>, <other>)",
+        summary: "the other field of the row with the last value of a field",
+        example: "field_max(took, path) p",
+    },
+    parse: |cursor, position| parse(cursor, position, &FIELD_MAX.doc, GREATEST),
+};
+
+/// Any of the four with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowMinMaxCall {
+    name: &'static str,
+    better: Ordering,
     /// The field whose values are compared.
     pub by: String,
     /// What of the row is kept.
     pub kept: Kept,
-    pub text: Buffer,
+}
+
+/// Reads `field, other, …)`.
+fn parse(
+    cursor: &mut Cursor<'_>,
+    position: usize,
+    doc: &Documentation,
+    better: Ordering,
+) -> Result<Function, ParseError> {
+    let name = doc.name;
+    let is_field = name.starts_with("field");
+    let by = cursor.expect_string(false, "the field whose values are compared")?.text;
+    if !cursor.eat(',') && is_field {
+        return Err(cursor.error(&["\",\""], format!("{name}(field, other) needs two fields")));
+    }
+    let fields = parse_fields(cursor, name)?;
+    let kept = match is_field {
+        true => {
+            let wrong = |message| cursor.error_at(position, &["a field name"], message);
+            check_one(name, &fields).map_err(wrong)?;
+            Kept::Field(fields.into_iter().next().expect("there is one").name)
+        }
+        false => Kept::Row(fields),
+    };
+    Ok(Function::new(RowMinMaxCall { name, better, by, kept }))
+}
+
+impl fmt::Display for RowMinMaxCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}", self.name, quote_name(&self.by))?;
+        match &self.kept {
+            Kept::Row(fields) if fields.is_empty() => f.write_str(")"),
+            Kept::Row(fields) => write!(f, ", {})", write_fields(fields)),
+            Kept::Field(name) => write!(f, ", {})", quote_name(name)),
+        }
+    }
+}
+
+impl Call for RowMinMaxCall {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn add_needed(&self, needed: &mut FieldSet) {
+        needed.add(&self.by);
+        match &self.kept {
+            Kept::Row(fields) if fields.is_empty() => needed.add_pattern(&NamePattern::ANY),
+            Kept::Row(fields) => fields.iter().for_each(|field| needed.add_pattern(field)),
+            Kept::Field(name) => needed.add(name),
+        }
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        let RowMinMaxCall { better, by, kept, .. } = self.clone();
+        PerGroup::boxed(RowMinMax { better, by, kept, text: Buffer::default() }, &[])
+    }
+
+    fn is_order_free(&self) -> bool {
+        false
+    }
+
+    fn gives_row(&self) -> bool {
+        matches!(self.kept, Kept::Row(_))
+    }
+}
+
+/// Any of the four.
+struct RowMinMax {
+    /// How a value compares with those that it takes the place of.
+    better: Ordering,
+    /// The field whose values are compared.
+    by: String,
+    /// What of the row is kept.
+    kept: Kept,
+    text: Buffer,
 }
 
 /// What is kept of a row.
-pub(super) enum Kept {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
     /// These fields, all without any, as JSON.
     Row(Vec<NamePattern>),
     /// The value of a field.

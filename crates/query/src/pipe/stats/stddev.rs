@@ -3,10 +3,26 @@
 //! Computed in one pass by the running mean and sum of squares (B. P. Welford 1962), workers joined by the formula of
 //! Chan, Golub and LeVeque 1979: no digits are lost to a large mean.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::number::{parse_quantity, write_number};
+use crate::pipe::operator::Documentation;
 use crate::run::{Meter, RunError};
+
+pub(super) static STDDEV: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "stddev",
+            aliases: &[],
+            syntax: "stddev(<field>, …)",
+            summary: "standard deviation of the numbers",
+            example: "stddev(took) s",
+        },
+        |call| PerGroup::boxed(Stddev, &call.looked_at()),
+    )
+};
 
 pub(super) struct Stddev;
 

@@ -5,12 +5,29 @@
 
 use std::collections::HashSet;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::json;
 use crate::number::{Kind, compare_kinds};
+use crate::pipe::operator::Documentation;
 use crate::pipe::tuples::ENTRY_BYTES;
 use crate::run::{Meter, RunError};
+
+pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    is_order_free: |call| call.limit.is_none(),
+    ..FieldsFunction::new(
+        Documentation {
+            name: "uniq_values",
+            aliases: &[],
+            syntax: "uniq_values(<field>, …) [limit <n>]",
+            summary: "the different values that are not empty, as a JSON array",
+            example: "uniq_values(user) v",
+        },
+        |call| PerGroup::boxed(UniqValues { limit: call.limit() }, &call.looked_at()),
+    )
+};
 
 pub(super) struct UniqValues {
     pub limit: u64,

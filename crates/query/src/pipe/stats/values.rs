@@ -2,10 +2,31 @@
 //!
 //! With a limit, of the first N values. All of them are kept in the query's memory.
 
-use super::aggregate::{Aggregate, Input, extend};
+use super::aggregate::{Aggregate, Input, PerGroup, extend};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::json;
+use crate::pipe::operator::Documentation;
 use crate::run::{Buffer, Meter, RunError};
+
+pub(super) static VALUES: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    repeats: true,
+    is_order_free: |_| false,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "values",
+            aliases: &[],
+            syntax: "values(<field>, …) [limit <n>]",
+            summary: "all values, as a JSON array",
+            example: "values(user) limit 10 v",
+        },
+        |call| {
+            let values = Values { limit: call.limit(), text: Buffer::default() };
+            PerGroup::boxed(values, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct Values {
     pub limit: u64,
