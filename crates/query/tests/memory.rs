@@ -334,7 +334,7 @@ fn many_functions_stay_within_the_limit() {
         format!("stats {}", calls.join(", "))
     };
     let calls = ["row_any(_msg)", "max(_msg)", "any(_msg)", "values(_msg)", "count_uniq(_msg)"];
-    check_all(calls.into_iter().map(|call| all(call)));
+    check_all(calls.into_iter().map(all));
 }
 
 #[test]
