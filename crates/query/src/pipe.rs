@@ -55,7 +55,7 @@ use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
 use crate::query::Query;
 
-pub(crate) use operator::{Mode, Names, Processor, RowWise};
+pub(crate) use operator::{Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};
 
 pub use coalesce::Coalesce;

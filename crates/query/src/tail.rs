@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, Lines, Scratch};
+use crate::block::{Block, Lines, NewNames, Scratch};
 use crate::error::ParseError;
 use crate::filter::Selector;
-use crate::pipe::{Pipe, RowWise};
+use crate::pipe::{Pipe, RowWise, Work};
 use crate::query::Query;
 use crate::run::{Account, Context, Limits, Meter, Rows, RunError};
 use crate::source::Whose;
@@ -97,15 +97,18 @@ impl TailQuery {
             let account = Arc::clone(account);
             let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
             let mut held = 0;
-            for step in &self.steps {
+            let mut names: Vec<NewNames> = self.steps.iter().map(|_| NewNames::default()).collect();
+            for (step, names) in self.steps.iter().zip(&mut names) {
                 if part.is_empty() {
                     break;
                 }
-                held += step.apply(&mut part, scratch, &mut meter)?;
+                let meter = &mut meter;
+                held += step.apply(&mut part, &mut Work { scratch, names, meter })?;
             }
             if !part.is_empty() {
                 each(&Rows::new(part, self.include.clone()))?;
             }
+            names.into_iter().for_each(|names| names.give_back(&mut meter));
             meter.give_back(held);
         }
         Ok(())

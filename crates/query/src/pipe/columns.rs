@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, one};
+use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
-use crate::block::{Block, Change, HIDDEN, NamePattern, Scratch};
+use crate::block::{Block, Change, HIDDEN, NamePattern};
 use crate::cursor::{Cursor, quote, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
-use crate::run::{Meter, RunError};
+use crate::run::RunError;
 
 pub(super) static FIELDS: Registration = Registration {
     doc: Documentation {
@@ -215,13 +215,7 @@ impl Operator for Change {
 }
 
 impl RowWise for Change {
-    fn apply(
-        &self,
-        block: &mut Block,
-        _scratch: &mut Scratch,
-        _meter: &mut Meter,
-    ) -> Result<usize, RunError> {
-        block.change(self)?;
-        Ok(0)
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        block.change(self, work.names, work.meter)
     }
 }

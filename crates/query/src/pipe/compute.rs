@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::operator::{Mode, Node, Operator, RowWise};
+use super::operator::{Mode, Node, Operator, RowWise, Work};
 use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{
@@ -280,6 +280,16 @@ impl Output<'_> {
         self.computed.get(column, row)
     }
 
+    /// Counts memory that is needed for the work on a row, until it is given back by [`Output::release`].
+    pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
+        self.meter.take(bytes)
+    }
+
+    /// Gives back what was held for a row.
+    pub fn release(&mut self, bytes: usize) {
+        self.meter.give_back(bytes);
+    }
+
     /// Counts memory that was taken since.
     fn count(&mut self) -> Result<(), RunError> {
         let held = self.computed.memory_bytes();
@@ -305,12 +315,8 @@ impl ComputeRows {
 }
 
 impl RowWise for ComputeRows {
-    fn apply(
-        &self,
-        block: &mut Block,
-        scratch: &mut Scratch,
-        meter: &mut Meter,
-    ) -> Result<usize, RunError> {
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        let Work { scratch, meter, .. } = work;
         let mut rows = Bitmap::full(block.len());
         if let Some(condition) = &self.condition {
             condition.narrow(block, &mut rows, scratch);

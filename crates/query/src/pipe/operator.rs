@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use super::Pipe;
 use super::shown::Shown;
-use crate::block::{Block, Scratch};
+use crate::block::{Block, NewNames, Scratch};
 use crate::counting::{CountedBy, Tally};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -107,7 +107,8 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
     /// that are not row-wise.
     fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
         let rows = self.row_wise().expect("others have a processor of their own");
-        Box::new(RowWiseStage { rows, scratch: Scratch::default() })
+        let (scratch, names) = (Scratch::default(), NewNames::default());
+        Box::new(RowWiseStage { rows, scratch, names })
     }
 
     /// Whether the rows behind it have the time of a line each, as far as names tell.
@@ -172,16 +173,21 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
     }
 }
 
+/// What a row-wise operator works with beside the rows.
+pub(crate) struct Work<'a> {
+    /// Room for computed values.
+    pub scratch: &'a mut Scratch,
+    /// Names of fields that the operator made before.
+    pub names: &'a mut NewNames,
+    /// Counts the memory.
+    pub meter: &'a mut Meter,
+}
+
 /// Runs an operator that looks at each row by itself.
 pub(crate) trait RowWise: Send + Sync {
     /// Changes a block of at most [`rows_max`](Self::rows_max) rows; returns the bytes of memory
     /// that were counted for new values.
-    fn apply(
-        &self,
-        block: &mut Block,
-        scratch: &mut Scratch,
-        meter: &mut Meter,
-    ) -> Result<usize, RunError>;
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError>;
 
     /// Most rows of a block that it takes at once.
     fn rows_max(&self) -> usize {
@@ -193,6 +199,7 @@ pub(crate) trait RowWise: Send + Sync {
 struct RowWiseStage {
     rows: Box<dyn RowWise>,
     scratch: Scratch,
+    names: NewNames,
 }
 
 impl Processor for RowWiseStage {
@@ -221,7 +228,8 @@ impl RowWiseStage {
         if block.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        let held = self.rows.apply(&mut block, &mut self.scratch, next.meter())?;
+        let (scratch, names, meter) = (&mut self.scratch, &mut self.names, next.meter());
+        let held = self.rows.apply(&mut block, &mut Work { scratch, names, meter })?;
         let flow = next.push(block)?;
         if held > 0 {
             next.meter().give_back(held);

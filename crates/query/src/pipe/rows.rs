@@ -11,14 +11,14 @@ use std::ops::ControlFlow;
 use super::compute::parse_field;
 use super::limit::parse_count;
 use super::operator::{
-    Documentation, Mode, Names, Operator, Processor, Registration, RowWise, one,
+    Documentation, Mode, Names, Operator, Processor, Registration, RowWise, Work, one,
 };
 use crate::bitmap::Bitmap;
-use crate::block::{Block, MadeRow, NamePattern, Scratch};
+use crate::block::{Block, MadeRow, NamePattern};
 use crate::cursor::{Cursor, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
-use crate::run::{Meter, Next, RunError};
+use crate::run::{Next, RunError};
 
 /// The `sample` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,12 +127,7 @@ impl Operator for Sample {
 }
 
 impl RowWise for Sample {
-    fn apply(
-        &self,
-        block: &mut Block,
-        _scratch: &mut Scratch,
-        _meter: &mut Meter,
-    ) -> Result<usize, RunError> {
+    fn apply(&self, block: &mut Block, _work: &mut Work<'_>) -> Result<usize, RunError> {
         let mut rows = Bitmap::full(block.len());
         rows.retain(|_| fastrand::u64(..self.one_in) == 0);
         block.retain(&rows);
@@ -161,16 +156,11 @@ impl Operator for DropEmptyFields {
 }
 
 impl RowWise for DropEmptyFields {
-    fn apply(
-        &self,
-        block: &mut Block,
-        scratch: &mut Scratch,
-        _meter: &mut Meter,
-    ) -> Result<usize, RunError> {
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
         let mut rows = Bitmap::full(block.len());
         rows.retain(|row| {
             let mut any = false;
-            block.visit(row, &[], scratch, &mut |_, _, _| any = true);
+            block.visit(row, &[], work.scratch, &mut |_, _, _| any = true);
             any
         });
         block.retain(&rows);

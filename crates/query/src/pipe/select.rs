@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, one};
+use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
-use crate::block::{Block, Scratch};
+use crate::block::Block;
 use crate::fields::FieldSet;
 use crate::filter::{Filter, Selector, parse_filter};
-use crate::run::{Meter, RunError};
+use crate::run::RunError;
 
 /// The `filter` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,13 +75,8 @@ impl Operator for Select {
 struct SelectRows(Selector);
 
 impl RowWise for SelectRows {
-    fn apply(
-        &self,
-        block: &mut Block,
-        scratch: &mut Scratch,
-        _meter: &mut Meter,
-    ) -> Result<usize, RunError> {
-        self.0.select(block, scratch);
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        self.0.select(block, work.scratch);
         Ok(0)
     }
 }
