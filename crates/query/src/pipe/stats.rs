@@ -15,6 +15,7 @@ mod histogram;
 mod json_values;
 mod min_max;
 mod quantile;
+mod range;
 mod row_any;
 mod row_min_max;
 mod running;
@@ -98,6 +99,7 @@ static TABLE: &[&dyn Register] = &[
     &quantile::QUANTILE,
     &quantile::MEDIAN,
     &histogram::HISTOGRAM,
+    &range::RANGE,
     &count::RATE,
     &sum::RATE_SUM,
     &any::ANY,
