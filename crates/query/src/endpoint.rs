@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::block::Scratch;
+use crate::exec::{Context, Meter, Rows, RunError, run};
 use crate::pipe::{Facets, FieldNames, Join, JoinedWith, Pipe, Top, Union, xxh64};
-use crate::query::Query;
-use crate::run::{Context, Meter, Rows, RunError, run};
 use crate::source::Source;
+use crate::syntax::query::Query;
 
 pub use hits::{HitsRequest, HitsSeries, hits};
 pub use stats::{StatsQuery, StatsRow};
@@ -271,7 +271,9 @@ fn parse_stream(text: &str) -> Vec<(String, String)> {
     let mut rest = text.strip_prefix('{').unwrap_or_default();
     while let Some((name, behind)) = rest.split_once('=') {
         let mut value = Vec::new();
-        let Some(length) = crate::unquote::unquote(behind.as_bytes(), &mut value) else { break };
+        let Some(length) = crate::syntax::unquote::unquote(behind.as_bytes(), &mut value) else {
+            break;
+        };
         tags.push((name.to_owned(), String::from_utf8_lossy(&value).into_owned()));
         rest = behind[length..].trim_start_matches(',');
     }

@@ -48,12 +48,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::LazyLock;
 
-use crate::counting::CountedBy;
-use crate::cursor::{Cursor, is_word_char, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
-use crate::query::Query;
+use crate::plan::counting::CountedBy;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, is_word_char, quote_name};
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 
 pub(crate) use operator::{Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};

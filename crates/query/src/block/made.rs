@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Each;
 use super::change::{Change, Named, NewNames};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Bytes and fields of a row that are counted when it is there, not while it grows.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;

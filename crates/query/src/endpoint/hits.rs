@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{HITS, number, with_rows};
+use crate::exec::{Buffer, Context, RunError};
 use crate::pipe::tuples::put_part;
 use crate::pipe::{Bucket, By, Function, Stats, StatsFunction, time_bucket};
-use crate::query::Query;
-use crate::run::{Buffer, Context, RunError};
 use crate::source::{Source, TimeRange};
+use crate::syntax::query::Query;
 use crate::time::parse_time;
 
 /// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a long time would make an

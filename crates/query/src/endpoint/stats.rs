@@ -5,12 +5,12 @@
 //! in place of what the query says of `_time`, and sorted and selected within each step.
 
 use super::with_rows;
-use crate::error::ParseError;
+use crate::exec::{Context, RunError};
 use crate::pipe::shown::Shown;
 use crate::pipe::{Bucket, By, Pipe, Sort, Stats, StatsFunction};
-use crate::query::Query;
-use crate::run::{Context, RunError};
 use crate::source::Source;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 use crate::time::parse_time;
 
 /// A query that ends in `stats`, apart from what computes, names, sorts and selects its rows.
@@ -133,7 +133,7 @@ impl StatsQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Context;
+    use crate::exec::Context;
     use crate::testing::{Memory, record};
 
     fn check(text: &str, step: Option<(i64, i64)>, expected: &[&str]) {

@@ -10,11 +10,11 @@ use std::fmt;
 
 use super::{Filter, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::MSG;
 use crate::pipe::Names;
-use crate::query::{Query, parse_inner};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
 /// A test of a field with the values of a query.
 #[derive(Clone, Debug, PartialEq)]

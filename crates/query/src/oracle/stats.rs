@@ -150,6 +150,8 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
                     hits.push((format!("{low}...{}", written(i)), count));
                 }
             }
+            // They come in the order of their texts.
+            hits.sort();
             let member = |(range, hits): (String, u64)| {
                 format!("{{\"vmrange\":\"{range}\",\"hits\":{hits}}}")
             };

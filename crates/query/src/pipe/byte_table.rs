@@ -11,7 +11,7 @@
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
-use crate::run::{Meter, Next, RunError};
+use crate::exec::{Meter, Next, RunError};
 
 /// Longest string that stands in its slot, in bytes.
 const SHORT_BYTES: usize = 16;
@@ -364,7 +364,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::run::with_next;
+    use crate::exec::with_next;
     use crate::{Context, Limits};
 
     fn meter(memory_bytes_max: u64) -> Meter {
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn large_tables_are_added_by_threads() {
         let half = ALONE_MAX as u64;
-        crate::run::with_next(|next| {
+        crate::exec::with_next(|next| {
             let held = next.meter().held();
             let mut own = numbered(0..2 * half, next.meter());
             let other = numbered(half..3 * half, next.meter());

@@ -7,11 +7,11 @@ use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `coalesce` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::fmt;
 use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
 use crate::block::{Block, Change, HIDDEN, NamePattern};
-use crate::cursor::{Cursor, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::RunError;
+use crate::exec::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 pub(super) static FIELDS: Registration = Registration {
     doc: Documentation {

@@ -12,11 +12,11 @@ use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Meter, RunError};
 use crate::filter::{Filter, Selector, parse_filter};
-use crate::run::{Meter, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// A pipe of the kind, as it is written in a query. It is an [`Operator`] by that.
 pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {

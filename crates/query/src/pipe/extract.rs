@@ -17,12 +17,12 @@ use super::operator::{Documentation, Registration, one};
 use super::pattern::{Step, parse_steps};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG, Pattern};
-use crate::run::RunError;
-use crate::unquote::unquote;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::unquote::unquote;
 
 /// The `extract` and `extract_regexp` pipes.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,10 +16,10 @@ use super::operator::{Documentation, Mode, Operator, Processor, Registration, on
 use super::outgoing::{Outgoing, RowBuilder};
 use super::{limit::parse_count, tuples};
 use crate::block::{Block, Lines, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `facets` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use super::operator::{Documentation, Mode, Operator, Processor, Registration};
 use super::select::Select;
 use super::{Pipe, tuples, uniq::push_tuples};
 use crate::block::{Block, Change, Lines, NamePattern, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::{Filter, Test};
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `field_names` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,11 +16,11 @@ use super::pattern::{Step, parse_steps};
 use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `format` pipe.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use super::limit::parse_count;
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Next, RunError};
 use crate::filter::MSG;
-use crate::run::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `generate_sequence` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use super::{parse_by, tuples, write_names};
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Column, Computed, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::query::{Query, parse_inner};
-use crate::run::{Buffer, Meter, Next, RunError};
+use crate::exec::{Buffer, Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
 /// The `join` pipe.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,12 +11,12 @@ use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, is_word_char, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, is_word_char, quote};
+use crate::syntax::error::ParseError;
 
 /// The `split` and `unpack_words` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `json_array_concat` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
 use super::shown::Shown;
 use crate::block::Block;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Next, RunError};
 use crate::number::parse_number;
-use crate::run::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `limit` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use super::operator::{Documentation, Registration, one};
 use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
-use crate::cursor::{Cursor, is_word_char, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::number::{parse_number, parse_timestamp, write_number};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, is_word_char, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 /// Most steps of an expression: numbers, fields and operations. A longer one is refused.
 const STEPS_MAX: usize = 1_000;

@@ -14,14 +14,14 @@ use std::ops::ControlFlow;
 use super::Pipe;
 use super::shown::Shown;
 use crate::block::{Block, NewNames, Scratch};
-use crate::counting::{CountedBy, Tally};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Meter, Next, RunError};
 use crate::filter::Filter;
-use crate::query::Query;
-use crate::rolled::Weighted;
-use crate::run::{Meter, Next, RunError};
+use crate::plan::counting::{CountedBy, Tally};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::Weighted;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 
 /// What users are told of a pipe or a stats function: by help, completion and documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

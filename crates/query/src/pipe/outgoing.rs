@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
-use crate::run::{Meter, Next, RunError};
+use crate::exec::{Meter, Next, RunError};
 
 /// Bytes of rows that are handed on at once, unless one row has more.
 const BLOCK_BYTES_MAX: usize = 4 << 20;

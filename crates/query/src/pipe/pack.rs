@@ -9,12 +9,12 @@ use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, HIDDEN, NamePattern, RowFields, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `pack_json` and `pack_logfmt` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use super::limit::parse_count;
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG, Pattern};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `replace`, `replace_regexp`, `collapse_nums` and `decolorize` pipes.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,10 +15,10 @@ use super::operator::{
 };
 use crate::bitmap::Bitmap;
 use crate::block::{Block, MadeRow, NamePattern};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::{Next, RunError};
+use crate::exec::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `sample` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

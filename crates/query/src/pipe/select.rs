@@ -5,9 +5,9 @@ use std::fmt;
 use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
 use crate::block::Block;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, Selector, parse_filter};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
 
 /// The `filter` pipe.
 #[derive(Clone, Debug, PartialEq)]

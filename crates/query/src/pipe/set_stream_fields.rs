@@ -7,12 +7,12 @@ use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::Filter;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `set_stream_fields` pipe.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,12 +23,12 @@ use super::operator::{Documentation, Mode, Names, Operator, Processor, Registrat
 use super::shown::Shown;
 use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::sorted::{Sorted, key_bytes_max, put_key, select};
+use crate::exec::{Buffer, CHECK_ROWS, Next, RunError};
 use crate::number::{Kind, compare_kinds};
-use crate::run::{Buffer, CHECK_ROWS, Next, RunError};
-use crate::sorted::{Sorted, key_bytes_max, put_key, select};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

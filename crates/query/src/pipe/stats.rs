@@ -30,12 +30,12 @@ use std::sync::LazyLock;
 
 use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
 use crate::block::NamePattern;
-use crate::counting::{CountedBy, TIME};
-use crate::cursor::{Cursor, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
-use crate::rolled::fields_of;
+use crate::plan::counting::{CountedBy, TIME};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::fields_of;
+use crate::syntax::cursor::{Cursor, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 pub use bucket::Bucket;
 pub(crate) use bucket::time_bucket;

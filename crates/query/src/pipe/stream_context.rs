@@ -17,12 +17,12 @@ use record::LineId;
 use super::limit::parse_count;
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, Lines, MadeRow, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::MSG;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::fields::FieldSet;
 use crate::source::{ScanUnit, TimeRange};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{format_duration, format_time, parse_duration};
 
 /// The `stream_context` pipe.

@@ -6,10 +6,10 @@ use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::RunError;
+use crate::exec::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{format_duration, parse_duration, write_time};
 
 /// The `time_add` pipe.

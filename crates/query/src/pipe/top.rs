@@ -12,12 +12,12 @@ use super::{
     limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples, write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::{CountedBy, Tally};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::rolled::Weighted;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::exec::{CHECK_ROWS, Next, RunError};
+use crate::plan::counting::{CountedBy, Tally};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::Weighted;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `top` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

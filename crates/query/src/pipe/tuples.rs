@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 
 use super::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::block::{Block, Column, Scratch};
-use crate::counting::Tally;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
-use crate::sorted::Sorted;
+use crate::exec::sorted::Sorted;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::counting::Tally;
 
 /// Memory of an entry of a common table beside its bytes, about.
 pub(crate) const ENTRY_BYTES: usize = 56;

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use super::join::{JoinedWith, given_row, parse_rows};
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::Block;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::query::{Query, parse_inner};
-use crate::run::{Next, RunError};
+use crate::exec::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
 /// The `union` pipe.
 #[derive(Clone, Debug, PartialEq)]

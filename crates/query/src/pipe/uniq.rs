@@ -18,13 +18,13 @@ use super::{
     write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::{CountedBy, Tally};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::{Filter, Test};
-use crate::rolled::Weighted;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::counting::{CountedBy, Tally};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::Weighted;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `uniq` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]

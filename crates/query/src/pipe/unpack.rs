@@ -24,13 +24,13 @@ use super::operator::{Documentation, Registration, one};
 use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, NamePattern, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::unquote::unquote;
 use crate::time::{format_duration, format_time, parse_duration};
-use crate::unquote::unquote;
 
 /// The `unpack_json`, `unpack_logfmt` and `unpack_syslog` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -377,7 +377,7 @@ fn time_of_rfc5424(line: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use crate::run::Context;
+    use crate::exec::Context;
     use crate::testing::{Memory, Record, check_pipe, collect, record};
 
     fn records(text: &str) -> Vec<Record> {

@@ -16,11 +16,11 @@ use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, HIDDEN, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Meter, Next, RunError};
 use crate::filter::{Filter, Selector};
-use crate::run::{Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `unroll` pipe.
 #[derive(Clone, Debug, PartialEq)]

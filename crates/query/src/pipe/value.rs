@@ -11,11 +11,11 @@ use super::compute::{Compute, ComputePipe, Output, needs_for, write_field};
 use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `len`, `json_array_len` and `hash` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]

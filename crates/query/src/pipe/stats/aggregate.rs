@@ -8,8 +8,8 @@ use std::any::Any;
 
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, NamePattern, RowFields, Scratch};
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::json;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 
 /// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {

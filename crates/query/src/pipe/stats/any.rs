@@ -3,8 +3,8 @@
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 pub(super) static ANY: FieldsFunction = FieldsFunction {
     is_order_free: |_| false,

@@ -8,9 +8,9 @@ use std::fmt;
 
 use record::civil::{civil_from_days, days_from_civil};
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::{Number, parse_duration_argument};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration, parse_duration};
 
 /// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a shift: the negative of
@@ -112,8 +112,9 @@ impl fmt::Display for Bucket {
                 *offset_ns
             }
             Bucket::Number { size, offset } => {
-                f.write_str(&crate::cursor::quote(&size.text))?;
-                let offset = offset.as_ref().map(|offset| crate::cursor::quote(&offset.text));
+                f.write_str(&crate::syntax::cursor::quote(&size.text))?;
+                let offset =
+                    offset.as_ref().map(|offset| crate::syntax::cursor::quote(&offset.text));
                 return offset.map_or(Ok(()), |offset| write!(f, " offset {offset}"));
             }
             Bucket::Ipv4 { bits } => return write!(f, "/{bits}"),

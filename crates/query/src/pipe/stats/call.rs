@@ -13,11 +13,11 @@ use std::fmt;
 use super::aggregate::States;
 use super::{parse_fields, write_fields};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
 use crate::pipe::limit::parse_count;
 use crate::pipe::operator::Documentation;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// A function with its arguments, as it is written in a query.
 #[derive(Debug)]

@@ -7,9 +7,9 @@
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::{FieldsFunction, Without};
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::write_number;
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 pub(super) static COUNT: FieldsFunction = FieldsFunction {
     without: Without::Row,

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
 use crate::pipe::tuples::{ENTRY_BYTES, put_part};
-use crate::run::{Buffer, Meter, RunError};
 
 pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
     has_limit: true,

@@ -10,8 +10,8 @@ use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use super::count_uniq::write_tuple;
 use crate::block::Scratch;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
-use crate::run::{Buffer, Meter, RunError};
 
 /// Memory of an entry of the set, about.
 const ENTRY_BYTES: usize = 18;

@@ -14,16 +14,16 @@ use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
-use crate::counting::Tally;
+use crate::exec::sorted::Sorted;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::pipe::operator::Processor;
 use crate::pipe::outgoing::{Outgoing, RowBuilder};
 use crate::pipe::tuples::{ENTRY_BYTES, put_part, values_of};
-use crate::rolled::Weighted;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
-use crate::sorted::Sorted;
+use crate::plan::counting::Tally;
+use crate::plan::rolled::Weighted;
 use crate::time::{parse_duration, write_duration_value, write_time};
 
 /// The field whose buckets are times only: a row without a time is in the group of none.
@@ -614,7 +614,7 @@ mod tests {
             let stats = query.pipes()[0].get::<Stats>().unwrap();
             let (left, right) = rows.split_at(1 + (share * (rows.len() - 2) as f64) as usize);
             let shown = |parts: &[&[(u8, u8)]]| {
-                let (_, sent) = crate::run::with_next(|next| {
+                let (_, sent) = crate::exec::with_next(|next| {
                     let mut workers: Vec<Grouping> = parts.iter().map(|_| Grouping::new(stats)).collect();
                     for (worker, part) in workers.iter_mut().zip(parts) {
                         let _ = worker.push(block(1, part), next).unwrap();

@@ -10,9 +10,9 @@ use std::io::Write;
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::{FieldsFunction, Without};
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::parse_quantity;
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 /// Decimal power at which the ranges begin.
 const POWER_MIN: i32 = -9;

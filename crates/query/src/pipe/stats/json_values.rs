@@ -11,13 +11,13 @@ use super::aggregate::{Aggregate, Input, PerGroup, States};
 use super::call::{Call, Function, OwnFunction, parse_limit};
 use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
 use crate::pipe::sort::{SortKey, once};
-use crate::run::{Buffer, Meter, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// Rows kept beside the limit before the last ones are thrown away.
 const SPARE_ROWS: u64 = 64;

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 pub(super) static MIN: FieldsFunction = FieldsFunction::new(
     Documentation {

@@ -10,12 +10,12 @@ use super::aggregate::{Aggregate, Input, PerGroup, States};
 use super::call::{Call, FieldsFunction, Function, OwnFunction};
 use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Meter, RunError};
 use crate::number::{parse_number, parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Numbers of a group that `quantile` and `median` keep; of more, a random sample.
 pub const QUANTILE_SAMPLES_MAX: usize = 32_768;
@@ -213,8 +213,8 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::with_next;
     use crate::pipe::tests::check;
-    use crate::run::with_next;
 
     #[test]
     fn shares_of_numbers() {

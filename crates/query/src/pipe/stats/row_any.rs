@@ -4,8 +4,8 @@
 use super::aggregate::{Aggregate, Input, PerGroup, extend};
 use super::call::{FieldsFunction, Without};
 use crate::block::{NamePattern, Scratch};
+use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
-use crate::run::{Buffer, Meter, RunError};
 
 pub(super) static ROW_ANY: FieldsFunction = FieldsFunction {
     without: Without::Row,

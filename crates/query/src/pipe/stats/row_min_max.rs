@@ -12,11 +12,11 @@ use super::call::{Call, Function, OwnFunction, check_one};
 use super::min_max::{Best, GREATEST, LEAST, take_better};
 use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
-use crate::run::{Buffer, Meter, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 pub(super) static ROW_MIN: OwnFunction = OwnFunction {
     doc: Documentation {

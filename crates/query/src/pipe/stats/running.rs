@@ -14,14 +14,14 @@ use super::aggregate::{Aggregate, Input, PerGroup, States};
 use super::call::Call;
 use super::{any, count, min_max, parse_fields, sum, write_fields};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, NamePattern, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::pipe::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::pipe::shown::Shown;
 use crate::pipe::sort::compare_groups;
 use crate::pipe::{parse_by, tuples, write_names};
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The field that orders rows.
 const TIME: &str = "_time";

@@ -6,9 +6,9 @@
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 pub(super) static SUM: FieldsFunction = FieldsFunction {
     repeats: true,

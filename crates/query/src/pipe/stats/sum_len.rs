@@ -4,8 +4,8 @@ use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use super::count::ROW_COUNT;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::pipe::operator::Documentation;
-use crate::run::{Meter, RunError};
 
 pub(super) static SUM_LEN: FieldsFunction = FieldsFunction {
     repeats: true,

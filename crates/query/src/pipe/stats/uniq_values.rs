@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::json;
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
 use crate::pipe::tuples::ENTRY_BYTES;
-use crate::run::{Meter, RunError};
 
 pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
     has_limit: true,

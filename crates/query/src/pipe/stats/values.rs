@@ -5,9 +5,9 @@
 use super::aggregate::{Aggregate, Input, PerGroup, extend};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::json;
 use crate::pipe::operator::Documentation;
-use crate::run::{Buffer, Meter, RunError};
 
 pub(super) static VALUES: FieldsFunction = FieldsFunction {
     has_limit: true,

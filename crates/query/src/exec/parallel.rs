@@ -15,7 +15,7 @@ pub(crate) fn with_helpers<'s, R>(
 }
 
 /// Does `own` on this thread and each of `others` on one of its own. The error is that of the first that has one.
-pub(crate) fn side_by_side<W>(
+pub(crate) fn in_parallel<W>(
     own: impl FnOnce() -> Result<(), RunError>,
     others: impl IntoIterator<Item = W>,
 ) -> Result<(), RunError>
@@ -43,12 +43,12 @@ mod tests {
     #[test]
     fn the_first_error_is_told_and_a_panic_goes_on() {
         let limits = |limit: f64| Err(RunError::TimeLimit(limit));
-        let done = side_by_side(|| Ok(()), [2.0, 3.0].map(|limit| move || limits(limit)));
+        let done = in_parallel(|| Ok(()), [2.0, 3.0].map(|limit| move || limits(limit)));
         assert!(matches!(done, Err(RunError::TimeLimit(2.0))));
-        let done = side_by_side(|| limits(1.0), [|| Ok(()), || Ok(())]);
+        let done = in_parallel(|| limits(1.0), [|| Ok(()), || Ok(())]);
         assert!(matches!(done, Err(RunError::TimeLimit(1.0))));
         let panics = || -> Result<(), RunError> { panic!("as asked for") };
-        let caught = std::panic::catch_unwind(|| side_by_side(|| Ok(()), [panics]));
+        let caught = std::panic::catch_unwind(|| in_parallel(|| Ok(()), [panics]));
         assert!(caught.is_err());
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::block::Scratch;
+use crate::exec::{Around, RunError, run_within};
 use crate::filter::{Filter, Subquery, SubqueryTest};
-use crate::query::Query;
-use crate::run::{Around, RunError, run_within};
+use crate::syntax::query::Query;
 
 /// Most different values for `contains_any` and `contains_all`: each is looked for in every row. Beyond it the query fails
 /// with [`RunError::ValuesLimit`]. Those for `in` are looked up at once, and bounded by memory only.

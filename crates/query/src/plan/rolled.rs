@@ -6,7 +6,7 @@
 //! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
 //! Left out: questions that tell more fields apart, or such of which no counts are kept; they look at columns
-//! ([`crate::counting`]).
+//! ([`crate::plan::counting`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
-use crate::counting::{CountedBy, TIME};
+use crate::exec::RunError;
 use crate::filter::{Filter, Selector};
-use crate::needs::is_stored;
 use crate::pipe::time_bucket;
-use crate::query::Query;
-use crate::run::RunError;
+use crate::plan::counting::{CountedBy, TIME};
+use crate::plan::needs::is_stored;
 use crate::source::{Grouped, ScanUnit, TimeRange};
+use crate::syntax::query::Query;
 use crate::time::write_time;
 
 /// Fields of a question of the kind.

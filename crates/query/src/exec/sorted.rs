@@ -6,8 +6,8 @@
 use std::cmp::Ordering;
 use std::vec::IntoIter;
 
+use crate::exec::RunError;
 use crate::number::Kind;
-use crate::run::RunError;
 
 /// Values of a piece: some milliseconds, where each comparison has to fetch both texts from memory.
 const PIECE: usize = 16_384;

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::block::HIDDEN;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
 use crate::filter::{Filter, parse_filter};
-use crate::options::{QueryOptions, parse_options};
 use crate::pipe::{Names, Pipe, parse_pipes};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::options::{QueryOptions, parse_options};
 
 /// Longest text of a query, in bytes. Longer ones are refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::context::{Context, RunError};
 use super::meter::Meter;
-use super::side_by_side::side_by_side;
+use super::parallel::in_parallel;
 
 /// What threads need that work for a query side by side.
 pub(crate) struct Sharing<'a> {
@@ -38,6 +38,6 @@ impl Sharing<'_> {
     ) -> Result<(), RunError> {
         let Some(own) = shares.next() else { return Ok(()) };
         let work = &work;
-        side_by_side(|| work(own), shares.map(|share| move || work(share)))
+        in_parallel(|| work(own), shares.map(|share| move || work(share)))
     }
 }

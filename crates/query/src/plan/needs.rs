@@ -128,7 +128,7 @@ mod tests {
     use record::Batch;
 
     use super::*;
-    use crate::query::Query;
+    use crate::syntax::query::Query;
 
     /// A unit with these words only.
     struct Words(&'static [&'static str]);

@@ -5,8 +5,8 @@
 //! letters that stand beside numbers (`T10Z`, `v2`, `5ms`) are such bounds too. Longer runs than
 //! [`PLACEHOLDER_BYTES_MAX`] are no numbers and no words, so that a search takes time in the order of the text.
 
-use crate::cursor::is_word_char;
 use crate::filter::word_before;
+use crate::syntax::cursor::is_word_char;
 
 /// Longest number or word that a placeholder stands for, in bytes.
 pub(crate) const PLACEHOLDER_BYTES_MAX: usize = 1_024;

@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 use record::LineId;
 
 use crate::block::{Block, MadeRow, Scratch};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Bytes of rows that are held to bring them into order. Beyond, the units that overlap are read in several passes.
 const HELD_BYTES_MAX: usize = 64 << 20;

@@ -12,7 +12,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::rolled::Weighted;
+use crate::plan::rolled::Weighted;
 use crate::source::UnitKey;
 
 /// Memory of one answer. A larger one is found again each time.

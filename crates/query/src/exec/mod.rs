@@ -1,6 +1,6 @@
 //! Runs a query: units of the source through the filter and the pipes to the client.
 //!
-//! Units are read and filtered newest first by some threads ([`crate::scan`]), and the query's own pushes blocks of rows
+//! Units are read and filtered newest first by some threads ([`crate::exec::scan`]), and the query's own pushes blocks of rows
 //! through the chain of pipes. With a limit
 //! and no pipe that makes rows of its own, the newest rows come, newest first, and units that cannot hold newer
 //! ones are not read. Without a limit rows are sent on unit by unit, in bounded memory.
@@ -9,40 +9,50 @@
 //! the pipes before it, and they are merged when all units are read.
 //!
 //! Asked for the order of time, rows come oldest first, line by line, and can be gone on behind any of them
-//! ([`crate::ordered`]).
+//! ([`crate::exec::ordered`]).
 //!
 //! Limits: time, memory of what the pipes collect, rows sent. They and the wish to
 //! cancel are looked at before each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe
 //! holds or sends.
 
-mod aside;
+pub(crate) mod answers;
 mod context;
+mod deferred_drop;
 mod meter;
+mod newest;
+pub(crate) mod ordered;
+mod parallel;
+pub(crate) mod queue;
 mod rows;
+mod scan;
 mod sharing;
-mod side_by_side;
+pub(crate) mod sorted;
+mod subquery;
+pub(crate) mod tail;
+#[cfg(test)]
+mod tests;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use self::aside::drop_aside;
+use self::deferred_drop::drop_deferred;
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
-use crate::newest::Newest;
-use crate::ordered::{Ordered, RowKey};
+use crate::exec::newest::Newest;
+use crate::exec::ordered::{Ordered, RowKey};
+use crate::exec::scan::{Found, Scan, Worker};
 use crate::pipe::{Pipe, Processor};
-use crate::query::Query;
-use crate::rolled::Weighted;
-use crate::scan::{Found, Scan, Worker};
+use crate::plan::rolled::Weighted;
 use crate::source::{ScanUnit, Source, TimeRange, Whose};
+use crate::syntax::query::Query;
 
 pub use context::{Context, Limits, Progress, RunError};
 pub(crate) use meter::Held;
 pub use meter::{Account, Buffer, Meter};
+pub(crate) use parallel::{in_parallel, with_helpers};
 pub use rows::Rows;
 pub(crate) use sharing::Sharing;
-pub(crate) use side_by_side::{side_by_side, with_helpers};
 
 /// Rows between two looks at the clock and the wish to cancel.
 pub const CHECK_ROWS: usize = 4_096;
@@ -116,7 +126,7 @@ fn run_in(
     let &Around { source, context, started, .. } = around;
     // What a query inside its filter gives names nothing.
     let whose = query.filter().whose();
-    let (query, lines_before) = crate::subquery::fill(query, around)?;
+    let (query, lines_before) = crate::exec::subquery::fill(query, around)?;
     let query = &*query;
     let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
     let include: Arc<[String]> = context.include.clone().into();
@@ -152,7 +162,7 @@ fn run_in(
             let sink = std::mem::replace(&mut run.sink, Sink::Stream);
             // The meter goes last: what it counts is there until then.
             let held = run.meter.held();
-            drop_aside((stages, sink, run.meter.clone()), held);
+            drop_deferred((stages, sink, run.meter.clone()), held);
             Err(error)
         }
     }
@@ -389,7 +399,7 @@ impl Run<'_> {
         let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
         if let Err(error) = scan.gather(units, &mut Own { run: self, stages }, &mut others) {
             let collected: Vec<_> = others.into_iter().map(|other| other.stages).collect();
-            drop_aside((collected, self.meter.clone()), self.meter.held());
+            drop_deferred((collected, self.meter.clone()), self.meter.held());
             return Err(error);
         }
         for mut other in others {

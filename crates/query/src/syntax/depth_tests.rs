@@ -1,7 +1,7 @@
 //! Queries that are deep or long in each way there is: all that is done with a query fits a small stack, whatever its text.
 
-use crate::cursor::NESTING_MAX;
-use crate::query::PIPES_MAX;
+use crate::syntax::cursor::NESTING_MAX;
+use crate::syntax::query::PIPES_MAX;
 use crate::testing::{Memory, batch, record};
 use crate::{Context, Query, REGEX_NESTING_MAX, run};
 

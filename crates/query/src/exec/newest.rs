@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use record::LineId;
 
 use crate::block::{Block, MadeRow, Scratch};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Collects the newest `limit` rows.
 pub(crate) struct Newest {

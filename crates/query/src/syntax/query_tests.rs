@@ -20,7 +20,7 @@ fn messages_about_wrong_queries() {
         found.push_str(&format!("\n{error}\n\n"));
     }
     if std::env::var_os("LOGINSON_BLESS").is_some() {
-        let path = "src/query_tests/messages.txt";
+        let path = "src/syntax/query_tests/messages.txt";
         std::fs::write(path, &found).expect("the messages can be written");
     } else {
         assert_eq!(found, MESSAGES, "run with LOGINSON_BLESS=1 to take these messages over");
@@ -193,9 +193,9 @@ fn examples(page: &str, column: usize) -> Vec<String> {
 
 #[test]
 fn the_examples_of_the_documentation_are_queries() {
-    let filters = include_str!("../../../docs/logsql/filters.md");
-    let overview = include_str!("../../../docs/logsql.md");
-    let functions = include_str!("../../../docs/logsql/functions.md");
+    let filters = include_str!("../../../../docs/logsql/filters.md");
+    let overview = include_str!("../../../../docs/logsql.md");
+    let functions = include_str!("../../../../docs/logsql/functions.md");
     let stats =
         |span: &String| format!("* | stats {}", span.replace(['[', ']'], "").replace(" N", " 5"));
     let grouped = |span: &String| format!("* | stats {span} count()");
@@ -216,7 +216,7 @@ fn the_examples_of_the_documentation_are_queries() {
 
 #[test]
 fn the_pipes_of_the_documentation_are_pipes() {
-    let page = include_str!("../../../docs/logsql/pipes.md");
+    let page = include_str!("../../../../docs/logsql/pipes.md");
     // Other names of a pipe stand alone.
     let written: Vec<String> =
         examples(page, 1).into_iter().filter(|span| span.contains([' ', '('])).collect();
@@ -231,9 +231,9 @@ fn the_pipes_of_the_documentation_are_pipes() {
 #[test]
 fn the_seeds_of_the_fuzzer_are_queries() {
     for seed in [
-        include_str!("../../../fuzz/seeds/logsql/every_filter"),
-        include_str!("../../../fuzz/seeds/logsql/every_function"),
-        include_str!("../../../fuzz/seeds/logsql/every_pipe"),
+        include_str!("../../../../fuzz/seeds/logsql/every_filter"),
+        include_str!("../../../../fuzz/seeds/logsql/every_function"),
+        include_str!("../../../../fuzz/seeds/logsql/every_pipe"),
     ] {
         let query = Query::parse(seed, 0).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(Query::parse(&query.to_string(), 0), Ok(query));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use record::Batch;
 
 use crate::block::{Block, LINE, Scratch};
-use crate::ordered::RowKey;
+use crate::exec::ordered::RowKey;
 
 /// Rows for the client: a small block of them.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! a number), so there is no list of tokens; the parser asks for what may stand at the cursor. Positions are
 //! bytes of the text. Nothing here panics, whatever the text.
 
-use crate::error::ParseError;
-use crate::regexes::RegexBudget;
+use crate::syntax::error::ParseError;
+use crate::syntax::regexes::RegexBudget;
 
 /// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's stack.
 pub const NESTING_MAX: usize = 100;

@@ -230,7 +230,7 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Limits;
+    use crate::exec::Limits;
 
     fn meter(max: u64, budget: &Arc<Budget>) -> Meter {
         let limits = Limits { memory_bytes_max: max, ..Limits::default() };

@@ -21,17 +21,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::answers::Answers;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, HIDDEN, LINE, Lines, Scratch};
-use crate::counting::{CountedBy, Tally, stored_fields};
-use crate::fields::FieldSet;
+use crate::exec::answers::Answers;
+use crate::exec::{Held, Meter, RunError, in_parallel, with_helpers};
 use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
-use crate::needs::Needs;
-use crate::query::Query;
-use crate::rolled::{Rolled, Weighted, without_time};
-use crate::run::{Held, Meter, RunError, side_by_side, with_helpers};
+use crate::plan::counting::{CountedBy, Tally, stored_fields};
+use crate::plan::fields::FieldSet;
+use crate::plan::needs::Needs;
+use crate::plan::rolled::{Rolled, Weighted, without_time};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
+use crate::syntax::query::Query;
 
 /// Units that the question's own thread looks at before it asks helpers, at least.
 const UNITS_ALONE: usize = 2;
@@ -233,7 +233,7 @@ impl<'q> Scan<'q> {
         let places = || (!stopped.load(Relaxed)).then(|| next.fetch_add(1, Relaxed));
         let (places, stopped) = (&places, &stopped);
         let others = others.iter_mut();
-        side_by_side(
+        in_parallel(
             || self.work(own, units, places, stopped),
             others.map(|worker| move || self.work(worker, units, places, stopped)),
         )

@@ -28,7 +28,7 @@ impl Drop for Turn {
 }
 
 /// Drops what holds about so many bytes, without waiting for it where they are many.
-pub(super) fn drop_aside<T: Send + 'static>(collected: T, bytes: u64) {
+pub(super) fn drop_deferred<T: Send + 'static>(collected: T, bytes: u64) {
     drop_by(&ASIDE, collected, bytes);
 }
 

@@ -15,9 +15,9 @@ use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Lines};
 use crate::filter::Fields;
-use crate::needs::is_stored;
 use crate::pipe::{Pipe, time_bucket};
-use crate::rolled::Weighted;
+use crate::plan::needs::is_stored;
+use crate::plan::rolled::Weighted;
 use crate::source::SourceError;
 
 pub(crate) const TIME: &str = "_time";
@@ -308,7 +308,7 @@ impl Codes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::Query;
+    use crate::syntax::query::Query;
 
     #[test]
     fn only_counts_by_fields_and_time_are_of_the_kind() {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use record::Batch;
 
 use crate::block::{Block, Lines, NewNames, Scratch};
-use crate::error::ParseError;
+use crate::exec::{Account, Context, Limits, Meter, Rows, RunError};
 use crate::filter::Selector;
 use crate::pipe::{Pipe, RowWise, Work};
-use crate::query::Query;
-use crate::run::{Account, Context, Limits, Meter, Rows, RunError};
 use crate::source::Whose;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 
 /// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more ends with
 /// [`RunError::MemoryLimit`].

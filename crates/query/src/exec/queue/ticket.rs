@@ -8,7 +8,7 @@ use super::hold::Hold;
 use super::limits::QueueError;
 use super::places::{Class, State};
 use super::{BACKGROUND, Shared, class_of};
-use crate::run::Progress;
+use crate::exec::Progress;
 
 /// A place, or a turn in the line for one. Dropping it without waiting leaves the queue without a trace.
 pub struct Ticket {

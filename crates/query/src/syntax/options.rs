@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::run::Context;
+use crate::exec::Context;
 use crate::source::TimeRange;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// How a query is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

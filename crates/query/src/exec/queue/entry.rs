@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::hold::Held;
 use super::places::{Places, State};
-use crate::run::Progress;
+use crate::exec::Progress;
 use crate::source::TimeRange;
 
 /// Bytes of a query's text that are listed; the rest is cut off.

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use platform::memory::Exhausted;
 
 use super::meter::Account;
+use crate::exec::ordered::TimeOrder;
+use crate::exec::queue::{Hold, QueryInfo};
 use crate::filter::Filter;
-use crate::ordered::TimeOrder;
-#[cfg(doc)]
-use crate::query::Query;
-use crate::queue::{Hold, QueryInfo};
 use crate::source::{SourceError, TimeRange};
+#[cfg(doc)]
+use crate::syntax::query::Query;
 
 /// What a query may use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

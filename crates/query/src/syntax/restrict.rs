@@ -7,10 +7,10 @@
 //!
 //! Invariant: no row of a restricted query was made of a line that the filter does not select.
 
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::pipe::{Pipe, Select};
-use crate::query::Query;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 
 /// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them are refused.
 const QUERIES_MAX: usize = 1_000;
