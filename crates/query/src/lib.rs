@@ -44,7 +44,8 @@ pub use exec::queue::{
 };
 pub use exec::tail::TailQuery;
 pub use exec::{
-    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, Progress, Rows, RunError, run,
+    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, Progress, Rows, RunError,
+    explain, run,
 };
 pub use filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,
@@ -60,6 +61,7 @@ pub use pipe::{
     Union, Uniq, Unpack, Unroll, ValueNumber, decolorize, function_documentation,
     pipe_documentation,
 };
+pub use plan::explain::{Amount, ExplainedPipe, Explanation};
 pub use plan::fields::FieldSet;
 pub use syntax::cursor::{NESTING_MAX, quote};
 pub use syntax::error::ParseError;

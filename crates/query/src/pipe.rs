@@ -55,11 +55,10 @@ use crate::syntax::cursor::{Cursor, is_word_char, quote_name};
 use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 
-pub(crate) use operator::{Mode, Names, Processor, RowWise, Work};
+pub(crate) use operator::{Merges, Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};
 
 pub use coalesce::Coalesce;
-#[cfg(test)]
 pub(crate) use columns::write_patterns;
 pub use compute::Overwrite;
 pub use extract::{Extract, ExtractPattern};
@@ -210,6 +209,10 @@ impl Pipe {
 
     pub(crate) fn mode(&self) -> Mode {
         self.0.mode()
+    }
+
+    pub(crate) fn merges(&self) -> Merges {
+        self.0.merges()
     }
 
     pub(crate) fn row_wise(&self) -> Option<Box<dyn RowWise>> {

@@ -1,22 +1,22 @@
-//! Gives memory back beside a query that has ended.
+//! Deferred drop: gives memory back after a query has ended, on another thread.
 //!
-//! Who cancels a query waits for its end. Millions of rows or values that it collected take a good part of a second to give back
-//! one by one: that happens on a thread of its own, after the query is over.
+//! Who cancels a query waits for its end. Millions of rows or values that it collected take a good
+//! part of a second to free one by one: that happens on a thread of its own, after the query is over.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Fewer bytes are given back on the spot, in a few milliseconds.
-const ASIDE_BYTES_MIN: u64 = 4 << 20;
+const DEFERRED_BYTES_MIN: u64 = 4 << 20;
 /// Threads that do so at the same time. Beyond, a query gives its memory back before it is over.
-const ASIDE_MAX: usize = 4;
-static ASIDE: AtomicUsize = AtomicUsize::new(0);
+const THREADS_MAX: usize = 4;
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// One of the threads, while this is there.
 struct Turn(&'static AtomicUsize);
 
 impl Turn {
     fn take(threads: &'static AtomicUsize) -> Option<Turn> {
-        let more = |turns: usize| (turns < ASIDE_MAX).then_some(turns + 1);
+        let more = |turns: usize| (turns < THREADS_MAX).then_some(turns + 1);
         threads.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Turn(threads))
     }
 }
@@ -29,11 +29,11 @@ impl Drop for Turn {
 
 /// Drops what holds about so many bytes, without waiting for it where they are many.
 pub(super) fn drop_deferred<T: Send + 'static>(collected: T, bytes: u64) {
-    drop_by(&ASIDE, collected, bytes);
+    drop_by(&THREADS, collected, bytes);
 }
 
 fn drop_by<T: Send + 'static>(threads: &'static AtomicUsize, collected: T, bytes: u64) {
-    if bytes < ASIDE_BYTES_MIN {
+    if bytes < DEFERRED_BYTES_MIN {
         return;
     }
     let Some(turn) = Turn::take(threads) else { return };
@@ -63,28 +63,28 @@ mod tests {
     }
 
     #[test]
-    fn much_is_dropped_aside_by_few_threads() {
+    fn much_is_dropped_later_by_few_threads() {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         let own = std::thread::current().id();
         let (dropped, drops) = mpsc::channel();
         let told = |go| Told(dropped.clone(), go);
-        drop_by(&THREADS, told(None), ASIDE_BYTES_MIN - 1);
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN - 1);
         assert_eq!(drops.recv().unwrap(), own, "little is dropped at once");
-        let holds: Vec<mpsc::Sender<()>> = (0..ASIDE_MAX)
+        let holds: Vec<mpsc::Sender<()>> = (0..THREADS_MAX)
             .map(|_| {
                 let (hold, go) = mpsc::channel();
-                drop_by(&THREADS, told(Some(go)), ASIDE_BYTES_MIN);
+                drop_by(&THREADS, told(Some(go)), DEFERRED_BYTES_MIN);
                 assert_ne!(drops.recv().unwrap(), own);
                 hold
             })
             .collect();
-        drop_by(&THREADS, told(None), ASIDE_BYTES_MIN);
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN);
         assert_eq!(drops.recv().unwrap(), own, "all threads are at work");
         drop(holds);
         while THREADS.load(Relaxed) > 0 {
             std::thread::yield_now();
         }
-        drop_by(&THREADS, told(None), ASIDE_BYTES_MIN);
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN);
         assert_ne!(drops.recv().unwrap(), own);
     }
 }

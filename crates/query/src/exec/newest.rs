@@ -31,11 +31,6 @@ impl Newest {
         Newest { limit, rows: Vec::new(), threshold: None }
     }
 
-    /// How many rows are collected.
-    pub fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// Rows older than that cannot get in any more.
     pub fn oldest_wanted_ns(&self) -> i64 {
         self.threshold.map_or(i64::MIN, |(time_ns, _)| time_ns)

@@ -26,12 +26,11 @@ use crate::block::{Block, HIDDEN, LINE, Lines, Scratch};
 use crate::exec::answers::Answers;
 use crate::exec::{Held, Meter, RunError, in_parallel, with_helpers};
 use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
-use crate::plan::counting::{CountedBy, Tally, stored_fields};
+use crate::plan::Plan;
+use crate::plan::counting::{Tally, stored_fields};
 use crate::plan::fields::FieldSet;
-use crate::plan::needs::Needs;
 use crate::plan::rolled::{Rolled, Weighted, without_time};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
-use crate::syntax::query::Query;
 
 /// Units that the question's own thread looks at before it asks helpers, at least.
 const UNITS_ALONE: usize = 2;
@@ -72,23 +71,21 @@ pub(crate) enum Found {
 
 /// What is asked of each unit.
 pub(crate) struct Scan<'q> {
+    plan: &'q Plan<'q>,
     range: TimeRange,
     selector: Selector,
     /// The filter for columns, if it can run over them.
     columns: Option<ColumnSelector>,
     /// Whether the filter takes all rows.
     takes_all: bool,
-    needs: Needs,
-    counted: Option<CountedBy>,
     /// The fields that the pipes look at; none: any of them.
     fields: Option<Vec<String>>,
     /// Computed fields among them that a line may bring.
     hidden: Vec<&'static str>,
-    /// Only so many of the newest lines are wanted.
-    newest: Option<usize>,
     /// Where what a unit gives is kept, and under which number.
     answers: Option<(&'q Answers, u32)>,
-    pub rolled: Option<Rolled>,
+    /// How lines are counted from what segments keep.
+    pub rolled: Option<&'q Rolled>,
     /// Counts the memory of units.
     meter: Meter,
     /// Lines older than that are not wanted any more; grows.
@@ -96,37 +93,37 @@ pub(crate) struct Scan<'q> {
 }
 
 impl<'q> Scan<'q> {
-    /// What `query` asks of units, of lines in `range`; with the computed fields of `include`, and only the `newest` lines.
+    /// What a plan asks of units, of lines that are not older than `oldest_wanted_ns`.
     pub fn new(
-        query: &'q Query,
-        range: TimeRange,
-        include: &[String],
-        newest: Option<usize>,
+        plan: &'q Plan<'q>,
+        oldest_wanted_ns: i64,
         answers: Option<&'q Answers>,
         meter: Meter,
     ) -> Self {
-        let counted = CountedBy::of(query.pipes().first());
+        let Plan { query, needed, range, .. } = plan;
         let question = |answers: &'q Answers| {
-            let pipe = counted.as_ref().and(query.pipes().first())?;
+            let pipe = plan.counted.as_ref().and(query.pipes().first())?;
             let text = format!("{} | {pipe}", without_time(query.filter()));
             Some((answers, answers.question(&text)))
         };
-        let needed = query.needed_fields(include);
         Scan {
-            range,
+            plan,
+            range: TimeRange { start_ns: range.start_ns.max(oldest_wanted_ns), ..*range },
             selector: Selector::new(query.filter()),
             columns: ColumnSelector::new(query.filter()),
             takes_all: matches!(without_time(query.filter()), Filter::All),
-            needs: Needs::new(query.filter()),
             hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
-            fields: stored_names(&needed),
-            newest,
+            fields: stored_names(needed),
             answers: answers.and_then(question),
-            counted,
-            rolled: Rolled::of(query),
+            rolled: plan.rolled.as_ref(),
             meter,
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
         }
+    }
+
+    /// Event times of lines that are looked at.
+    pub fn range(&self) -> TimeRange {
+        self.range
     }
 
     /// Leaves out lines that are older.
@@ -287,7 +284,7 @@ impl<'q> Scan<'q> {
             return Ok(Found::Outside);
         }
         let kept = self.answers.zip(self.key_inside(unit));
-        if !self.needs.may_be_in(unit)? {
+        if !self.plan.needs.may_be_in(unit)? {
             return Ok(Found::Skipped);
         }
         if let Some(rolled) = &self.rolled
@@ -333,9 +330,9 @@ impl<'q> Scan<'q> {
         let Some(selector) = &self.columns else { return Ok(None) };
         // Nothing is gained where all of all lines is wanted.
         if self.takes_all
-            && self.counted.is_none()
+            && self.plan.counted.is_none()
             && self.fields.is_none()
-            && self.newest.is_none()
+            && self.plan.newest_lines.is_none()
         {
             return Ok(None);
         }
@@ -364,7 +361,7 @@ impl<'q> Scan<'q> {
     fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<Found>, SourceError> {
         let columns = fields.columns();
         let lines = columns.rows() as u64;
-        if let Some(counted) = &self.counted
+        if let Some(counted) = &self.plan.counted
             && let Some(rows) = counted.count(fields, &bits)?
         {
             return Ok(Some(Found::Counted(rows.into())));
@@ -372,12 +369,12 @@ impl<'q> Scan<'q> {
         if bits.is_empty() {
             return Ok(Some(Found::Lines(None, lines)));
         }
-        if let Some(counted) = &self.counted
+        if let Some(counted) = &self.plan.counted
             && let Some(tally) = counted.tally(fields, &bits)?
         {
             return Ok(Some(Found::Tallied(tally)));
         }
-        let rows: Vec<u32> = match self.newest {
+        let rows: Vec<u32> = match self.plan.newest_lines {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
             _ => bits.iter().map(|row| row as u32).collect(),
         };

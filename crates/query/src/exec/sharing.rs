@@ -1,32 +1,29 @@
 //! Work of one query that is shared between threads, beyond reading.
 
-use std::time::Instant;
-
-use super::context::{Context, RunError};
+use super::context::RunError;
+use super::execution::ExecutionContext;
 use super::meter::Meter;
 use super::parallel::in_parallel;
 
-/// What threads need that work for a query side by side.
+/// What threads need that work for a query in parallel.
 pub(crate) struct Sharing<'a> {
-    pub(super) context: &'a Context,
-    pub(super) started: Instant,
-    pub(super) meter: Meter,
+    pub(super) execution: ExecutionContext<'a>,
 }
 
 impl Sharing<'_> {
     /// How many threads the query may have.
     pub fn threads(&self) -> usize {
-        self.context.limits.threads.max(1)
+        self.execution.context.limits.threads.max(1)
     }
 
     /// What counts the memory, for one of them.
     pub fn meter(&self) -> Meter {
-        self.meter.clone()
+        self.execution.meter.clone()
     }
 
     /// Whether the query may go on.
     pub fn check(&self) -> Result<(), RunError> {
-        self.context.check(self.started)
+        self.execution.check()
     }
 
     /// Does `work` with each share on a thread of its own, with the first on this one. The error is that of the first

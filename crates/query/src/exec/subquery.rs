@@ -7,8 +7,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::execution::ExecutionContext;
+use super::run_within;
 use crate::block::Scratch;
-use crate::exec::{Around, RunError, run_within};
+use crate::exec::RunError;
 use crate::filter::{Filter, Subquery, SubqueryTest};
 use crate::syntax::query::Query;
 
@@ -22,26 +24,30 @@ const VALUE_BYTES: usize = 64;
 /// The query with values in place of the queries in its filters; and how many lines were read for them.
 pub(crate) fn fill<'q>(
     query: &'q Query,
-    around: &Around<'_>,
+    execution: &ExecutionContext<'_>,
 ) -> Result<(Cow<'q, Query>, u64), RunError> {
     let mut filled = Cow::Borrowed(query);
     let mut lines = 0;
     if query.has_subqueries() {
         for filter in filled.to_mut().filters_mut() {
-            fill_filter(filter, around, &mut lines)?;
+            fill_filter(filter, execution, &mut lines)?;
         }
     }
     Ok((filled, lines))
 }
 
-fn fill_filter(filter: &mut Filter, around: &Around<'_>, lines: &mut u64) -> Result<(), RunError> {
+fn fill_filter(
+    filter: &mut Filter,
+    execution: &ExecutionContext<'_>,
+    lines: &mut u64,
+) -> Result<(), RunError> {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => {
-            filters.iter_mut().try_for_each(|f| fill_filter(f, around, lines))
+            filters.iter_mut().try_for_each(|f| fill_filter(f, execution, lines))
         }
-        Filter::Not(inner) => fill_filter(inner, around, lines),
+        Filter::Not(inner) => fill_filter(inner, execution, lines),
         Filter::Subquery(subquery) => {
-            *filter = subquery.filled(values(subquery, around, lines)?);
+            *filter = subquery.filled(values(subquery, execution, lines)?);
             Ok(())
         }
         _ => Ok(()),
@@ -51,7 +57,7 @@ fn fill_filter(filter: &mut Filter, around: &Around<'_>, lines: &mut u64) -> Res
 /// The different values that the query of a filter gives.
 fn values(
     subquery: &Subquery,
-    around: &Around<'_>,
+    execution: &ExecutionContext<'_>,
     lines: &mut u64,
 ) -> Result<BTreeSet<String>, RunError> {
     let field = subquery.value_field();
@@ -61,9 +67,9 @@ fn values(
     let name_bytes = if is_list { 0 } else { subquery.field.name.len() };
     let mut values = BTreeSet::new();
     let mut scratch = Scratch::default();
-    let mut meter = around.meter.clone();
+    let mut meter = execution.meter.clone();
     let mut failed = None;
-    let outcome = run_within(&subquery.query, around, &mut |rows| {
+    let outcome = run_within(&subquery.query, execution, &mut |rows| {
         for index in 0..rows.len() {
             let value = rows.get(index, &field, &mut scratch);
             let Ok(value) = std::str::from_utf8(value) else { continue };

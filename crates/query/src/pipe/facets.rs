@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
 use super::outgoing::{Outgoing, RowBuilder};
 use super::{limit::parse_count, tuples};
 use crate::block::{Block, Lines, Scratch};
@@ -83,6 +83,10 @@ impl fmt::Display for Facets {
 impl Operator for Facets {
     fn mode(&self) -> Mode {
         Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
     }
 
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {

@@ -1,13 +1,14 @@
 //! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number of rows that have a value
 //! for them.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::operator::{Documentation, Mode, Operator, Processor, Registration};
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration};
 use super::select::Select;
 use super::{Pipe, tuples, uniq::push_tuples};
 use crate::block::{Block, Change, Lines, NamePattern, Scratch};
@@ -62,6 +63,10 @@ impl Operator for FieldNames {
         Mode::Collecting
     }
 
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
         FieldSet::all()
     }
@@ -71,9 +76,12 @@ impl Operator for FieldNames {
     }
 }
 
+/// Rows by the names of their fields.
+type Hits = HashMap<Arc<str>, u64, foldhash::fast::RandomState>;
+
 #[derive(Default)]
 struct Names {
-    hits: HashMap<Arc<str>, u64, foldhash::fast::RandomState>,
+    hits: Hits,
     scratch: Scratch,
 }
 
@@ -126,6 +134,19 @@ impl Processor for Names {
         }
         self.scratch = scratch;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.hits)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let others = collected.downcast_mut::<Hits>().expect("of the same pipe");
+        for (name, hits) in std::mem::take(others) {
+            next.meter().give_back(name.len() + tuples::ENTRY_BYTES);
+            self.add(&name, hits, next)?;
+        }
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

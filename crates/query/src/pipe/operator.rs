@@ -63,6 +63,18 @@ pub(crate) enum Mode {
     Collecting,
 }
 
+/// How the partial states of an operator become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merges {
+    /// They do not: one operator has to see all rows.
+    Never,
+    /// The result is that of one operator if each took a stretch of the rows, and they are merged in
+    /// the order of these.
+    InOrder,
+    /// The result is that of one operator whichever rows each took.
+    AnyOrder,
+}
+
 /// What is known of the names of fields behind an operator, without looking at rows.
 pub(crate) enum Names {
     /// The same fields as before it.
@@ -109,6 +121,11 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         let rows = self.row_wise().expect("others have a processor of their own");
         let (scratch, names) = (Scratch::default(), NewNames::default());
         Box::new(RowWiseStage { rows, scratch, names })
+    }
+
+    /// How what it collected is merged with what another one of the same collected.
+    fn merges(&self) -> Merges {
+        Merges::Never
     }
 
     /// Whether the rows behind it have the time of a line each, as far as names tell.
@@ -257,8 +274,8 @@ pub(crate) trait Processor: Send {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
     }
 
-    /// What it collected so far, if another one of the same pipe can take it over. Such a pipe
-    /// collects rows in any order and hands nothing on before [`finish`](Self::finish).
+    /// The partial state: what it collected so far. Of operators that are merged
+    /// ([`Operator::merges`]); they hand nothing on before [`finish`](Self::finish).
     fn collected(&mut self) -> Option<&mut dyn Any> {
         None
     }

@@ -5,13 +5,14 @@
 //! `drop_empty_fields` is to leave out rows without any other. A block, for `blocks_count`, is what comes through the pipes at
 //! once: the lines that a unit of the store gave, or a part of them.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
 use super::compute::parse_field;
 use super::limit::parse_count;
 use super::operator::{
-    Documentation, Mode, Names, Operator, Processor, Registration, RowWise, Work, one,
+    Documentation, Merges, Mode, Names, Operator, Processor, Registration, RowWise, Work, one,
 };
 use crate::bitmap::Bitmap;
 use crate::block::{Block, MadeRow, NamePattern};
@@ -173,6 +174,10 @@ impl Operator for BlocksCount {
         Mode::Collecting
     }
 
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
         FieldSet::none()
     }
@@ -195,6 +200,15 @@ impl Processor for CountBlocks {
     ) -> Result<ControlFlow<()>, RunError> {
         self.blocks += u64::from(!block.is_empty());
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.blocks)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, _: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.blocks += *collected.downcast_mut::<u64>().expect("of the same pipe");
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
+use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use super::shown::Shown;
 use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
@@ -190,6 +190,10 @@ impl Sort {
 impl Operator for Sort {
     fn mode(&self) -> Mode {
         Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
     }
 
     fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {

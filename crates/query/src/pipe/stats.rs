@@ -28,7 +28,7 @@ mod values;
 use std::fmt;
 use std::sync::LazyLock;
 
-use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
+use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use crate::block::NamePattern;
 use crate::filter::{Filter, parse_filter};
 use crate::plan::counting::{CountedBy, TIME};
@@ -141,6 +141,13 @@ pub(super) static STATS: Registration = Registration {
 impl Operator for Stats {
     fn mode(&self) -> Mode {
         Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        match self.functions.iter().all(|f| f.function.is_order_free()) {
+            true => Merges::AnyOrder,
+            false => Merges::InOrder,
+        }
     }
 
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::{Documentation, Mode, function_documentation, pipe_documentation};
+use super::{Documentation, Merges, Mode, function_documentation, pipe_documentation};
 use crate::{Query, Stats};
 
 const PIPES_PAGE: &str = include_str!("../../../../docs/logsql/pipes.md");
@@ -55,7 +55,9 @@ fn every_pipe_is_documented_and_written_back() {
             assert!(is_row_wise || pipe.mode() != Mode::RowWise, "{pipe} has nothing that runs it");
             // Rows that are counted without being seen are counted by pipes that collect.
             assert!(pipe.counted_by().is_none() || pipe.mode() == Mode::Collecting, "{pipe}");
-            drop(pipe.processor(&[]));
+            let is_merged = pipe.processor(&[]).collected().is_some();
+            assert_eq!(is_merged, pipe.merges() != Merges::Never, "{pipe}");
+            assert!(!is_merged || pipe.mode() == Mode::Collecting, "{pipe}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
 use super::sort::{parse_rank, write_rank};
 use super::{
     limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples, write_names,
@@ -81,6 +81,10 @@ impl fmt::Display for Top {
 impl Operator for Top {
     fn mode(&self) -> Mode {
         Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
     }
 
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {

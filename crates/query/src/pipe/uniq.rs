@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration};
+use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration};
 use super::outgoing::{Outgoing, RowBuilder};
 use super::select::Select;
 use super::{
@@ -139,6 +139,11 @@ impl Operator for Uniq {
         Mode::Collecting
     }
 
+    fn merges(&self) -> Merges {
+        // With a limit, each would keep different values and count only theirs.
+        if self.limit.is_none() { Merges::AnyOrder } else { Merges::Never }
+    }
+
     fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
         FieldSet::of(&self.by)
     }
@@ -199,7 +204,6 @@ impl Processor for UniqRows {
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {
-        // With a limit, threads would keep different values and count only theirs.
         let all = self.uniq.limit.is_none();
         all.then_some(&mut self.tuples as &mut dyn Any)
     }

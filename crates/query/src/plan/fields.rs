@@ -5,6 +5,7 @@
 
 use crate::block::{HIDDEN, NamePattern};
 use crate::filter::Filter;
+use crate::pipe::write_patterns;
 
 /// A set of field names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,18 @@ impl FieldSet {
     /// The names of all its fields; none where it has them by their beginnings.
     pub(crate) fn names(&self) -> Option<Vec<&str>> {
         self.wanted.iter().map(|p| (!p.prefix).then_some(p.name.as_str())).collect()
+    }
+
+    /// The set as it is shown to people.
+    pub(crate) fn shown(&self) -> String {
+        let mut shown = match self.wanted.is_empty() {
+            true => "none".to_owned(),
+            false => write_patterns(&self.wanted),
+        };
+        if !self.left_out.is_empty() {
+            shown += &format!(", but not {}", write_patterns(&self.left_out));
+        }
+        shown
     }
 
     fn names_exactly(&self, name: &str) -> bool {

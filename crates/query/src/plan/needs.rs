@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use crate::block::{LINE, LINE_ID, RAW_LINE};
 use crate::filter::{Filter, Test};
 use crate::source::{ScanUnit, SourceError};
+use crate::syntax::cursor::quote;
 
 /// A text that a value must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,36 @@ impl Needs {
     }
 }
 
+impl Needs {
+    /// The needs as an expression of phrases; none where there are none.
+    pub fn shown(&self) -> Option<String> {
+        self.need.shown(&self.phrases.all, false)
+    }
+}
+
 impl Need {
+    /// As an expression; none where it is always met. `inside`: in parentheses where it has several
+    /// parts.
+    fn shown(&self, phrases: &[Phrase], inside: bool) -> Option<String> {
+        let (needs, word) = match self {
+            Need::Phrase(place) => return Some(quote(&phrases[*place].text)),
+            Need::Any(needs) if needs.is_empty() => return Some("one of no words".to_owned()),
+            Need::All(needs) => (needs, " and "),
+            Need::Any(needs) => (needs, " or "),
+        };
+        let parts: Vec<Option<String>> = needs.iter().map(|n| n.shown(phrases, true)).collect();
+        if matches!(self, Need::Any(_)) && parts.iter().any(Option::is_none) {
+            return None;
+        }
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.len() {
+            0 => None,
+            1 => parts.into_iter().next(),
+            _ if inside => Some(format!("({})", parts.join(word))),
+            _ => Some(parts.join(word)),
+        }
+    }
+
     /// What a filter needs; its phrases are appended.
     fn of(filter: &Filter, phrases: &mut Vec<Phrase>) -> Need {
         match filter {

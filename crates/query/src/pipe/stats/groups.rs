@@ -475,8 +475,7 @@ impl Processor for Grouping {
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {
-        let order_free = self.stats.functions.iter().all(|f| f.function.is_order_free());
-        order_free.then_some(&mut self.state as &mut dyn Any)
+        Some(&mut self.state)
     }
 
     fn takes_any_order(&self) -> bool {
