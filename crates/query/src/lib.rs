@@ -44,8 +44,8 @@ pub use exec::queue::{
 };
 pub use exec::tail::TailQuery;
 pub use exec::{
-    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, Progress, Rows, RunError,
-    explain, run,
+    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, PartialState, Progress, Rows,
+    RunError, explain, run, run_merged, run_partial,
 };
 pub use filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,

@@ -22,6 +22,9 @@ mod math;
 mod operator;
 mod outgoing;
 mod pack;
+mod partial;
+#[cfg(test)]
+mod partial_tests;
 mod pattern;
 mod rewrite;
 mod rows;
@@ -48,6 +51,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::LazyLock;
 
+use crate::exec::{Meter, RunError};
 use crate::filter::{Filter, parse_filter};
 use crate::plan::counting::CountedBy;
 use crate::plan::fields::FieldSet;
@@ -57,6 +61,7 @@ use crate::syntax::query::Query;
 
 pub(crate) use operator::{Merges, Mode, Names, Processor, RowWise, Work};
 use operator::{Operator, Registration};
+pub(crate) use partial::{Decoder, Encoder, STATES_MAX, wrong as wrong_state};
 
 pub use coalesce::Coalesce;
 pub(crate) use columns::write_patterns;
@@ -213,6 +218,36 @@ impl Pipe {
 
     pub(crate) fn merges(&self) -> Merges {
         self.0.merges()
+    }
+
+    /// What tells the partial states of this pipe from those of others.
+    fn fingerprint(&self) -> u64 {
+        xxh64(self.to_string().as_bytes())
+    }
+
+    /// Writes the partial state of a stage of this pipe.
+    pub(crate) fn encode(
+        &self,
+        stage: &dyn Processor,
+        meter: &mut Meter,
+    ) -> Result<Vec<u8>, RunError> {
+        let mut encoder = Encoder::new(self.fingerprint(), meter)?;
+        stage.encode(&mut encoder)?;
+        Ok(encoder.finish())
+    }
+
+    /// A stage with the partial state that another one of this pipe wrote.
+    pub(crate) fn decode(
+        &self,
+        bytes: &[u8],
+        carried: &[String],
+        meter: &mut Meter,
+    ) -> Result<Box<dyn Processor>, RunError> {
+        let mut decoder = Decoder::new(bytes, self.fingerprint())?;
+        let mut stage = self.processor(carried);
+        stage.decode(&mut decoder, meter)?;
+        decoder.finish()?;
+        Ok(stage)
     }
 
     pub(crate) fn row_wise(&self) -> Option<Box<dyn RowWise>> {

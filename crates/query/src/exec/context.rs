@@ -187,6 +187,9 @@ pub enum RunError {
         "a row of the query has more than {0} bytes; let its pipes copy or put together fewer or shorter fields"
     )]
     RowBytesLimit(usize),
+    /// What another process collected cannot be used.
+    #[error("a partial result cannot be used: {0}")]
+    PartialState(&'static str),
     /// What had the place in the queue was no query, and could not be done.
     #[error("{0}")]
     Failed(String),

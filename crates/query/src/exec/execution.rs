@@ -13,6 +13,7 @@ use super::sharing::Sharing;
 use super::{Outcome, run_within};
 use crate::block::Block;
 use crate::pipe::Processor;
+use crate::plan::Plan;
 use crate::plan::rolled::Weighted;
 use crate::source::{ScanUnit, Source, TimeRange, Whose};
 use crate::syntax::query::Query;
@@ -49,7 +50,18 @@ pub(crate) struct Task<'a> {
     pub unit: usize,
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
+    /// Of a plan, after so many lines that were read for queries inside its filters.
+    pub fn new(plan: &Plan<'_>, execution: &ExecutionContext<'a>, lines_before: u64) -> Task<'a> {
+        Task {
+            execution: execution.clone(),
+            range: plan.range,
+            whose: plan.whose,
+            outcome: Outcome { lines_scanned: lines_before, ..Outcome::default() },
+            unit: 0,
+        }
+    }
+
     /// Notes a unit that is done, and how many of its lines were looked at or counted.
     pub fn pass(&mut self, unit: &dyn ScanUnit, lines: u64) {
         let progress = &self.execution.context.progress;

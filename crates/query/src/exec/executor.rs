@@ -23,9 +23,7 @@ pub(super) fn execute(
     lines_before: u64,
     out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    let outcome = Outcome { lines_scanned: lines_before, ..Outcome::default() };
-    let execution = execution.clone();
-    let task = Task { execution, range: plan.range, whose: plan.whose, outcome, unit: 0 };
+    let task = Task::new(plan, execution, lines_before);
     let delivery = Delivery::new(&plan.order, task.execution.context, out);
     let mut executor = Executor { plan, task, delivery, stages: plan.stages() };
     match executor.work() {
@@ -38,6 +36,46 @@ pub(super) fn execute(
             Err(error)
         }
     }
+}
+
+/// Runs the first part of a plan: up to the stage at `place`, which has collected what it needs
+/// then.
+pub(super) fn collect(
+    plan: &Plan<'_>,
+    execution: &ExecutionContext<'_>,
+    place: usize,
+) -> Result<(Box<dyn Processor>, Outcome), RunError> {
+    let task = Task::new(plan, execution, 0);
+    let mut out = |_| ControlFlow::Continue(());
+    let delivery = Delivery::new(&plan.order, execution.context, &mut out);
+    let mut stages = plan.stages();
+    stages.truncate(place + 1);
+    let mut executor = Executor { plan, task, delivery, stages };
+    executor.scan()?;
+    // Pipes before it are row-wise, and have nothing to end with.
+    let stage = executor.stages.pop().expect("it is the last");
+    Ok((stage, executor.task.outcome))
+}
+
+/// Runs the second part of a plan: merges what was collected for the stage at `place`, and runs what
+/// is behind.
+pub(super) fn finish_merged(
+    plan: &Plan<'_>,
+    execution: &ExecutionContext<'_>,
+    place: usize,
+    collected: Vec<Box<dyn Processor>>,
+    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+) -> Result<Outcome, RunError> {
+    let task = Task::new(plan, execution, 0);
+    let delivery = Delivery::new(&plan.order, execution.context, out);
+    let stages = plan.stages().split_off(place);
+    let mut executor = Executor { plan, task, delivery, stages };
+    for mut other in collected {
+        executor.task.execution.check()?;
+        executor.merge(0, &mut *other)?;
+    }
+    executor.finish()?;
+    Ok(executor.task.outcome)
 }
 
 /// A plan that is carried out.
@@ -55,11 +93,16 @@ impl<'a> Executor<'a, '_> {
         Next { rest, task: &mut self.task, delivery: Some(&mut self.delivery) }
     }
 
-    /// Reads, lets the stages end one after the other, and sends the last rows.
+    /// Reads, and sends what the stages make of it.
     fn work(&mut self) -> Result<(), RunError> {
         if self.task.execution.context.limit != Some(0) {
             self.scan()?;
         }
+        self.finish()
+    }
+
+    /// Lets the stages end one after the other, and sends the last rows.
+    fn finish(&mut self) -> Result<(), RunError> {
         for place in 0..self.stages.len() {
             if self.task.outcome.stopped {
                 break;
@@ -185,11 +228,16 @@ impl<'a> Executor<'a, '_> {
             self.task.outcome.lines_scanned += lines_scanned;
             self.task.outcome.units_skipped += units_skipped;
             self.task.outcome.units_gone += units_gone;
-            let collected = other.stages[place].collected().expect("it is of the same kind");
-            let mut next = Next { rest: &mut [], task: &mut self.task, delivery: None };
-            self.stages[place].merge(collected, &mut next)?;
+            self.merge(place, &mut *other.stages[place])?;
         }
         Ok(())
+    }
+
+    /// Merges what another stage of the same pipe collected into the one at `place`.
+    fn merge(&mut self, place: usize, other: &mut dyn Processor) -> Result<(), RunError> {
+        let collected = other.collected().expect("it is of the same pipe");
+        let mut next = Next { rest: &mut [], task: &mut self.task, delivery: None };
+        self.stages[place].merge(collected, &mut next)
     }
 }
 

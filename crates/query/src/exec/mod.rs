@@ -28,6 +28,7 @@ mod meter;
 mod newest;
 pub(crate) mod ordered;
 mod parallel;
+mod partial;
 pub(crate) mod queue;
 mod rows;
 mod scan;
@@ -53,6 +54,7 @@ pub(crate) use execution::Next;
 pub(crate) use meter::Held;
 pub use meter::{Account, Buffer, Meter};
 pub(crate) use parallel::{in_parallel, with_helpers};
+pub use partial::{PartialState, run_merged, run_partial};
 pub use rows::Rows;
 
 /// Rows between two looks at the clock and at whether the query is cancelled.

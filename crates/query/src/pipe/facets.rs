@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
 use super::outgoing::{Outgoing, RowBuilder};
+use super::partial::{Decoder, Encoder, wrong};
 use super::{limit::parse_count, tuples};
 use crate::block::{Block, Lines, Scratch};
 use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
@@ -250,6 +251,46 @@ impl Processor for FacetCounts {
             let place = self.counts.place(&field.name, next.meter())?;
             next.meter().give_back(field.name.len() + FIELD_BYTES);
             self.counts.fields[place].merge(field, &self.facets, next.meter());
+        }
+        Ok(())
+    }
+
+    /// Rows, then each field: its name, its rows, whether it is left out, and its values with their
+    /// hits.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.counts.rows)?;
+        out.number(self.counts.fields.len() as u64)?;
+        for field in &self.counts.fields {
+            out.bytes(field.name.as_bytes())?;
+            out.number(field.rows)?;
+            out.flag(field.left_out)?;
+            out.number(field.hits.len() as u64)?;
+            for (value, hits) in &field.hits {
+                out.bytes(value)?;
+                out.number(*hits)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.counts.rows = from.count()?;
+        for _ in 0..from.length(size_of::<u32>())? {
+            let name = from.name(meter)?;
+            if self.counts.places.contains_key(&name) {
+                return Err(wrong("a field comes twice"));
+            }
+            let place = self.counts.place(&name, meter)?;
+            let field = &mut self.counts.fields[place];
+            field.rows = from.count()?;
+            field.left_out = from.flag()?;
+            for _ in 0..from.length(size_of::<u32>())? {
+                let value = from.bytes()?;
+                meter.take(value.len() + tuples::ENTRY_BYTES)?;
+                if field.hits.insert(value.into(), from.count()?).is_some() {
+                    return Err(wrong("a value comes twice"));
+                }
+            }
         }
         Ok(())
     }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use super::compute::parse_field;
 use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration};
+use super::partial::{Decoder, Encoder, wrong};
 use super::select::Select;
 use super::{Pipe, tuples, uniq::push_tuples};
 use crate::block::{Block, Change, Lines, NamePattern, Scratch};
-use crate::exec::{CHECK_ROWS, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::{Filter, Test};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::Cursor;
@@ -145,6 +146,24 @@ impl Processor for Names {
         for (name, hits) in std::mem::take(others) {
             next.meter().give_back(name.len() + tuples::ENTRY_BYTES);
             self.add(&name, hits, next)?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.hits.len() as u64)?;
+        self.hits.iter().try_for_each(|(name, hits)| {
+            out.bytes(name.as_bytes())?;
+            out.number(*hits)
+        })
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        for _ in 0..from.length(size_of::<u32>())? {
+            let name = from.name(meter)?;
+            if self.hits.insert(name, from.count()?).is_some() {
+                return Err(wrong("a name comes twice"));
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::Pipe;
+use super::partial::{Decoder, Encoder};
 use super::shown::Shown;
 use crate::block::{Block, NewNames, Scratch};
 use crate::exec::{Meter, Next, RunError};
@@ -293,6 +294,16 @@ pub(crate) trait Processor: Send {
         _next: &mut Next<'_, '_>,
     ) -> Result<(), RunError> {
         unreachable!("only pipes that say what they collected are merged");
+    }
+
+    /// Writes the partial state, for another process that runs the same pipe.
+    fn encode(&self, _out: &mut Encoder<'_>) -> Result<(), RunError> {
+        unreachable!("only pipes that say what they collected are written");
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote, into a stage that has collected nothing yet.
+    fn decode(&mut self, _from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<(), RunError> {
+        unreachable!("only pipes that say what they collected are read");
     }
 
     /// Hands on what it kept; no more rows come.

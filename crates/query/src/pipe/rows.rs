@@ -14,9 +14,10 @@ use super::limit::parse_count;
 use super::operator::{
     Documentation, Merges, Mode, Names, Operator, Processor, Registration, RowWise, Work, one,
 };
+use super::partial::{Decoder, Encoder};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, MadeRow, NamePattern};
-use crate::exec::{Next, RunError};
+use crate::exec::{Meter, Next, RunError};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
@@ -208,6 +209,15 @@ impl Processor for CountBlocks {
 
     fn merge(&mut self, collected: &mut dyn Any, _: &mut Next<'_, '_>) -> Result<(), RunError> {
         self.blocks += *collected.downcast_mut::<u64>().expect("of the same pipe");
+        Ok(())
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.blocks)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<(), RunError> {
+        self.blocks = from.count()?;
         Ok(())
     }
 

@@ -20,11 +20,12 @@ use std::sync::Arc;
 
 use super::compute::parse_field;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
+use super::partial::{Decoder, Encoder, wrong};
 use super::shown::Shown;
 use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
 use crate::exec::sorted::{Sorted, key_bytes_max, put_key, select};
-use crate::exec::{Buffer, CHECK_ROWS, Next, RunError};
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::number::{Kind, compare_kinds};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
@@ -434,6 +435,45 @@ impl Processor for Sorter {
                     place.insert(group);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Each group: its values, then its rows, each behind what its place follows from.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.groups.len() as u64)?;
+        for (group, Group { entries, .. }) in &self.groups {
+            out.bytes(group)?;
+            out.number(entries.len() as u64)?;
+            for Entry { place, row } in entries {
+                out.bytes(&place.key)?;
+                out.number(place.arrived.0 as u64)?;
+                out.number(place.arrived.1)?;
+                row.encode(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        for _ in 0..from.length(size_of::<u32>())? {
+            let key = from.bytes()?;
+            // Several values, or none, stand behind their lengths; so does one here.
+            let has_values = tuples::parts_fit(key, self.sort.partition.len());
+            if !has_values || self.groups.contains_key(key) {
+                return Err(wrong("a group is not one of its own"));
+            }
+            meter.take(key.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
+            let mut group = Group::default();
+            for _ in 0..from.length(size_of::<u32>())? {
+                let key = from.bytes()?;
+                meter.take(key.len() + size_of::<Place>())?;
+                let unit =
+                    usize::try_from(from.count()?).map_err(|_| wrong("there is no place"))?;
+                let place = Place { key: key.into(), arrived: (unit, from.count()?) };
+                group.entries.push(Entry { place, row: MadeRow::decode(from, meter)? });
+            }
+            self.groups.insert(key.into(), group);
         }
         Ok(())
     }

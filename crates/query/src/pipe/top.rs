@@ -7,12 +7,13 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
+use super::partial::{Decoder, Encoder};
 use super::sort::{parse_rank, write_rank};
 use super::{
     limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples, write_names,
 };
 use crate::block::{Block, Column};
-use crate::exec::{CHECK_ROWS, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
 use crate::plan::counting::{CountedBy, Tally};
 use crate::plan::fields::FieldSet;
 use crate::plan::rolled::Weighted;
@@ -148,6 +149,14 @@ impl Processor for TopRows {
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
         self.tuples.merge(std::mem::take(other), next)
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.tuples.encode(out)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.tuples.decode(self.top.by.len(), from, meter)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

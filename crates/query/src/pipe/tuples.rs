@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 
 use super::byte_table::{ByteTable, TOGETHER, hash_of};
+use super::partial::{Decoder, Encoder, wrong};
 use crate::block::{Block, Column, Scratch};
 use crate::exec::sorted::Sorted;
 use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
@@ -88,6 +89,37 @@ impl Tuples {
         self.hits.merge_sums(other.hits, next)
     }
 
+    /// Writes them: how many, then each with its hits.
+    pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.len() as u64)?;
+        self.hits.iter().try_for_each(|(key, hits)| {
+            out.bytes(key)?;
+            out.number(hits)
+        })
+    }
+
+    /// Reads tuples of so many fields.
+    pub fn decode(
+        &mut self,
+        fields: usize,
+        from: &mut Decoder<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        for _ in 0..from.length(LENGTH_BYTES)? {
+            let key = from.bytes()?;
+            if !is_key(key, fields) {
+                return Err(wrong("a tuple is not of these fields"));
+            }
+            let hits = from.count()?;
+            let (known, is_new) = self.hits.entry(hash_of(key), key, meter)?;
+            if !is_new {
+                return Err(wrong("a tuple comes twice"));
+            }
+            *known = hits;
+        }
+        Ok(())
+    }
+
     /// The first `count` tuples, most hits first, then by the bytes of their values.
     pub fn first<'t>(
         &'t self,
@@ -164,6 +196,22 @@ pub(crate) fn parts(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
         key = rest;
         Some(value)
     })
+}
+
+/// Whether bytes are a key of so many fields: any for a single one, else a value behind its length
+/// for each.
+pub(crate) fn is_key(key: &[u8], fields: usize) -> bool {
+    fields == 1 || parts_fit(key, fields)
+}
+
+/// Whether bytes are so many values, each behind its length.
+pub(crate) fn parts_fit(mut key: &[u8], fields: usize) -> bool {
+    for _ in 0..fields {
+        let Some((length, rest)) = key.split_first_chunk::<LENGTH_BYTES>() else { return false };
+        let Some(rest) = rest.get(u32::from_le_bytes(*length) as usize..) else { return false };
+        key = rest;
+    }
+    key.is_empty()
 }
 
 /// The values of a key: those of a tuple, or the one of a single field.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration};
 use super::outgoing::{Outgoing, RowBuilder};
+use super::partial::{Decoder, Encoder};
 use super::select::Select;
 use super::{
     Pipe,
@@ -18,7 +19,7 @@ use super::{
     write_names,
 };
 use crate::block::{Block, Column};
-use crate::exec::{CHECK_ROWS, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::{Filter, Test};
 use crate::plan::counting::{CountedBy, Tally};
 use crate::plan::fields::FieldSet;
@@ -215,6 +216,14 @@ impl Processor for UniqRows {
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
         self.tuples.merge(std::mem::take(other), next)
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.tuples.encode(out)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.tuples.decode(self.uniq.by.len(), from, meter)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -26,10 +26,11 @@ pub struct Explanation {
     pub own_lines: bool,
     /// Whether its filters have queries inside, which run before it.
     pub has_queries_inside: bool,
-    /// Units that may hold lines of that time: the others are not read.
-    pub units: Amount,
+    /// Units that may hold lines of that time: the others are not read. None, as the next, where a
+    /// filter restricts what the query may see: how much others keep is no business of it.
+    pub units: Option<Amount>,
     /// All units of the store.
-    pub store: Amount,
+    pub store: Option<Amount>,
     /// The words without which a unit is not read, as an expression; none: units are not told apart
     /// by words.
     pub words: Option<String>,
@@ -107,8 +108,11 @@ impl Explanation {
             let times = unit.time_range_ns();
             times.is_none_or(|(oldest, newest)| plan.range.overlaps(oldest, newest))
         };
-        let units = Amount::of(&source.units(plan.range, plan.whose)?, overlaps);
-        let store = Amount::of(&source.units(TimeRange::ALL, plan.whose)?, |_| true);
+        let (mut units, mut store) = (None, None);
+        if context.restriction.is_none() {
+            units = Some(Amount::of(&source.units(plan.range, plan.whose)?, overlaps));
+            store = Some(Amount::of(&source.units(TimeRange::ALL, plan.whose)?, |_| true));
+        }
         let counted_by = plan.counted.as_ref().map(|counted| {
             let fields = counted.fields.iter().cloned();
             let bucket = counted
@@ -179,8 +183,8 @@ impl Explanation {
     /// place of the range.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let [start, end] = self.bounds();
-        let amount = |amount: &Amount| {
-            let Amount { units, lines, bytes } = amount;
+        let amount = |amount: &Option<Amount>| {
+            let Some(Amount { units, lines, bytes }) = amount else { return Json::Null };
             Json::Object(vec![
                 ("units", Json::number(units)),
                 ("lines", Json::number(lines)),
@@ -298,7 +302,16 @@ impl fmt::Display for Explanation {
             let text = "queries inside the filters run first; their values are not in this plan";
             line("inside", text.to_owned())?;
         }
-        line("units", format!("{} of {} may hold lines of that time", self.units, self.store))?;
+        line(
+            "units",
+            match (&self.units, &self.store) {
+                (Some(units), Some(store)) => {
+                    format!("{units} of {store} may hold lines of that time")
+                }
+                _ => "how many there are is not told to a query whose lines are restricted"
+                    .to_owned(),
+            },
+        )?;
         line(
             "words",
             match &self.words {
@@ -347,8 +360,8 @@ impl fmt::Display for Explanation {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Memory, batch, record};
     use crate::source::TimeRange;
+    use crate::testing::{Memory, batch, record};
     use crate::{Context, Explanation, Limits, Query, explain};
 
     fn explained(query: &str, context: &Context) -> Explanation {
@@ -419,5 +432,6 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         let context = Context { restriction: Some(filter.into()), ..Context::default() };
         let explained = explained("error", &context);
         assert_eq!(explained.filter, "tenant:=\"a\" \"error\"");
+        assert_eq!((explained.units, explained.store), (None, None));
     }
 }

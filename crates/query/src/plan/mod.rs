@@ -134,6 +134,14 @@ impl<'q> Plan<'q> {
         }
     }
 
+    /// The place of the pipe that runs by partial states, if the query can be taken apart into a
+    /// part beside the lines and one where the answer is given.
+    pub fn split_at(&self) -> Option<usize> {
+        let places = 0..self.query.pipes().len();
+        let is_merged = |place: &usize| self.site(*place) == Site::Merged;
+        places.rev().find(is_merged).filter(|_| !self.query.has_subqueries())
+    }
+
     /// What runs the pipes.
     pub fn stages(&self) -> Vec<Box<dyn Processor>> {
         self.query.pipes().iter().map(|pipe| pipe.processor(&self.carried)).collect()

@@ -10,6 +10,7 @@ use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, NamePattern, RowFields, Scratch};
 use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::json;
+use crate::pipe::{Decoder, Encoder};
 
 /// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {
@@ -38,6 +39,13 @@ pub(super) trait Aggregate: Send + 'static {
         other: Self::State,
         meter: &mut Meter,
     ) -> Result<(), RunError>;
+
+    /// Writes the state of a group, for another process.
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError>;
+
+    /// Reads what [`encode`](Self::encode) wrote. What the state points to is counted as when it was
+    /// collected.
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError>;
 
     /// Bytes of the value at least, where it may be much.
     fn text_bytes(&self, _state: &Self::State) -> usize {
@@ -238,6 +246,12 @@ pub(super) trait States: Any + Send {
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError>;
 
+    /// Writes the states of all groups.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError>;
+
+    /// Reads the states of as many groups as there is room for.
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError>;
+
     /// Bytes of the value of a group at least, where it may be much.
     fn text_bytes(&self, group: u32) -> usize;
 
@@ -309,6 +323,17 @@ impl<A: Aggregate> States for PerGroup<A> {
         Ok(())
     }
 
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.states.iter().try_for_each(|state| self.function.encode(state, out))
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.states.iter_mut().try_for_each(|state| {
+            *state = self.function.decode(from, meter)?;
+            Ok(())
+        })
+    }
+
     fn text_bytes(&self, group: u32) -> usize {
         self.function.text_bytes(&self.states[group as usize])
     }
@@ -316,6 +341,24 @@ impl<A: Aggregate> States for PerGroup<A> {
     fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>) {
         self.function.write(&mut self.states[group as usize], seconds, out);
     }
+}
+
+/// Writes a value that may not be there.
+pub(super) fn encode_optional(
+    value: &Option<Box<[u8]>>,
+    out: &mut Encoder<'_>,
+) -> Result<(), RunError> {
+    out.optional(value.as_deref())
+}
+
+/// Reads it; the bytes are counted.
+pub(super) fn decode_optional(
+    from: &mut Decoder<'_>,
+    meter: &mut Meter,
+) -> Result<Option<Box<[u8]>>, RunError> {
+    let Some(value) = from.optional()? else { return Ok(None) };
+    meter.take(value.len())?;
+    Ok(Some(value.into()))
 }
 
 /// Appends to what a state keeps, and counts the memory that this takes.

@@ -10,6 +10,7 @@ use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::write_number;
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static COUNT: FieldsFunction = FieldsFunction {
     without: Without::Row,
@@ -100,6 +101,14 @@ impl Aggregate for Rows {
         Ok(())
     }
 
+    fn encode(&self, count: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
+    }
+
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
         (self.0)(*count, seconds, out);
     }
@@ -124,6 +133,14 @@ impl Aggregate for Count {
     fn merge(&mut self, count: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
         *count += other;
         Ok(())
+    }
+
+    fn encode(&self, count: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
     }
 
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -9,6 +9,7 @@ use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::tuples::{ENTRY_BYTES, put_part};
 
 pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
@@ -89,6 +90,22 @@ impl Aggregate for CountUniq {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, tuples: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(tuples.len() as u64)?;
+        tuples.iter().try_for_each(|tuple| out.bytes(tuple))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut tuples = Tuples::default();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let tuple = from.bytes()?;
+            if tuples.insert(tuple.into()) {
+                meter.take(tuple.len() + ENTRY_BYTES)?;
+            }
+        }
+        Ok(tuples)
     }
 
     fn write(&self, tuples: &mut Tuples, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -12,6 +12,7 @@ use super::count_uniq::write_tuple;
 use crate::block::Scratch;
 use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 /// Memory of an entry of the set, about.
 const ENTRY_BYTES: usize = 18;
@@ -79,6 +80,21 @@ impl Aggregate for CountUniqHash {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, hashes: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(hashes.len() as u64)?;
+        hashes.iter().try_for_each(|hash| out.number(*hash))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut hashes = Hashes::default();
+        for _ in 0..from.length(size_of::<u64>())? {
+            if hashes.insert(from.number()?) {
+                meter.take(ENTRY_BYTES)?;
+            }
+        }
+        Ok(hashes)
     }
 
     fn write(&self, hashes: &mut Hashes, _seconds: Option<f64>, out: &mut Vec<u8>) {

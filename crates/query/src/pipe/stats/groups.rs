@@ -21,7 +21,8 @@ use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_num
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
 use crate::pipe::operator::Processor;
 use crate::pipe::outgoing::{Outgoing, RowBuilder};
-use crate::pipe::tuples::{ENTRY_BYTES, put_part, values_of};
+use crate::pipe::partial::{Decoder, Encoder, wrong};
+use crate::pipe::tuples::{ENTRY_BYTES, is_key, put_part, values_of};
 use crate::plan::counting::Tally;
 use crate::plan::rolled::Weighted;
 use crate::time::{parse_duration, write_duration_value, write_time};
@@ -487,6 +488,69 @@ impl Processor for Grouping {
         let other = collected.downcast_mut::<GroupState>().expect("of the same pipe");
         let other = std::mem::replace(other, GroupState::new(&self.stats));
         self.state.merge(other, next)
+    }
+
+    /// How many groups, what makes each in the order of their numbers, and for each function the
+    /// states of all of them.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        let GroupState { keys, groups, states } = &self.state;
+        out.number(*groups as u64)?;
+        match keys {
+            Keys::Single => {}
+            Keys::Time(times) => {
+                let mut starts = vec![None; *groups];
+                times.iter().for_each(|(start, group)| starts[*group as usize] = *start);
+                for start in starts {
+                    out.flag(start.is_some())?;
+                    start.map_or(Ok(()), |ns| out.number(ns.cast_unsigned()))?;
+                }
+            }
+            Keys::One(table) | Keys::Many(table) => {
+                let mut values: Vec<&[u8]> = vec![&[]; *groups];
+                table.iter().for_each(|(key, group)| values[group as usize] = key);
+                values.into_iter().try_for_each(|key| out.bytes(key))?;
+            }
+        }
+        states.iter().try_for_each(|states| states.encode(out))
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        let new_bytes = self.state.group_bytes();
+        let count = from.length(usize::from(!self.stats.by.is_empty()))?;
+        let GroupState { keys, groups, .. } = &mut self.state;
+        if matches!(keys, Keys::Single) && count != 1 {
+            return Err(wrong("there is one group"));
+        }
+        for _ in 0..count {
+            let before = *groups;
+            match keys {
+                Keys::Single => break,
+                Keys::Time(times) => {
+                    let bucket = self.stats.by[0].bucket.as_ref();
+                    let start = match from.flag()? {
+                        true => Some(from.number()?.cast_signed()),
+                        false => None,
+                    };
+                    if start.is_some_and(|ns| bucket.and_then(|b| b.start_ns(ns)) != Some(ns)) {
+                        return Err(wrong("no bucket begins at that time"));
+                    }
+                    meter.take(new_bytes)?;
+                    times.entry(start).or_insert_with(|| next_group(groups));
+                }
+                Keys::One(table) | Keys::Many(table) => {
+                    let key = from.bytes()?;
+                    if !is_key(key, self.stats.by.len()) {
+                        return Err(wrong("a group is not of these fields"));
+                    }
+                    find_group(table, key, groups, new_bytes, meter)?;
+                }
+            }
+            if *groups == before {
+                return Err(wrong("a group comes twice"));
+            }
+        }
+        self.state.grow();
+        self.state.states.iter_mut().try_for_each(|states| states.decode(from, meter))
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

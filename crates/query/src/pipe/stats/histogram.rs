@@ -13,6 +13,7 @@ use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::parse_quantity;
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
 
 /// Decimal power at which the ranges begin.
 const POWER_MIN: i32 = -9;
@@ -106,6 +107,24 @@ impl Aggregate for Histogram {
     fn merge(&mut self, hits: &mut Hits, other: Hits, meter: &mut Meter) -> Result<(), RunError> {
         meter.give_back(other.len() * 2 * size_of::<(u16, u64)>());
         other.into_iter().try_for_each(|(place, more)| count(hits, place, more, meter))
+    }
+
+    fn encode(&self, hits: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(hits.len() as u64)?;
+        hits.iter().try_for_each(|(place, hits)| {
+            out.number(u64::from(*place))?;
+            out.number(*hits)
+        })
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut hits = Hits::new();
+        for _ in 0..from.length(2 * size_of::<u64>())? {
+            let place = u16::try_from(from.number()?).ok().filter(|place| *place <= ABOVE);
+            let place = place.ok_or_else(|| wrong("there is no such range"))?;
+            count(&mut hits, place, from.count()?, meter)?;
+        }
+        Ok(hits)
     }
 
     fn write(&self, hits: &mut Hits, _seconds: Option<f64>, out: &mut Vec<u8>) {

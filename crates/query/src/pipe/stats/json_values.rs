@@ -14,6 +14,7 @@ use crate::block::{NamePattern, Scratch};
 use crate::exec::{Buffer, Meter, RunError};
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::sort::{SortKey, once};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
@@ -199,6 +200,31 @@ impl Aggregate for JsonValues {
         own.rows.extend(other.rows);
         self.shorten(&mut own.rows, meter);
         Ok(())
+    }
+
+    fn encode(&self, own: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(own.rows.len() as u64)?;
+        for Row { keys, json } in &own.rows {
+            keys.iter().try_for_each(|(_, value)| out.bytes(value))?;
+            out.bytes(json)?;
+        }
+        Ok(())
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut rows = Vec::new();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let mut keys: Vec<(Kind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
+            for _ in &self.keys {
+                let value = from.bytes()?;
+                meter.take(size_of::<(Kind, Box<[u8]>)>() + value.len())?;
+                keys.push((Kind::of(value), value.into()));
+            }
+            let json = from.bytes()?;
+            meter.take(2 * size_of::<Row>() + json.len())?;
+            rows.push(Row { keys: keys.into(), json: json.into() });
+        }
+        Ok(Rows { rows })
     }
 
     fn text_bytes(&self, Rows { rows }: &Rows) -> usize {

@@ -4,12 +4,13 @@
 
 use std::cmp::Ordering;
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, decode_optional};
 use super::call::FieldsFunction;
 use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
 
 pub(super) static MIN: FieldsFunction = FieldsFunction::new(
     Documentation {
@@ -74,6 +75,20 @@ pub(super) fn take_better(
     Ok(true)
 }
 
+/// Writes the best value.
+pub(super) fn encode_best(best: &Best, out: &mut Encoder<'_>) -> Result<(), RunError> {
+    out.optional(best.as_ref().map(|(_, value)| &**value))
+}
+
+/// Reads it; its bytes are counted.
+pub(super) fn decode_best(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Best, RunError> {
+    let Some(value) = decode_optional(from, meter)? else { return Ok(None) };
+    match value.is_empty() {
+        true => Err(wrong("a value that is empty is never the best")),
+        false => Ok(Some((Kind::of(&value), value))),
+    }
+}
+
 impl Aggregate for MinMax {
     type State = Best;
 
@@ -93,6 +108,14 @@ impl Aggregate for MinMax {
         let Some((_, value)) = other else { return Ok(()) };
         meter.give_back(value.len());
         take_better(best, &value, self.better, meter).map(drop)
+    }
+
+    fn encode(&self, best: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_best(best, out)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        decode_best(from, meter)
     }
 
     fn write(&self, best: &mut Best, _seconds: Option<f64>, out: &mut Vec<u8>) {

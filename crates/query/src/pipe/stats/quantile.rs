@@ -13,6 +13,7 @@ use crate::block::{NamePattern, Scratch};
 use crate::exec::{Meter, RunError};
 use crate::number::{parse_number, parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
@@ -123,6 +124,27 @@ impl Aggregate for Quantile {
         meter: &mut Meter,
     ) -> Result<(), RunError> {
         samples.merge(other, meter)
+    }
+
+    fn encode(&self, samples: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(samples.seen)?;
+        out.number(samples.random)?;
+        out.number(samples.numbers.len() as u64)?;
+        samples.numbers.iter().try_for_each(|number| out.float(*number))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut samples =
+            Samples { seen: from.count()?, random: from.number()?, ..Samples::default() };
+        let count = from.length(size_of::<f64>())?;
+        if count > QUANTILE_SAMPLES_MAX || count as u64 > samples.seen {
+            return Err(wrong("there are more numbers than are kept"));
+        }
+        samples.make_room(count, meter)?;
+        for _ in 0..count {
+            samples.numbers.push(from.float()?);
+        }
+        Ok(samples)
     }
 
     fn write(&self, samples: &mut Samples, _seconds: Option<f64>, out: &mut Vec<u8>) {

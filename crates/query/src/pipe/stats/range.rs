@@ -9,6 +9,7 @@ use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static RANGE: FieldsFunction = FieldsFunction::new(
     Documentation {
@@ -56,6 +57,18 @@ impl Aggregate for Range {
             take(ends, least, greatest);
         }
         Ok(())
+    }
+
+    fn encode(&self, ends: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.flag(ends.is_some())?;
+        ends.map_or(Ok(()), |(least, greatest)| {
+            out.float(least)?;
+            out.float(greatest)
+        })
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        Ok(if from.flag()? { Some((from.float()?, from.float()?)) } else { None })
     }
 
     fn write(&self, ends: &mut Ends, _seconds: Option<f64>, out: &mut Vec<u8>) {

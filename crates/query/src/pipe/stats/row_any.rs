@@ -6,6 +6,7 @@ use super::call::{FieldsFunction, Without};
 use crate::block::{NamePattern, Scratch};
 use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static ROW_ANY: FieldsFunction = FieldsFunction {
     without: Without::Row,
@@ -64,6 +65,16 @@ impl Aggregate for RowAny {
             meter.give_back(other.capacity());
         }
         Ok(())
+    }
+
+    fn encode(&self, kept: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.bytes(kept)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut kept = Vec::new();
+        extend(&mut kept, from.bytes()?, meter)?;
+        Ok(kept)
     }
 
     fn text_bytes(&self, kept: &Vec<u8>) -> usize {

@@ -9,11 +9,12 @@ use std::fmt;
 
 use super::aggregate::{Aggregate, Input, PerGroup, States, extend};
 use super::call::{Call, Function, OwnFunction, check_one};
-use super::min_max::{Best, GREATEST, LEAST, take_better};
+use super::min_max::{Best, GREATEST, LEAST, decode_best, encode_best, take_better};
 use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
 use crate::exec::{Buffer, Meter, RunError};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::plan::fields::FieldSet;
 use crate::syntax::cursor::{Cursor, quote_name};
 use crate::syntax::error::ParseError;
@@ -207,6 +208,17 @@ impl Aggregate for RowMinMax {
             state.keep(&other.kept, meter)?;
         }
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_best(&state.best, out)?;
+        out.bytes(&state.kept)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut state = BestRow { best: decode_best(from, meter)?, kept: Vec::new() };
+        extend(&mut state.kept, from.bytes()?, meter)?;
+        Ok(state)
     }
 
     fn text_bytes(&self, state: &BestRow) -> usize {

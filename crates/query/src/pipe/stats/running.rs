@@ -10,12 +10,13 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::aggregate::{Aggregate, Input, PerGroup, States};
+use super::aggregate::{Aggregate, Input, PerGroup, States, decode_optional, encode_optional};
 use super::call::Call;
 use super::{any, count, min_max, parse_fields, sum, write_fields};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, NamePattern, Scratch, VALUE_BYTES_MAX};
 use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::pipe::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::shown::Shown;
 use crate::pipe::sort::compare_groups;
 use crate::pipe::{parse_by, tuples, write_names};
@@ -256,6 +257,14 @@ impl Aggregate for Last {
             *kept = other;
         }
         Ok(())
+    }
+
+    fn encode(&self, kept: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_optional(kept, out)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        decode_optional(from, meter)
     }
 
     fn write(&self, kept: &mut Option<Box<[u8]>>, _seconds: Option<f64>, out: &mut Vec<u8>) {

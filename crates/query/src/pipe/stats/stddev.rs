@@ -9,6 +9,7 @@ use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static STDDEV: FieldsFunction = FieldsFunction {
     repeats: true,
@@ -86,6 +87,17 @@ impl Aggregate for Stddev {
     ) -> Result<(), RunError> {
         moments.merge(other);
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(state.count)?;
+        out.float(state.mean)?;
+        out.float(state.squares)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        let count = from.count()?;
+        Ok(Moments { count, mean: from.float()?, squares: from.float()? })
     }
 
     fn write(&self, moments: &mut Moments, _seconds: Option<f64>, out: &mut Vec<u8>) {

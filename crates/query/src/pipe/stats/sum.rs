@@ -9,6 +9,7 @@ use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static SUM: FieldsFunction = FieldsFunction {
     repeats: true,
@@ -101,6 +102,15 @@ impl Aggregate for Numbers {
         state.sum += other.sum;
         state.count += other.count;
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.float(state.sum)?;
+        out.number(state.count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        Ok(Sums { sum: from.float()?, count: from.count()? })
     }
 
     fn write(&self, state: &mut Sums, seconds: Option<f64>, out: &mut Vec<u8>) {

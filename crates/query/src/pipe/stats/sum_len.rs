@@ -6,6 +6,7 @@ use super::count::ROW_COUNT;
 use crate::block::Scratch;
 use crate::exec::{Meter, RunError};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 pub(super) static SUM_LEN: FieldsFunction = FieldsFunction {
     repeats: true,
@@ -44,6 +45,14 @@ impl Aggregate for SumLen {
     fn merge(&mut self, bytes: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
         *bytes += other;
         Ok(())
+    }
+
+    fn encode(&self, bytes: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*bytes)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
     }
 
     fn write(&self, bytes: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {

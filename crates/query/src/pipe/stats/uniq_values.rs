@@ -12,6 +12,7 @@ use crate::exec::{Meter, RunError};
 use crate::json;
 use crate::number::{Kind, compare_kinds};
 use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::tuples::ENTRY_BYTES;
 
 pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
@@ -68,6 +69,22 @@ impl Aggregate for UniqValues {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, set: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(set.len() as u64)?;
+        set.iter().try_for_each(|value| out.bytes(value))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut set = Set::default();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let value = from.bytes()?;
+            if set.insert(value.into()) {
+                meter.take(value.len() + VALUE_BYTES)?;
+            }
+        }
+        Ok(set)
     }
 
     fn text_bytes(&self, set: &Set) -> usize {
