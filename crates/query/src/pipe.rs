@@ -37,6 +37,7 @@ pub(crate) mod unroll;
 pub(crate) mod value;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -560,12 +561,9 @@ impl Processor for FilterRows {
 
 /// Reads the fields that make tuples; one that is named twice counts once.
 pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
-    let mut by: Vec<String> = Vec::new();
-    for name in parse_names(cursor)? {
-        if !by.contains(&name) {
-            by.push(name);
-        }
-    }
+    let mut by = parse_names(cursor)?;
+    let mut known = HashSet::with_capacity(by.len());
+    by.retain(|name| known.insert(name.clone()));
     Ok(by)
 }
 
