@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::collect;
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{collect, log};
+use crate::process::log;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{log, server};
+use crate::process::log;
+use crate::server;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

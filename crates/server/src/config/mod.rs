@@ -10,7 +10,6 @@ mod placement;
 mod raw;
 mod secret;
 mod tls;
-pub mod units;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -28,15 +27,15 @@ use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 use crate::http::{Authority, BodyLimits, Host};
-use crate::jobs::{JOBS_MAX, JobLimits};
+use crate::queries::jobs::{JOBS_MAX, JobLimits};
 pub use files::format as message_format;
 pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
+use platform::units::{parse_bytes, parse_duration};
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 pub use tls::SyslogTls;
-use units::{parse_bytes, parse_duration};
 
 /// A configuration that makes sense.
 #[derive(Clone, Debug)]
@@ -348,7 +347,7 @@ fn nanoseconds(duration: Duration) -> i64 {
 
 /// A rule whose filter can be understood.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
-    crate::upkeep::line_filter(&raw.filter, 0)
+    crate::storage::upkeep::line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");

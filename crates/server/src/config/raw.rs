@@ -11,9 +11,9 @@ use record::TypeRule;
 use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
-use super::collect::RawCollect;
-use super::nearest::nearest;
-use super::placement::RawPlacement;
+use crate::config::collect::RawCollect;
+use crate::config::nearest::nearest;
+use crate::config::placement::RawPlacement;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
