@@ -40,7 +40,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use crate::block::{Block, Change, NamePattern, Scratch};
+use crate::block::{Block, Change, NamePattern, NewNames, Scratch};
 use crate::counting::Tally;
 use crate::cursor::{Cursor, is_word_char, quote_name};
 use crate::error::ParseError;
@@ -452,7 +452,10 @@ impl Pipe {
     /// What runs it; `carried` are hidden fields that copies of rows keep.
     pub(crate) fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
         match self {
-            Pipe::Change(change) => Box::new(columns::Changer { change: change.clone() }),
+            Pipe::Change(change) => {
+                let (change, names) = (change.clone(), NewNames::default());
+                Box::new(columns::Changer { change, names })
+            }
             Pipe::Filter(filter) => Box::new(FilterRows {
                 selector: Selector::new(filter),
                 scratch: Scratch::default(),
