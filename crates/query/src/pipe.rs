@@ -48,6 +48,7 @@ mod unroll;
 mod value;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -353,12 +354,9 @@ pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseErr
 
 /// Reads the fields that make tuples; one that is named twice counts once.
 pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
-    let mut by: Vec<String> = Vec::new();
-    for name in parse_names(cursor)? {
-        if !by.contains(&name) {
-            by.push(name);
-        }
-    }
+    let mut by = parse_names(cursor)?;
+    let mut known = HashSet::with_capacity(by.len());
+    by.retain(|name| known.insert(name.clone()));
     Ok(by)
 }
 

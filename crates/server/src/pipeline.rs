@@ -10,7 +10,7 @@
 //!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
 //! ```
 //!
-//! Threads: one for each source (started in [`crate::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
+//! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
 //! parse stage and the summary stage (here), one for each running query (`http::select`).
 //!
 //! Invariants:
@@ -49,15 +49,15 @@ use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError}
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 
 use crate::config::Config;
-use crate::delivery::Delivery;
-use crate::http_lines::HttpLines;
-use crate::reruns::{self, KeptReruns, RerunError};
-use crate::sources::{Listener, Sources, Surroundings};
-use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
-use crate::summaries::{self, place, position};
-pub use crate::tails::TailBatch;
-use crate::tails::{TailReader, Tails};
-use crate::upkeep::Upkeep;
+use crate::ingest::delivery::Delivery;
+use crate::ingest::http_lines::HttpLines;
+use crate::ingest::sources::{Listener, Sources, Surroundings};
+pub use crate::queries::tails::TailBatch;
+use crate::queries::tails::{TailReader, Tails};
+use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
+use crate::storage::upkeep::Upkeep;
+use crate::summaries::reruns::{self, KeptReruns, RerunError};
+use crate::summaries::rows::{self, place, position};
 use unreadable::Unreadable;
 
 /// How often the summary is asked whether rows are due, when nothing else happens.
@@ -274,7 +274,7 @@ impl Pipeline {
         open.rows.iter().for_each(&mut *each);
         let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
         let range_ns = (start_ns, last_ns);
-        summaries::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
+        rows::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
             if log_type.is_none_or(|log_type| log_type == row.summary_of) && reruns.counts(&row) {
                 each(&row);
             }
@@ -415,7 +415,7 @@ impl Shared {
     }
 
     fn find_where_to_go_on(&self, config: &SummaryConfig, at_start: &[FrameHandle]) {
-        let mark = summaries::settled_through(&self.store, at_start);
+        let mark = rows::settled_through(&self.store, at_start);
         *lock(&self.summary) = Some(Summariser::new(config.clone(), mark));
         let first_unsummarised = mark.map_or(Position::START, position);
         let after = self.store.first_unparsed().min(first_unsummarised);

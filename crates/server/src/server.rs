@@ -18,21 +18,21 @@ use tokio::sync::watch;
 
 use crate::config::{Config, QueryOptions};
 use crate::http::{self, App};
-use crate::jobs::{Jobs, QUERIES_DIR};
+use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
-use crate::private;
-use crate::sources::addresses;
+use crate::process::private;
+use crate::queries::jobs::{Jobs, QUERIES_DIR};
 
 /// How often it is looked whether background queries have expired.
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::open_files::allow(&mut config);
+    crate::process::open_files::allow(&mut config);
     placement::choose(config.placement.priorities);
     private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
-    crate::memory::give_back_freed().context("cannot start a thread")?;
+    crate::process::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .thread_stack_size(STACK_BYTES)

@@ -9,7 +9,7 @@ use serde_json::Value;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use crate::export::Format;
+use crate::queries::export::Format;
 
 /// Time to connect. A server that does not take the connection by then is not there.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -159,7 +159,7 @@ impl Client {
     fn json(&self, path: &str, result: Result<Response<Body>, ureq::Error>) -> Result<Value> {
         match self.judge(path, result)? {
             Ok(mut response) => Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?),
-            Err(refusal) => Err(anyhow!(super::terminal::escaped(&refusal.message()))),
+            Err(refusal) => Err(anyhow!(crate::cli::terminal::escaped(&refusal.message()))),
         }
     }
 
@@ -181,7 +181,7 @@ impl Client {
         }
         let from = format!("{}{path} answered with status {status}", self.server);
         if status.is_redirection() {
-            return Err(anyhow!(super::terminal::escaped(&format!(
+            return Err(anyhow!(crate::cli::terminal::escaped(&format!(
                 "{from} and sends to '{location}', as a proxy does that wants a login; name Loginson itself with --server"
             ))));
         }
@@ -199,7 +199,7 @@ impl Client {
             false => format!("{from}, and a text that is not Loginson's ({kind}): {begin}"),
         };
         if status.is_success() {
-            return Err(anyhow!(super::terminal::escaped(&format!(
+            return Err(anyhow!(crate::cli::terminal::escaped(&format!(
                 "{described}; name Loginson itself with --server"
             ))));
         }
@@ -244,8 +244,8 @@ pub fn explain_query_refusal(refusal: &Refusal) -> anyhow::Error {
     let column = query[line_start..before.len().max(line_start)].chars().count();
     anyhow!(
         "{}\n  {}\n  {}^",
-        super::terminal::escaped(&refusal.message()),
-        super::terminal::escaped(line),
+        crate::cli::terminal::escaped(&refusal.message()),
+        crate::cli::terminal::escaped(line),
         " ".repeat(column)
     )
 }

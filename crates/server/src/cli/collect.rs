@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::collect;
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{collect, log};
+use crate::process::log;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -120,5 +121,6 @@ pub fn run(args: CollectArgs) -> Result<()> {
         "name a store to deliver to, for example --store store1.example:9515 (its node_listen)"
     );
     log::start();
+    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
     collect::run(config, args.ready_file)
 }

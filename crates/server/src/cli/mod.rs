@@ -5,7 +5,6 @@ mod client;
 mod collect;
 mod delete;
 mod export;
-mod generate;
 mod import;
 mod inspect;
 mod progress;
@@ -84,7 +83,7 @@ enum Command {
     /// Show what is in a segment file, and how well it is compressed
     Inspect(inspect::InspectArgs),
     /// Make up logs of a small shop, with an incident, and send them
-    Generate(generate::GenerateArgs),
+    Generate(generator::GenerateArgs),
 }
 
 /// Where the server of a client command is.
@@ -132,7 +131,7 @@ pub fn run() -> Result<()> {
         )
     );
     if keeps_logs {
-        crate::private::own_files();
+        crate::process::private::own_files();
     }
     match cli.command {
         None => serve::run(cli.serve),
@@ -149,7 +148,7 @@ pub fn run() -> Result<()> {
         Some(Command::Restore(args)) => restore::run(args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Inspect(args)) => inspect::run(args),
-        Some(Command::Generate(args)) => generate::run(args),
+        Some(Command::Generate(args)) => generator::run(args),
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::client::Client;
-use super::queries::duration;
+use crate::cli::client::Client;
+use crate::cli::queries::duration;
 
 /// How often a server is asked how far a query is.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);

@@ -8,9 +8,9 @@ use serde_json::Value;
 use ureq::Body;
 use ureq::http::Response;
 
-use super::ServerArgs;
-use super::client::Client;
-use super::terminal::{Format, Printer, escaped};
+use crate::cli::ServerArgs;
+use crate::cli::client::Client;
+use crate::cli::terminal::{Format, Printer, escaped};
 
 /// Rows that are fetched at a time.
 const PAGE_ROWS: &str = "10000";

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::ServerArgs;
-use super::client::{Client, explain_query_refusal};
-use super::terminal::{Format, Printer, escaped};
-use crate::export::error_of;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::terminal::{Format, Printer, escaped};
+use crate::queries::export::error_of;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -23,8 +23,8 @@ use crate::export::error_of;
   loginson query --explain 'error | stats by (hostname) count() n'")]
 pub struct QueryArgs {
     /// What to look for, in LogsQL
-    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text)]
-    pub(super) query: String,
+    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text)]
+    pub(crate) query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{log, server};
+use crate::process::log;
+use crate::server;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -99,5 +100,6 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     let config = Config::try_from(raw)?;
     log::start();
+    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
     server::run(config, args.ready_file)
 }

@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use super::ServerArgs;
-use super::client::Client;
-use super::terminal::escaped;
+use crate::cli::ServerArgs;
+use crate::cli::client::Client;
+use crate::cli::terminal::escaped;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use anyhow::{Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
-use super::raw::RawTls;
-use super::{parse_listen, unless_off};
+use crate::config::raw::RawTls;
+use crate::config::{parse_listen, unless_off};
 
 /// Where `auto` listens when there is a certificate.
 const LISTEN_DEFAULT: &str = "127.0.0.1:6514";

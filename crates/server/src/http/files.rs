@@ -11,9 +11,9 @@ use collector::file::{FileInfo, FileTotals};
 use query::time::format_time;
 use serde_json::{Value, json};
 
-use super::App;
-use super::error::ApiResult;
-use super::params::Params;
+use crate::http::App;
+use crate::http::wire::error::ApiResult;
+use crate::http::wire::params::Params;
 
 /// Files of one answer, unless fewer are asked for.
 const FILES_OF_A_PAGE: usize = 100;

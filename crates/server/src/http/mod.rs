@@ -3,36 +3,16 @@
 //! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread of its own, and
 //! write the answer. Nothing here blocks the threads of the runtime.
 
-mod ask;
-mod audit;
-mod backups;
-mod body;
-pub mod collecting;
-mod compress;
-mod context;
-mod deletions;
-mod error;
-mod export;
+pub mod access;
+pub mod admin;
 mod files;
-mod guard;
-pub mod insert;
-mod known;
-mod listen;
+pub mod ingest;
 mod loki;
-mod metrics;
-mod nodes;
 mod page;
-mod params;
-mod queries;
-mod restriction;
-mod seal;
-mod select;
-mod status;
-mod stream;
-mod summary;
+pub mod queries;
 #[cfg(test)]
 mod tests;
-mod whole;
+pub mod wire;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -47,16 +27,16 @@ use platform::{Clock, RealClock};
 use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
-pub use body::BodyLimits;
-pub use guard::{Authority, Guard, Host, Reason};
-pub use listen::seats::CONNECTIONS_MAX;
-pub use listen::{Clients, serve};
+pub use self::access::guard::{Authority, Guard, Host, Reason};
+pub use self::wire::body::BodyLimits;
+pub use self::wire::listen::seats::CONNECTIONS_MAX;
+pub use self::wire::listen::{Clients, serve};
 
+use self::ingest::Inserting;
+use self::wire::error::{ApiError, ApiResult};
 use crate::config::Config;
-use crate::jobs::Jobs;
 use crate::pipeline::Pipeline;
-use error::{ApiError, ApiResult};
-use insert::Inserting;
+use crate::queries::jobs::Jobs;
 
 /// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -212,24 +192,24 @@ pub fn router(app: Arc<App>) -> Router {
     let inserting =
         Inserting::new(app.config.insert, Arc::clone(&app.accounting), app.memory(), to);
     Router::new()
-        .merge(status::routes())
-        .merge(insert::routes(Arc::clone(&inserting)))
-        .merge(select::routes())
-        .merge(export::routes())
+        .merge(admin::status::routes())
+        .merge(ingest::routes(Arc::clone(&inserting)))
+        .merge(queries::select::routes())
+        .merge(queries::export::routes())
         .merge(files::routes())
-        .merge(backups::routes())
-        .merge(queries::routes())
-        .merge(seal::routes())
-        .merge(context::routes())
-        .merge(deletions::routes())
-        .merge(summary::routes())
-        .merge(metrics::routes())
-        .merge(nodes::routes())
+        .merge(admin::backups::routes())
+        .merge(queries::queue::routes())
+        .merge(admin::seal::routes())
+        .merge(queries::context::routes())
+        .merge(admin::deletions::routes())
+        .merge(queries::summary::routes())
+        .merge(admin::metrics::routes())
+        .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(known::middleware))
-        .layer(middleware::from_fn(compress::answers))
-        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn(access::known::middleware))
+        .layer(middleware::from_fn(wire::compress::answers))
+        .layer(middleware::from_fn_with_state(guard, access::guard::check))
         .with_state(app)
 }

@@ -7,9 +7,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::compress;
-use super::error::ApiError;
-use super::insert::bulk;
+use crate::http::ingest::bulk;
+use crate::http::wire::compress;
+use crate::http::wire::error::ApiError;
 
 /// One embedded file.
 pub struct File {

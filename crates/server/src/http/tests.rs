@@ -15,9 +15,9 @@ use hyper_util::service::TowerToHyperService;
 use platform::RealDisk;
 use query::RunError;
 
-use super::*;
 use crate::config::RawConfig;
-use crate::jobs::{QUERIES_DIR, Submission};
+use crate::http::*;
+use crate::queries::jobs::{QUERIES_DIR, Submission};
 use platform::memory::Budget;
 
 /// An API over a running pipeline without sources, which nothing listens for.
@@ -141,9 +141,12 @@ async fn text(response: Response) -> String {
 #[tokio::test]
 async fn a_question_that_panics_is_counted_as_failed() {
     let fixture = Fixture::new(|_| {});
-    let ask = |work: fn(&ask::Running) -> Result<(), RunError>| {
+    let ask = |work: fn(&queries::ask::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
-        ask::answer(ask::Asked::new(&fixture.app, "query", "*", peer).unwrap(), work)
+        queries::ask::answer(
+            queries::ask::Asked::new(&fixture.app, "query", "*", peer).unwrap(),
+            work,
+        )
     };
     let failed = "loginson_queries_total{state=\"failed\"}";
     assert!(ask(|_| Ok(())).await.is_ok());
@@ -271,11 +274,11 @@ impl Deliver for Faulty {
 async fn lines_are_taken_after_a_panic_over_those_of_another() {
     let (faulty, accounting) = (Arc::new(Faulty::default()), Arc::new(Accounting::default()));
     let parser = ::record::Parser::new(&::record::ParserConfig::default()).unwrap();
-    let lines = Arc::new(crate::http_lines::HttpLines::start(
+    let lines = Arc::new(crate::ingest::http_lines::HttpLines::start(
         Arc::clone(&faulty) as _,
         Arc::clone(&accounting),
         Arc::new(RealClock::new()),
-        Arc::new(crate::stored::Parsers::new(parser)),
+        Arc::new(crate::storage::stored::Parsers::new(parser)),
     ));
     let config = Config::try_from(RawConfig::default()).unwrap();
     let to = move || Ok(Arc::clone(&lines));
@@ -283,7 +286,7 @@ async fn lines_are_taken_after_a_panic_over_those_of_another() {
         Inserting::new(config.insert, Arc::clone(&accounting), &Budget::unlimited(), to);
     let (_stop, stopping) = watch::channel(false);
     let clients = Clients::new(config.query.client_idle_max);
-    let address = listen(insert::routes(inserting).with_state(()), clients, stopping).await;
+    let address = listen(ingest::routes(inserting).with_state(()), clients, stopping).await;
     let push = move || {
         let mut answer = String::new();
         let _ = request(address, "POST /insert/lines", "a\nb\n").read_to_string(&mut answer);

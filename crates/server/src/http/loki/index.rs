@@ -17,14 +17,14 @@ use logql::ast::{Grouping, LogQuery, Metric, RangeAggregation, RangeOp, VectorOp
 use logql::metric::{self, Grid, Series, Value as Numbers};
 use serde_json::json;
 
-use super::LokiError;
-use super::LokiResult;
-use super::answer::{self, Cost, Text};
-use super::labels::{filter, selector};
-use super::params::{self, QUERY_SINCE_NS};
-use super::query::{ask, run, window_ns};
 use crate::http::App;
-use crate::http::params::Params;
+use crate::http::loki::LokiError;
+use crate::http::loki::LokiResult;
+use crate::http::loki::answer::{self, Cost, Text};
+use crate::http::loki::labels::{filter, selector};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::query::{ask, run, window_ns};
+use crate::http::wire::params::Params;
 
 /// Series of a volume when not told how many; the greatest are given.
 const VOLUMES_DEFAULT: usize = 100;

@@ -17,13 +17,13 @@ use logql::ast::{Expr, LogQuery, Matcher};
 use logql::{detected_level, is_field, logs, parse_duration_ns, push, streams};
 use serde_json::{Value, json};
 
-use super::answer::{self, success};
-use super::params::{self, LABELS_SINCE_NS};
-use super::query::{ask, run};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::Running;
-use crate::http::params::Params;
+use crate::http::loki::answer::{self, success};
+use crate::http::loki::params::{self, LABELS_SINCE_NS};
+use crate::http::loki::query::{ask, run};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::Running;
+use crate::http::wire::params::Params;
 
 /// Labels that lines of the usual sources have.
 const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];

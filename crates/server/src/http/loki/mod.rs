@@ -20,10 +20,10 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
-use super::App;
-use super::error::ApiError;
-use super::insert::Inserting;
-use super::params::Params;
+use crate::http::App;
+use crate::http::ingest::Inserting;
+use crate::http::wire::error::ApiError;
+use crate::http::wire::params::Params;
 
 /// The version of Loki whose API this is.
 const LOKI_VERSION: &str = "3.7.0";

@@ -14,12 +14,12 @@ use logql::ast::{Expr, LogQuery};
 use logql::metric::Grid;
 use logql::{EvalError, logs, metric};
 
-use super::answer::{self, CATEGORIZE_LABELS, Cost};
-use super::params::{self, QUERY_SINCE_NS};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::{Asked, Running, answer};
-use crate::http::params::Params;
+use crate::http::loki::answer::{self, CATEGORIZE_LABELS, Cost};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::wire::params::Params;
 
 /// Lines of an answer when not told how many.
 const LIMIT_DEFAULT: usize = 100;

@@ -39,15 +39,15 @@ use tokio_tungstenite::tungstenite::protocol::{
     CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode,
 };
 
-use super::answer::{CATEGORIZE_LABELS, Text, write_streams};
-use super::params::{self, QUERY_SINCE_NS};
-use super::query::{categorizes, limit, parse};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::no_place;
-use crate::http::error::ApiError;
-use crate::http::listen::raised;
-use crate::http::params::Params;
+use crate::http::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::query::{categorizes, limit, parse};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::no_place;
+use crate::http::wire::error::ApiError;
+use crate::http::wire::listen::raised;
+use crate::http::wire::params::Params;
 use crate::pipeline::{Pipeline, TailBatch};
 
 /// How often the client is pinged when nothing else is sent, so that nobody between takes the connection for dead.

@@ -2,7 +2,7 @@
 //! protobuf; also at `/insert/loki/api/v1/push`.
 //!
 //! Each entry becomes a JSON object: labels and structured metadata as its fields, the line as `_msg`, its time as `_time`; the
-//! labels name the stream. From there on it is a body of JSON lines like any other (see [`crate::http::insert`]): the same places,
+//! labels name the stream. From there on it is a body of JSON lines like any other (see [`crate::http::ingest`]): the same places,
 //! limits of time, accounting, and the answer comes when all is durable.
 //!
 //! Unlike other bodies this one is held whole, because both forms say only at an end what they are; so it has limits of its own:
@@ -31,9 +31,9 @@ use collector::body::{Decoder, Encoding};
 use query::time::format_time;
 use tokio::sync::Semaphore;
 
-use super::LokiResult;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::insert::{Inserting, Request, WholeBody};
+use crate::http::ingest::{Inserting, Request, WholeBody};
+use crate::http::loki::LokiResult;
+use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Bytes of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before compression.
 const BODY_BYTES_MAX: usize = 4 << 20;

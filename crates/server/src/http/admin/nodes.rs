@@ -1,0 +1,42 @@
+//! `/api/v1/nodes` of a store: the collectors that deliver to it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use collector::node::CollectorStatus;
+use serde_json::{Value, json};
+
+use crate::http::App;
+use crate::http::admin::collecting::id;
+use crate::http::wire::error::ApiResult;
+
+/// The routes of this file.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/api/v1/nodes", get(nodes))
+}
+
+async fn nodes(State(app): State<Arc<App>>) -> ApiResult {
+    let pipeline = app.pipeline()?;
+    Ok(body(pipeline.store().node(), &pipeline.collectors()))
+}
+
+fn body(node: u32, collectors: &[CollectorStatus]) -> Response {
+    let collectors: Vec<Value> = collectors.iter().map(collector).collect();
+    Json(json!({ "node": id(node), "collectors": collectors })).into_response()
+}
+
+fn collector(collector: &CollectorStatus) -> Value {
+    json!({
+        "node": id(collector.node),
+        "address": collector.address.to_string(),
+        "connections": collector.connections,
+        "heard_s": collector.heard.elapsed().as_secs(),
+        "frames": collector.frames,
+        "lines": collector.lines,
+        "bytes": collector.bytes,
+        "duplicates": collector.duplicates,
+    })
+}
