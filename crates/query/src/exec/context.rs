@@ -19,7 +19,8 @@ use crate::syntax::query::Query;
 pub struct Limits {
     /// Time from start to end. Beyond it the query fails with [`RunError::TimeLimit`].
     pub run_time: Duration,
-    /// Memory of groups, sorted rows and the like. Beyond it the query fails with [`RunError::MemoryLimit`].
+    /// Memory of groups, sorted rows and the like. Beyond it the query fails with
+    /// [`RunError::MemoryLimit`].
     pub memory_bytes_max: u64,
     /// Rows sent to the client. Beyond it the query fails with [`RunError::RowLimit`].
     pub rows_max: u64,
@@ -86,8 +87,8 @@ pub struct Context {
     pub offset: usize,
     /// Read the oldest units first. A limit then gives the rows that are read first.
     pub oldest_first: bool,
-    /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a pipe makes rows of its own,
-    /// the oldest units are read first, and nothing else of it counts.
+    /// Send rows in the order of time, the oldest first; a limit then gives the oldest. Where a
+    /// pipe makes rows of its own, the oldest units are read first, and nothing else of it counts.
     pub order: Option<TimeOrder>,
     /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
     pub include: Vec<String>,

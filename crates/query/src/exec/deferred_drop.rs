@@ -1,7 +1,8 @@
 //! Deferred drop: gives memory back after a query has ended, on another thread.
 //!
 //! Who cancels a query waits for its end. Millions of rows or values that it collected take a good
-//! part of a second to free one by one: that happens on a thread of its own, after the query is over.
+//! part of a second to free one by one: that happens on a thread of its own, after the query is
+//! over.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

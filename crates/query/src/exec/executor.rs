@@ -57,8 +57,8 @@ pub(super) fn collect(
     Ok((stage, executor.task.outcome))
 }
 
-/// Runs the second part of a plan: merges what was collected for the stage at `place`, and runs what
-/// is behind.
+/// Runs the second part of a plan: merges what was collected for the stage at `place`, and runs
+/// what is behind.
 pub(super) fn finish_merged(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,

@@ -1,9 +1,9 @@
-//! The memory of a run: what pipes collect, which is limited for each query, and what units take while they are looked
-//! at, which is bounded by threads and size of a block: with a low limit no block could be read otherwise. Both come out
-//! of the budget of the process.
+//! The memory of a run: what pipes collect, which is limited for each query, and what units take
+//! while they are looked at, which is bounded by threads and size of a block: with a low limit no
+//! block could be read otherwise. Both come out of the budget of the process.
 //!
-//! Memory is counted before it is taken. Where its size is only known while it grows, as of a key of many values or of
-//! a row's JSON, a [`Buffer`] counts it piece by piece.
+//! Memory is counted before it is taken. Where its size is only known while it grows, as of a key
+//! of many values or of a row's JSON, a [`Buffer`] counts it piece by piece.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,8 +12,8 @@ use platform::memory::{Budget, PIECE_BYTES, Purpose};
 
 use super::context::{Context, Progress, RunError};
 
-/// Bytes that a buffer may have before they are counted: so much may be held beside the limit for each of a query's
-/// threads and pipes.
+/// Bytes that a buffer may have before they are counted: so much may be held beside the limit for
+/// each of a query's threads and pipes.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 
 /// What a query holds, with all queries inside it and what answers it.
@@ -116,7 +116,8 @@ impl Meter {
         }
     }
 
-    /// Counts memory that is about to be taken. After an error it counts as taken, until the query ends.
+    /// Counts memory that is about to be taken. After an error it counts as taken, until the query
+    /// ends.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
         let held = self.account.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
@@ -173,8 +174,9 @@ impl Drop for Held {
     }
 }
 
-/// Bytes that are put together, as the key of a row, in a buffer that is used again. They are counted while they grow,
-/// beyond the first [`UNCOUNTED_BYTES_MAX`]; as long as the buffer is there.
+/// Bytes that are put together, as the key of a row, in a buffer that is used again. They are
+/// counted while they grow, beyond the first [`UNCOUNTED_BYTES_MAX`]; as long as the buffer is
+/// there.
 #[derive(Default)]
 pub struct Buffer {
     bytes: Vec<u8>,

@@ -14,9 +14,9 @@
 //! All of that is decided in the [plan](crate::plan) of the query; here it is carried out
 //! ([`executor`]), in an [execution context](execution).
 //!
-//! Limits: time, memory of what the pipes collect, rows sent. They and cancelling are checked before
-//! each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe holds or
-//! sends.
+//! Limits: time, memory of what the pipes collect, rows sent. They and cancelling are checked
+//! before each unit, within the columns of one, and at least every [`CHECK_ROWS`] rows that a pipe
+//! holds or sends.
 
 pub(crate) mod answers;
 mod context;

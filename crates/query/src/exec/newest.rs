@@ -1,7 +1,7 @@
 //! The newest rows of a query, newest first: what `limit` means to a user of logs.
 //!
-//! Rows are in order of event time, then of arrival (line id), so that the answer is the same whichever unit
-//! was read first. At most twice the limit of copied rows is held.
+//! Rows are in order of event time, then of arrival (line id), so that the answer is the same
+//! whichever unit was read first. At most twice the limit of copied rows is held.
 
 use std::cmp::Reverse;
 
@@ -36,7 +36,8 @@ impl Newest {
         self.threshold.map_or(i64::MIN, |(time_ns, _)| time_ns)
     }
 
-    /// Adds those rows of a block of lines that are new enough, with the hidden fields of `include`.
+    /// Adds those rows of a block of lines that are new enough, with the hidden fields of
+    /// `include`.
     pub fn add(
         &mut self,
         block: &Block,

@@ -1,15 +1,18 @@
-//! Rows in the order of event time, the oldest first, to go on from any of them: what exports and background queries read.
+//! Rows in the order of event time, the oldest first, to go on from any of them: what exports and
+//! background queries read.
 //!
-//! A row's place in that order is its [`RowKey`]: event time, then line id, which no other line has. Which lines belong to
-//! an answer is fixed by a [`LineSet`], so that an answer that is read in several parts, on different days, misses nothing and
-//! has nothing twice, although lines arrive meanwhile with whatever event time.
+//! A row's place in that order is its [`RowKey`]: event time, then line id, which no other line
+//! has. Which lines belong to an answer is fixed by a [`LineSet`], so that an answer that is read
+//! in several parts, on different days, misses nothing and has nothing twice, although lines arrive
+//! meanwhile with whatever event time.
 //!
-//! Units come by their earliest time and overlap; rows are held until no unit can hold an older one. At most
-//! [`HELD_BYTES_MAX`] are: beyond, the newest half is dropped, and the units that held it are read once more in a further
-//! pass, behind what was sent. So memory is bounded whatever the units look like, each pass sends some, and where
-//! units overlap little there is one pass.
+//! Units come by their earliest time and overlap; rows are held until no unit can hold an older
+//! one. At most [`HELD_BYTES_MAX`] are: beyond, the newest half is dropped, and the units that held
+//! it are read once more in a further pass, behind what was sent. So memory is bounded whatever the
+//! units look like, each pass sends some, and where units overlap little there is one pass.
 //!
-//! Left out: order for queries whose pipes make rows of their own; they come as the pipes give them.
+//! Left out: order for queries whose pipes make rows of their own; they come as the pipes give
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,13 +22,15 @@ use record::LineId;
 use crate::block::{Block, MadeRow, Scratch};
 use crate::exec::{Meter, RunError};
 
-/// Bytes of rows that are held to bring them into order. Beyond, the units that overlap are read in several passes.
+/// Bytes of rows that are held to bring them into order. Beyond, the units that overlap are read in
+/// several passes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of rows that are taken out at once, but for the last line's.
 const TAKEN_BYTES_MAX: usize = 4 << 20;
 
-/// Where a row stands in the order of time: event time (nanoseconds since 1970 UTC), then the line's id.
+/// Where a row stands in the order of time: event time (nanoseconds since 1970 UTC), then the
+/// line's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// Event time, nanoseconds since 1970 UTC.
@@ -191,7 +196,8 @@ impl Ordered {
         self.held = rows.into_iter().map(Reverse).collect();
     }
 
-    /// Takes out up to about `count` rows, and not many bytes, older than an instant, in order, whole lines; and the last one's key.
+    /// Takes out up to about `count` rows, and not many bytes, older than an instant, in order,
+    /// whole lines; and the last one's key.
     pub fn take(
         &mut self,
         before_ns: i64,

@@ -1,11 +1,11 @@
-//! Work of one question on several threads, each of which may fail.
+//! Work of one query on several threads, each of which may fail.
 
 use platform::helpers::{self, Scope};
 
 use super::context::RunError;
 use crate::source::SourceError;
 
-/// [`helpers::with_helpers`], of this thread's questions.
+/// [`helpers::with_helpers`], of this thread's queries.
 pub(crate) fn with_helpers<'s, R>(
     count: usize,
     own: impl FnOnce(&Scope<'s>) -> R,
@@ -14,7 +14,8 @@ pub(crate) fn with_helpers<'s, R>(
         .map_err(|error| SourceError(format!("cannot start a thread: {error}")))
 }
 
-/// Does `own` on this thread and each of `others` on one of its own. The error is that of the first that has one.
+/// Does `own` on this thread and each of `others` on one of its own. The error is that of the first
+/// that has one.
 pub(crate) fn in_parallel<W>(
     own: impl FnOnce() -> Result<(), RunError>,
     others: impl IntoIterator<Item = W>,

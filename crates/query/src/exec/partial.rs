@@ -1,11 +1,11 @@
-//! A query in two parts: what is collected where lines are, and what is made of that where the answer
-//! is given.
+//! A query in two parts: what is collected where lines are, and what is made of that where the
+//! answer is given.
 //!
 //! Row-wise pipes and the first that collects run on each side that has lines ([`run_partial`]);
-//! what they collected is sent as bytes. Where the answer is given, these are merged, and the rest of
-//! the pipes runs ([`run_merged`]). Not every query can be taken apart so: its first pipe that is not
-//! row-wise has to collect what is merged in any order, and its filters may have no queries inside,
-//! which would have to be answered first by all sides.
+//! what they collected is sent as bytes. Where the answer is given, these are merged, and the rest
+//! of the pipes runs ([`run_merged`]). Not every query can be taken apart so: its first pipe that
+//! is not row-wise has to collect what is merged in any order, and its filters may have no queries
+//! inside, which would have to be answered first by all sides.
 //!
 //! Rows with equal keys of `sort` come in the order of the units and rows of their sides, of which
 //! several have the same places; sums of numbers with fractions may be rounded otherwise.
@@ -33,7 +33,8 @@ pub struct PartialState {
     pub outcome: Outcome,
 }
 
-/// Collects what `query` needs of the lines of `source`. None where the query cannot be taken apart.
+/// Collects what `query` needs of the lines of `source`. None where the query cannot be taken
+/// apart.
 pub fn run_partial(
     query: &Query,
     source: &dyn Source,
@@ -92,7 +93,8 @@ mod tests {
     fn records(from: usize, to: usize) -> Vec<Record> {
         let record = |i: usize| {
             let (host, took) = (["a", "b", "c"][i % 3], (i * 37 % 101).to_string());
-            let fields = [("_msg", if i % 4 == 0 { "error" } else { "ok" }), ("host", host)];
+            let fields =
+                [("_msg", if i.is_multiple_of(4) { "error" } else { "ok" }), ("host", host)];
             record(i as i64, &[&fields[..], &[("took", took.as_str())]].concat())
         };
         (from..to).map(record).collect()

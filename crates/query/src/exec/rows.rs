@@ -20,8 +20,8 @@ impl Rows {
         Rows { block, include, last_key: None }
     }
 
-    /// Where the last row stands in the order of time: what [`crate::TimeOrder::after`] goes on behind. None where rows do not come
-    /// in that order.
+    /// Where the last row stands in the order of time: what [`crate::TimeOrder::after`] goes on
+    /// behind. None where rows do not come in that order.
     pub fn last_key(&self) -> Option<RowKey> {
         self.last_key
     }
@@ -40,9 +40,9 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Calls `each` with the name and value of every field of row `index` that is not empty: `_time`,
-    /// `_stream`, `_msg` and the line's other fields, or those that pipes made, in their order; then the
-    /// computed fields of [`super::Context::include`].
+    /// Calls `each` with the name and value of every field of row `index` that is not empty:
+    /// `_time`, `_stream`, `_msg` and the line's other fields, or those that pipes made, in their
+    /// order; then the computed fields of [`super::Context::include`].
     pub fn visit(&self, index: usize, scratch: &mut Scratch, mut each: impl FnMut(&str, &[u8])) {
         self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
     }
@@ -52,8 +52,8 @@ impl Rows {
         self.block.text_bytes(index, &self.include, scratch)
     }
 
-    /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept when
-    /// [`super::Context::include`] does not name `_line`.
+    /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept
+    /// when [`super::Context::include`] does not name `_line`.
     pub fn raw(&self, index: usize) -> Option<&[u8]> {
         match &self.block {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
@@ -69,7 +69,8 @@ impl Rows {
         }
     }
 
-    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up each time.
+    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up
+    /// each time.
     pub fn get<'a>(&'a self, index: usize, name: &str, scratch: &'a mut Scratch) -> &'a [u8] {
         let column = self.block.column(name);
         self.block.value(column, index, scratch)

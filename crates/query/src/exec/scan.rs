@@ -1,19 +1,22 @@
-//! What is asked of each unit, and what a unit gives; and how units are looked at by several threads.
+//! What is asked of each unit, and what a unit gives; and how units are looked at by several
+//! threads.
 //!
-//! [`Scan::look`] depends on no other unit. Where a unit has columns, the filter runs over those, and only what the
-//! question needs of the rows that are left is read: their number, a row for each combination of values, some
-//! fields, or the lines. Else the lines are loaded and the filter runs over them.
+//! [`Scan::look`] depends on no other unit. Where a unit has columns, the filter runs over those,
+//! and only what the query needs of the rows that are left is read: their number, a row for each
+//! combination of values, some fields, or the lines. Else the lines are loaded and the filter runs
+//! over them.
 //!
-//! There are two ways through the units. Where the first pipe that collects can be merged with another of its kind,
-//! each thread has its own, in no order ([`Scan::gather`]). Else what units give is handed on in their order
-//! ([`Scan::run`]): the first units are looked at by the question's own thread, since often they are all that is
-//! needed; of the rest, each of some threads takes every so manieth and sends what it finds through a channel of
-//! its own. So the pipes, which see all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
+//! There are two ways through the units. Where the first pipe that collects can be merged with
+//! another of its kind, each thread has its own, in no order ([`Scan::gather`]). Else what units
+//! give is handed on in their order ([`Scan::run`]): the first units are looked at by the query's
+//! own thread, since often they are all that is needed; of the rest, each of some threads takes one
+//! in so many of them and sends what it finds through a channel of its own. So the pipes, which see
+//! all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
-//! The memory of units that are being looked at, or wait to be handed on, is shown as the question's ([`Held`]): raw
-//! lines, and the records made of them. Whether the question may go on is looked at before each unit and, in the columns
-//! of one, after some bytes ([`Pulse`]).
-//! Left out: units that are looked at in vain when the question ends early, a few for each thread.
+//! The memory of units that are being looked at, or wait to be handed on, is shown as the query's
+//! ([`Held`]): raw lines, and the records made of them. Whether the query may go on is looked at
+//! before each unit and, in the columns of one, after some bytes ([`Pulse`]). Left out: units that
+//! are looked at in vain when the query ends early, a few for each thread.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,17 +35,18 @@ use crate::plan::fields::FieldSet;
 use crate::plan::rolled::{Rolled, Weighted, without_time};
 use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
 
-/// Units that the question's own thread looks at before it asks helpers, at least.
+/// Units that the query's own thread looks at before it asks helpers, at least.
 const UNITS_ALONE: usize = 2;
-/// Raw bytes that these have together, where there is more: a block of the largest. What came last is often in many small units.
-/// Tests have small units only, and are to have helpers.
+/// Raw bytes that these have together, where there is more: a block of the largest. What came last
+/// is often in many small units. Tests have small units only, and are to have helpers.
 const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
 /// Units that a thread has looked at before they are wanted, beside the one that it looks at.
 const AHEAD_UNITS: usize = 1;
-/// How often it is looked whether the question is cancelled while its threads are at work.
+/// How often it is looked whether the query is cancelled while its threads are at work.
 const CANCEL_TICK: Duration = Duration::from_millis(10);
 
-/// How many of these the question's own thread looks at before it asks helpers, which would look at more than are wanted.
+/// How many of these the query's own thread looks at before it asks helpers, which would look at
+/// more than are wanted.
 fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
     let mut bytes = 0;
     let lacking = units.iter().take_while(|unit| {
@@ -53,7 +57,7 @@ fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
     lacking.count().max(UNITS_ALONE).min(units.len())
 }
 
-/// What a unit gives to a question.
+/// What a unit gives to a query.
 pub(crate) enum Found {
     /// It holds no line in the range of times.
     Outside,
@@ -101,10 +105,10 @@ impl<'q> Scan<'q> {
         meter: Meter,
     ) -> Self {
         let Plan { query, needed, range, .. } = plan;
-        let question = |answers: &'q Answers| {
+        let numbered = |answers: &'q Answers| {
             let pipe = plan.counted.as_ref().and(query.pipes().first())?;
             let text = format!("{} | {pipe}", without_time(query.filter()));
-            Some((answers, answers.question(&text)))
+            Some((answers, answers.number_of(&text)))
         };
         Scan {
             plan,
@@ -114,7 +118,7 @@ impl<'q> Scan<'q> {
             takes_all: matches!(without_time(query.filter()), Filter::All),
             hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
             fields: stored_names(needed),
-            answers: answers.and_then(question),
+            answers: answers.and_then(numbered),
             rolled: plan.rolled.as_ref(),
             meter,
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
@@ -131,15 +135,15 @@ impl<'q> Scan<'q> {
         self.oldest_wanted_ns.store(oldest_wanted_ns, Relaxed);
     }
 
-    /// Takes those out of `units` whose answers are kept from before. All are asked for at once: a lock for each would cost
-    /// more than what is behind it.
+    /// Takes those out of `units` whose answers are kept from before. All are asked for at once: a
+    /// lock for each would cost more than what is behind it.
     pub fn take_known(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
     ) -> Vec<(Box<dyn ScanUnit>, Arc<Weighted>)> {
-        let Some((answers, question)) = self.answers else { return Vec::new() };
+        let Some((answers, query)) = self.answers else { return Vec::new() };
         let keys = units.iter().map(|unit| self.key_inside(&**unit));
-        let mut kept = answers.get_all(keys, question).into_iter();
+        let mut kept = answers.get_all(keys, query).into_iter();
         if kept.as_slice().iter().all(Option::is_none) {
             return Vec::new();
         }
@@ -161,8 +165,9 @@ impl<'q> Scan<'q> {
         unit.key().filter(|_| inside)
     }
 
-    /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the place of each unit, in
-    /// order, and what it gives. `each` ends it by breaking; `check`, called now and then on any of them, by an error.
+    /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the
+    /// place of each unit, in order, and what it gives. `each` ends it by breaking; `check`, called
+    /// now and then on any of them, by an error.
     pub fn run(
         &self,
         units: &[Box<dyn ScanUnit>],
@@ -218,8 +223,8 @@ impl<'q> Scan<'q> {
         })?
     }
 
-    /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its own. All stop at the
-    /// first error.
+    /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its
+    /// own. All stop at the first error.
     pub fn gather(
         &self,
         units: &[Box<dyn ScanUnit>],
@@ -300,8 +305,8 @@ impl<'q> Scan<'q> {
                 Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
                 _ => {}
             }
-            if let (Found::Counted(answer), Some(((answers, question), key))) = (&found, kept) {
-                answers.put(key, question, answer.clone());
+            if let (Found::Counted(answer), Some(((answers, query), key))) = (&found, kept) {
+                answers.put(key, query, answer.clone());
             }
             return Ok(found);
         }
@@ -402,7 +407,8 @@ impl<'q> Scan<'q> {
     }
 }
 
-/// The fields of a set that are read from columns, with `_stream` for its fields; none where lines have to be read.
+/// The fields of a set that are read from columns, with `_stream` for its fields; none where lines
+/// have to be read.
 fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
     let mut names = set.names()?;
     // What else is computed is known of each row without its line.

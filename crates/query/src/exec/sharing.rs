@@ -26,8 +26,8 @@ impl Sharing<'_> {
         self.execution.check()
     }
 
-    /// Does `work` with each share on a thread of its own, with the first on this one. The error is that of the first
-    /// share that has one; `work` ends soon where [`Sharing::check`] says so.
+    /// Does `work` with each share on a thread of its own, with the first on this one. The error is
+    /// that of the first share that has one; `work` ends soon where [`Sharing::check`] says so.
     pub fn each<S: Send>(
         &self,
         mut shares: impl Iterator<Item = S>,

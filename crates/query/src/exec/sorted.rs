@@ -1,5 +1,6 @@
-//! Sorting that can be ended: pieces are sorted one after the other, with a look at the wish to cancel in between, and merged as
-//! what comes first is taken. What is behind the last that is wanted, is never brought into order as a whole.
+//! Sorting that can be ended: pieces are sorted one after the other, with a check for cancelling in
+//! between, and merged as what comes first is taken. What is behind the last that is wanted, is
+//! never brought into order as a whole.
 //!
 //! Values that are compared often are written as bytes first whose order is theirs ([`put_key`]).
 
@@ -78,8 +79,8 @@ impl<T, F: Fn(&T, &T) -> Ordering> Iterator for Sorted<T, F> {
     }
 }
 
-/// Brings those that come first in the order of `compare` before `place`, in any order, and to `place` the one that comes
-/// then; `check` ends it by an error.
+/// Brings those that come first in the order of `compare` before `place`, in any order, and to
+/// `place` the one that comes then; `check` ends it by an error.
 pub(crate) fn select<T>(
     mut values: &mut [T],
     mut place: usize,
@@ -148,14 +149,15 @@ pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
     value.len() + zeros + 1 + size_of::<u64>() + 2
 }
 
-/// Appends a value as bytes; what follows it is compared where values are equal. Bytes are in the order of
-/// [`compare_kinds`](crate::number::compare_kinds), or in the opposite one.
+/// Appends a value as bytes; what follows it is compared where values are equal. Bytes are in the
+/// order of [`compare_kinds`](crate::number::compare_kinds), or in the opposite one.
 pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
     let from = out.len();
     match Kind::of(value) {
         Kind::Empty => out.push(0),
         Kind::Number(number) => {
-            // As `f64::total_cmp`: of negative ones all bits are turned, of others that of the sign.
+            // As `f64::total_cmp`: of negative ones all bits are turned, of others that of the
+            // sign.
             let bits = number.to_bits();
             let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             out.push(1);

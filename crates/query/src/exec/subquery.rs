@@ -1,7 +1,7 @@
 //! Runs the queries inside filters of a query, and puts what they give in their place.
 //!
-//! One after the other, before the query itself and each within what is left of its time and memory; their values count as
-//! memory of the query until it ends.
+//! One after the other, before the query itself and each within what is left of its time and
+//! memory; their values count as memory of the query until it ends.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,14 +14,16 @@ use crate::exec::RunError;
 use crate::filter::{Filter, Subquery, SubqueryTest};
 use crate::syntax::query::Query;
 
-/// Most different values for `contains_any` and `contains_all`: each is looked for in every row. Beyond it the query fails
-/// with [`RunError::ValuesLimit`]. Those for `in` are looked up at once, and bounded by memory only.
+/// Most different values for `contains_any` and `contains_all`: each is looked for in every row.
+/// Beyond it the query fails with [`RunError::ValuesLimit`]. Those for `in` are looked up at once,
+/// and bounded by memory only.
 const PHRASES_MAX: usize = 10_000;
 
 /// Memory of a value beside its bytes, about.
 const VALUE_BYTES: usize = 64;
 
-/// The query with values in place of the queries in its filters; and how many lines were read for them.
+/// The query with values in place of the queries in its filters; and how many lines were read for
+/// them.
 pub(crate) fn fill<'q>(
     query: &'q Query,
     execution: &ExecutionContext<'_>,

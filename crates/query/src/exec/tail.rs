@@ -1,7 +1,7 @@
 //! Live tail: a query over lines as they arrive.
 //!
-//! Its pipes look at each line by itself. Those that compute fields do so for a bounded number of lines at once, whose new
-//! values may take [`TAIL_BYTES_MAX`].
+//! Its pipes look at each line by itself. Those that compute fields do so for a bounded number of
+//! lines at once, whose new values may take [`TAIL_BYTES_MAX`].
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::source::Whose;
 use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 
-/// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more ends with
-/// [`RunError::MemoryLimit`].
+/// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more
+/// ends with [`RunError::MemoryLimit`].
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 
 /// A query that is run over each new batch: a filter and pipes that look at each line by itself.
@@ -28,8 +28,9 @@ pub struct TailQuery {
 }
 
 impl Query {
-    /// Makes the query ready to run over each new batch; `include` as in [`crate::Context::include`]. An error
-    /// when a pipe needs all rows before it can hand on the first.
+    /// Makes the query ready to run over each new batch; `include` as in
+    /// [`crate::Context::include`]. An error when a pipe needs all rows before it can hand on the
+    /// first.
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
         if self.has_subqueries() {
             return Err(ParseError {
@@ -81,8 +82,9 @@ impl TailQuery {
         Rows::new(block, self.include.clone())
     }
 
-    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines; the memory of what pipes compute
-    /// is counted in `account`. An error when a pipe makes values that are too long, or too many, or when `each` gives one.
+    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines; the
+    /// memory of what pipes compute is counted in `account`. An error when a pipe makes values that
+    /// are too long, or too many, or when `each` gives one.
     pub fn rows(
         &self,
         batch: &Arc<Batch>,

@@ -1,4 +1,5 @@
-//! `coalesce(a, b) [default "x"] [as c]`: the first of some fields that has a value, else a text; in `_msg` without `as`.
+//! `coalesce(a, b) [default "x"] [as c]`: the first of some fields that has a value, else a text;
+//! in `_msg` without `as`.
 
 use std::fmt;
 

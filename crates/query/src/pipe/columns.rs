@@ -1,4 +1,5 @@
-//! `fields a, b*`, `delete a, b*`, `rename a as b, c* as d*`, `copy a as b`: pipes that change the columns only.
+//! `fields a, b*`, `delete a, b*`, `rename a as b, c* as d*`, `copy a as b`: pipes that change the
+//! columns only.
 
 use std::fmt;
 

@@ -1,8 +1,10 @@
-//! Pipes that compute fields of each row from other fields of that row, and what they have in common: the condition
-//! `if (filter)`, the words `keep_original_fields` and `skip_empty_results`, and how the new values get into the block.
+//! Pipes that compute fields of each row from other fields of that row, and what they have in
+//! common: the condition `if (filter)`, the words `keep_original_fields` and `skip_empty_results`,
+//! and how the new values get into the block.
 //!
-//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what is held is bounded by
-//! one piece, whatever the size of a block. Its bytes are counted as memory of the query.
+//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what
+//! is held is bounded by one piece, whatever the size of a block. Its bytes are counted as memory
+//! of the query.
 
 use std::fmt;
 
@@ -34,7 +36,8 @@ pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Turns what rows are to have behind it into what they must have before it, without the condition.
+    /// Turns what rows are to have behind it into what they must have before it, without the
+    /// condition.
     fn needed_fields(&self, wanted: &mut FieldSet);
 
     /// The fields that it gives values to, if that is known without rows.
@@ -93,7 +96,8 @@ impl<P: ComputePipe> Operator for P {
     }
 }
 
-/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`. `always`: to every row.
+/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`.
+/// `always`: to every row.
 pub(super) fn needs_for<'n>(
     wanted: &mut FieldSet,
     results: &[&str],
@@ -280,7 +284,8 @@ impl Output<'_> {
         self.computed.get(column, row)
     }
 
-    /// Counts memory that is needed for the work on a row, until it is given back by [`Output::release`].
+    /// Counts memory that is needed for the work on a row, until it is given back by
+    /// [`Output::release`].
     pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
         self.meter.take(bytes)
     }

@@ -1,9 +1,10 @@
-//! `extract [if (filter)] "ip=<ip> " [from a]` and `extract_regexp [if (filter)] "ip=(?P<ip>[^ ]+)" [from a]`: parts of a value
-//! as fields of their own.
+//! `extract [if (filter)] "ip=<ip> " [from a]` and `extract_regexp [if (filter)] "ip=(?P<ip>[^ ]+)"
+//! [from a]`: parts of a value as fields of their own.
 //!
-//! A pattern of `extract` is matched from its first text on, each field as far as the next text; a text that is not found
-//! ends it, and the fields that are left are empty. Where a field begins with a quote, it is what the quoted text says, whatever
-//! stands behind that, unless the field is written `<plain:name>`.
+//! A pattern of `extract` is matched from its first text on, each field as far as the next text; a
+//! text that is not found ends it, and the fields that are left are empty. Where a field begins
+//! with a quote, it is what the quoted text says, whatever stands behind that, unless the field is
+//! written `<plain:name>`.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
-//! `facets [N] [max_values_per_field M] [max_value_len L] [keep_const_fields]`: the most frequent values of
-//! every field.
+//! `facets [N] [max_values_per_field M] [max_value_len L] [keep_const_fields]`: the most frequent
+//! values of every field.
 //!
-//! Fields that would make no useful facet are left out: those with more than M different values, with a value
-//! longer than L bytes, and, unless `keep_const_fields`, with one value in every row. Computed fields are not
-//! counted.
+//! Fields that would make no useful facet are left out: those with more than M different values,
+//! with a value longer than L bytes, and, unless `keep_const_fields`, with one value in every row.
+//! Computed fields are not counted.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number of rows that have a value
-//! for them.
+//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number
+//! of rows that have a value for them.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -31,10 +31,11 @@ pub(super) static FIELD_NAMES: Registration = Registration {
         summary: "the names of fields, with the number of rows that have them",
         example: "field_names as n",
     },
-    parse: parse,
+    parse,
 };
 
-/// Reads what stands behind the name of the pipe: another name for the field of names, and a text that these contain.
+/// Reads what stands behind the name of the pipe: another name for the field of names, and a text
+/// that these contain.
 fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
     let mut pipes = vec![Pipe::new(FieldNames)];
     let mut name = parse_field(cursor, "as")?;

@@ -1,8 +1,9 @@
 //! `format [if (filter)] "from <ip>:<q:port>" [as a]`: fields put together into a text.
 //!
-//! Options in front of a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`, `hexencode`, `hexdecode`,
-//! `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time` (a number since 1970), `duration` (nanoseconds),
-//! `duration_seconds`, `ipv4`. A value that an option cannot be used on stays as it is.
+//! Options in front of a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`,
+//! `hexencode`, `hexdecode`, `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time`
+//! (a number since 1970), `duration` (nanoseconds), `duration_seconds`, `ipv4`. A value that an
+//! option cannot be used on stays as it is.
 
 use std::fmt;
 

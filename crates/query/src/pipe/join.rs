@@ -1,8 +1,10 @@
-//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another query that have the same
-//! values in some fields, where it has no value of its own; `join by (a) rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
+//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another
+//! query that have the same values in some fields, where it has no value of its own; `join by (a)
+//! rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several
+//! rows; one without stays as it is, or is left out with `inner`.
 //!
-//! The other query is run when the first row comes, within what is left of time and memory; its rows are held until the
-//! end.
+//! The other query is run when the first row comes, within what is left of time and memory; its
+//! rows are held until the end.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,6 +1,8 @@
-//! `split "," [from a] [as b]` and `unpack_words [from a] [as b] [drop_duplicates]`: the parts of a value as a JSON array.
+//! `split "," [from a] [as b]` and `unpack_words [from a] [as b] [drop_duplicates]`: the parts of a
+//! value as a JSON array.
 //!
-//! Words are those of filters: runs of letters, digits and underscores. An empty separator splits between characters.
+//! Words are those of filters: runs of letters, digits and underscores. An empty separator splits
+//! between characters.
 
 use std::collections::HashSet;
 use std::fmt;

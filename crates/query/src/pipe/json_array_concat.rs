@@ -1,5 +1,6 @@
-//! `json_array_concat ["-"] [from a] [as b]`: the items of a JSON array put together into a text, with a separator between
-//! them. What is no array gives an empty text. Without `as` the result takes the place of the array.
+//! `json_array_concat ["-"] [from a] [as b]`: the items of a JSON array put together into a text,
+//! with a separator between them. What is no array gives an empty text. Without `as` the result
+//! takes the place of the array.
 
 use std::fmt;
 

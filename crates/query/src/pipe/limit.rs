@@ -1,5 +1,5 @@
-//! `limit N` and `offset N`: rows by count. Behind lines these are any rows, in practice of the newest units;
-//! behind `sort` they are the first ones.
+//! `limit N` and `offset N`: rows by count. Behind lines these are any rows, in practice of the
+//! newest units; behind `sort` they are the first ones.
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -1,11 +1,13 @@
 //! `math a + b * 2 as c, round(c / 1KB, 0.1) d` or `eval …`: numbers computed from fields.
 //!
-//! From tight to loose: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`; `default`; of the same kind from the left. Functions:
-//! `abs`, `ceil`, `exp`, `floor`, `ln`, `max`, `min`, `now`, `rand`, `round`. A value counts as a number as in filters, a
-//! time as nanoseconds since 1970; anything else is `NaN`, for which `default` gives another number. A name with other
-//! characters than letters, digits, `_` and `.` is written in quotes.
+//! From tight to loose: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`; `default`; of the same kind
+//! from the left. Functions: `abs`, `ceil`, `exp`, `floor`, `ln`, `max`, `min`, `now`, `rand`,
+//! `round`. A value counts as a number as in filters, a time as nanoseconds since 1970; anything
+//! else is `NaN`, for which `default` gives another number. A name with other characters than
+//! letters, digits, `_` and `.` is written in quotes.
 //!
-//! An expression is kept as steps of a machine with a stack, so that neither its length nor its depth costs stack of ours.
+//! An expression is kept as steps of a machine with a stack, so that neither its length nor its
+//! depth costs stack of ours.
 
 use std::fmt;
 
@@ -282,7 +284,8 @@ impl fmt::Display for Math {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no nesting is added.
+        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no
+        // nesting is added.
         let mut stack: Vec<(String, u8)> = Vec::new();
         let bracketed = |(text, looseness): (String, u8), limit: u8| match looseness > limit {
             true => format!("({text})"),
@@ -486,7 +489,8 @@ impl Function {
     }
 }
 
-/// The multiple of `step` that is nearest, without digits that are only there because of how numbers are kept.
+/// The multiple of `step` that is nearest, without digits that are only there because of how
+/// numbers are kept.
 fn round_to(number: f64, step: f64) -> f64 {
     let rounded = (number / step).round() * step;
     let digits = format!("{step}").split_once('.').map_or(0, |(_, digits)| digits.len());

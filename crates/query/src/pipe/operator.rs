@@ -1,4 +1,5 @@
-//! What a pipe is: the interface that each of them implements, and what the table of pipes has of each.
+//! What a pipe is: the interface that each of them implements, and what the table of pipes has of
+//! each.
 //!
 //! An operator says of itself how rows go through it ([`Mode`]), which fields it needs, and what
 //! runs it ([`Processor`]). Nothing outside its file has to know it: the parser, the planner and
@@ -69,8 +70,8 @@ pub(crate) enum Mode {
 pub(crate) enum Merges {
     /// They do not: one operator has to see all rows.
     Never,
-    /// The result is that of one operator if each took a stretch of the rows, and they are merged in
-    /// the order of these.
+    /// The result is that of one operator if each took a stretch of the rows, and they are merged
+    /// in the order of these.
     InOrder,
     /// The result is that of one operator whichever rows each took.
     AnyOrder,
@@ -86,7 +87,8 @@ pub(crate) enum Names {
     Unknown,
 }
 
-/// What makes operators comparable and copyable although their types are not known; implemented for each of them here.
+/// What makes operators comparable and copyable although their types are not known; implemented for
+/// each of them here.
 pub(crate) trait Node: Any {
     fn boxed_clone(&self) -> Box<dyn Operator>;
     fn equals(&self, other: &dyn Operator) -> bool;
@@ -184,8 +186,8 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Follows what it does to labels and numbers behind the last `stats`; `is_range`: of many steps
-    /// of time. The error says why it may not stand there.
+    /// Follows what it does to labels and numbers behind the last `stats`; `is_range`: of many
+    /// steps of time. The error says why it may not stand there.
     fn follow_names(&self, _shown: &mut Shown, _is_range: bool) -> Result<(), String> {
         Err("may not follow the last stats pipe here".to_owned())
     }

@@ -1,5 +1,6 @@
-//! Rows that a pipe made, on their way to the next one: handed on in blocks that are bounded in rows and in bytes, so that
-//! a thousand rows with values of megabytes are never there at once. Their memory is counted while the next pipe has them.
+//! Rows that a pipe made, on their way to the next one: handed on in blocks that are bounded in
+//! rows and in bytes, so that a thousand rows with values of megabytes are never there at once.
+//! Their memory is counted while the next pipe has them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

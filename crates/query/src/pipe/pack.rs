@@ -1,6 +1,6 @@
-//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one field, `_msg` unless said
-//! otherwise. Empty fields are left out, but in logfmt not those that are named. The order of the fields does not depend on how
-//! lines are kept.
+//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one
+//! field, `_msg` unless said otherwise. Empty fields are left out, but in logfmt not those that are
+//! named. The order of the fields does not depend on how lines are kept.
 
 use std::fmt;
 
@@ -25,7 +25,8 @@ pub struct Pack {
     pub fields: Vec<NamePattern>,
     /// Field for the text.
     pub result: String,
-    /// The order of the fields where the pipes before say it; else time, stream and message come first, the others by name.
+    /// The order of the fields where the pipes before say it; else time, stream and message come
+    /// first, the others by name.
     pub(crate) order: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! `replace ("a", "b")`, `replace_regexp ("a(.+)", "$1")`, `collapse_nums`, `decolorize`: pipes that rewrite the value of a
-//! field, `at a` or else `_msg`, on the rows of `if (filter)`.
+//! `replace ("a", "b")`, `replace_regexp ("a(.+)", "$1")`, `collapse_nums`, `decolorize`: pipes
+//! that rewrite the value of a field, `at a` or else `_msg`, on the rows of `if (filter)`.
 //!
-//! `collapse_nums` puts `<N>` in place of decimal and hexadecimal numbers, so that messages that differ in numbers only
-//! become alike; what counts as a number is as in VictoriaLogs. `decolorize` takes out the escape sequences of terminals
-//! (ECMA-48, section 5.4).
+//! `collapse_nums` puts `<N>` in place of decimal and hexadecimal numbers, so that messages that
+//! differ in numbers only become alike; what counts as a number is as in VictoriaLogs. `decolorize`
+//! takes out the escape sequences of terminals (ECMA-48, section 5.4).
 
 use std::fmt;
 
@@ -294,8 +294,8 @@ fn replace_regex(
     out.extend_from_slice(&value[from..]);
 }
 
-/// Appends `new` with the groups that it names, piece by piece: a text that names a long group many times would otherwise
-/// grow far beyond the limit before anybody looks at it.
+/// Appends `new` with the groups that it names, piece by piece: a text that names a long group many
+/// times would otherwise grow far beyond the limit before anybody looks at it.
 fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
     let mut rest = new;
     while !rest.is_empty() && !is_too_long(out) {
@@ -317,8 +317,9 @@ fn piece_length(text: &[u8]) -> usize {
     next.map_or(text.len(), |next| named + next)
 }
 
-/// Whether a place is behind the first byte of a character and before its end. Expressions that match nothing match there too,
-/// as they are run over bytes; what is put there would break the character.
+/// Whether a place is behind the first byte of a character and before its end. Expressions that
+/// match nothing match there too, as they are run over bytes; what is put there would break the
+/// character.
 fn is_inside_character(value: &[u8], at: usize) -> bool {
     let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
     let Some(begin) = begins else { return false };

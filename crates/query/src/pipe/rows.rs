@@ -1,9 +1,10 @@
-//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only look at how many rows there are, or whether they have
-//! anything.
+//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only look at how many rows there
+//! are, or whether they have anything.
 //!
-//! `sample` keeps each row with a chance of one in N. Empty fields are never shown, so all that is left to do for
-//! `drop_empty_fields` is to leave out rows without any other. A block, for `blocks_count`, is what comes through the pipes at
-//! once: the lines that a unit of the store gave, or a part of them.
+//! `sample` keeps each row with a chance of one in N. Empty fields are never shown, so all that is
+//! left to do for `drop_empty_fields` is to leave out rows without any other. A block, for
+//! `blocks_count`, is what comes through the pipes at once: the lines that a unit of the store
+//! gave, or a part of them.
 
 use std::any::Any;
 use std::fmt;

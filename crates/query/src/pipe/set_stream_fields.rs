@@ -1,4 +1,5 @@
-//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are named.
+//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are
+//! named.
 
 use std::fmt;
 

@@ -1,14 +1,16 @@
-//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the order of values; and
-//! `first N by (a)`, `last N by (a)`, which are sorted with a limit.
+//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the
+//! order of values; and `first N by (a)`, `last N by (a)`, which are sorted with a limit.
 //!
-//! With `partition by`, rows that have the same values there are sorted by themselves, and limit and offset hold for each
-//! such group; the groups come in the order of their values. `rank` is the place of a row in its group, from 1.
+//! With `partition by`, rows that have the same values there are sorted by themselves, and limit
+//! and offset hold for each such group; the groups come in the order of their values. `rank` is the
+//! place of a row in its group, from 1.
 //!
-//! Without fields rows are sorted by all that they have, in their order, where the pipes before name them; else by `_time`.
+//! Without fields rows are sorted by all that they have, in their order, where the pipes before
+//! name them; else by `_time`.
 //!
-//! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most twice that
-//! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order in which units
-//! and their rows come, whichever thread reads them.
+//! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most
+//! twice that many are held; without, all of them, up to the memory limit of queries. Equal rows
+//! stay in the order in which units and their rows come, whichever thread reads them.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -128,7 +130,8 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
     Ok(())
 }
 
-/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted by it again.
+/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted
+/// by it again.
 pub(super) fn once(keys: &[SortKey]) -> Vec<SortKey> {
     let mut once: Vec<SortKey> = Vec::with_capacity(keys.len());
     for key in keys {
@@ -175,8 +178,8 @@ pub(super) fn write_rank(rank: &Option<String>, f: &mut fmt::Formatter<'_>) -> f
 const ALL_FIELDS: &str = "*\0";
 
 impl Sort {
-    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else `_time`, which is the first
-    /// field of a line.
+    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else
+    /// `_time`, which is the first field of a line.
     fn name_keys(&mut self, fixed: Option<Vec<String>>) {
         let [SortKey { name, descending }] = &self.keys[..] else { return };
         if name == ALL_FIELDS {

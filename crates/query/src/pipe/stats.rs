@@ -1,7 +1,9 @@
-//! `stats [by (_time:5m, level, size:1KB)] count() [if (filter)] [as name], …`: numbers about groups of rows.
+//! `stats [by (_time:5m, level, size:1KB)] count() [if (filter)] [as name], …`: numbers about
+//! groups of rows.
 //!
-//! The word `stats` may be left out. Without `by` there is one group, also when no row came. One function a file, those
-//! that differ by a sign together: what it gives, how exact it is, and how it runs ([`aggregate`]).
+//! The word `stats` may be left out. Without `by` there is one group, also when no row came. One
+//! function a file, those that differ by a sign together: what it gives, how exact it is, and how
+//! it runs ([`aggregate`]).
 
 mod aggregate;
 mod any;

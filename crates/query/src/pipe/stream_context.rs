@@ -1,11 +1,13 @@
-//! `stream_context [before N] [after M] [time_window 1h]`: the lines around those that were selected, of the same stream.
+//! `stream_context [before N] [after M] [time_window 1h]`: the lines around those that were
+//! selected, of the same stream.
 //!
-//! Must be the first pipe. Lines come by stream, in order of time, and between lines that do not follow one another stands
-//! a row with the message `---`. Lines farther in time than the window are not looked at.
+//! Must be the first pipe. Lines come by stream, in order of time, and between lines that do not
+//! follow one another stands a row with the message `---`. Lines farther in time than the window
+//! are not looked at.
 //!
-//! Cost: the units of the store that overlap the window around any selected line are read once more, to know the order of
-//! the lines of these streams (40 bytes a line, counted as memory of the query), and those with lines that come out a third
-//! time.
+//! Cost: the units of the store that overlap the window around any selected line are read once
+//! more, to know the order of the lines of these streams (40 bytes a line, counted as memory of the
+//! query), and those with lines that come out a third time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! `time_add 1h [at a]`: moves a time, in `_time` or another field. A value that is no full RFC 3339 time stays as it is.
+//! `time_add 1h [at a]`: moves a time, in `_time` or another field. A value that is no full RFC
+//! 3339 time stays as it is.
 
 use std::fmt;
 

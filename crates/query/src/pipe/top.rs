@@ -1,4 +1,5 @@
-//! `top N by (a, b) [hits as name] [rank as name]`: the most frequent values, with the number of rows that have them.
+//! `top N by (a, b) [hits as name] [rank as name]`: the most frequent values, with the number of
+//! rows that have them.
 //!
 //! All different values are counted, up to the memory limit of queries.
 

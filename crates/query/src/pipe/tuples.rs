@@ -1,6 +1,7 @@
 //! Counts of different tuples of values: what `uniq` and `top` keep.
 //!
-//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one field, the value is.
+//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one
+//! field, the value is.
 
 use std::cmp::Ordering;
 
@@ -134,7 +135,8 @@ impl Tuples {
             };
             b.1.cmp(&a.1).then_with(by_values)
         };
-        // Twice as many, at most, wait to be looked through; those that have fewer hits than the last of the first are left out.
+        // Twice as many, at most, wait to be looked through; those that have fewer hits than the
+        // last of the first are left out.
         let entries_max = count.saturating_mul(2).saturating_add(CHECK_ROWS).min(self.len());
         next.meter().take(entries_max * size_of::<Hits<'_>>())?;
         let mut entries: Vec<Hits<'_>> = Vec::with_capacity(entries_max);
@@ -156,7 +158,8 @@ impl Tuples {
     }
 }
 
-/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none is left out.
+/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none
+/// is left out.
 fn keep_first<'t>(
     entries: &mut Vec<Hits<'t>>,
     count: usize,

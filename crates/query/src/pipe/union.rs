@@ -1,5 +1,6 @@
-//! `union (query)`: the rows, and behind them those of another query, which is run then, within what is left of time and
-//! memory. Its rows are not held. `union rows({"a":"b"}, …)`: the same with given rows.
+//! `union (query)`: the rows, and behind them those of another query, which is run then, within
+//! what is left of time and memory. Its rows are not held. `union rows({"a":"b"}, …)`: the same
+//! with given rows.
 
 use std::fmt;
 use std::ops::ControlFlow;

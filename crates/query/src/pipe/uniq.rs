@@ -1,6 +1,7 @@
 //! `uniq by (a, b) [with hits] [limit N]` and `field_values a [limit N]`: different values.
 //!
-//! With a limit, so many different values are kept, which ones is not defined; they come with most hits first.
+//! With a limit, so many different values are kept, which ones is not defined; they come with most
+//! hits first.
 
 use std::any::Any;
 use std::fmt;
@@ -38,7 +39,8 @@ pub struct Uniq {
     pub limit: Option<u64>,
 }
 
-/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a filter before it does.
+/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a
+/// filter before it does.
 struct Written {
     uniq: Uniq,
     filter: Option<String>,
@@ -242,7 +244,8 @@ pub(super) fn hits_name(by: &[String]) -> String {
     name
 }
 
-/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the place.
+/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the
+/// place.
 pub(super) fn push_tuples<'t>(
     by: &[String],
     hits: Option<&str>,

@@ -1,11 +1,14 @@
-//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: the fields that a value holds, `from a` or else from `_msg`.
+//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: the fields that a value holds, `from a` or
+//! else from `_msg`.
 //!
-//! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots, arrays stay JSON text. A value
-//! that is no JSON object gives no fields. Of logfmt, words without `=` give none. The message of a syslog line is in
-//! `message`, its time in `timestamp`: of RFC 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has
-//! none from the time of the query, and from `offset`.
+//! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots,
+//! arrays stay JSON text. A value that is no JSON object gives no fields. Of logfmt, words without
+//! `=` give none. The message of a syslog line is in `message`, its time in `timestamp`: of RFC
+//! 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has none from the
+//! time of the query, and from `offset`.
 //!
-//! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not have are emptied.
+//! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not
+//! have are emptied.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! `unroll [if (filter)] by (a, b)`: a row for each item of the JSON arrays in the fields.
 //!
-//! The first row has the first item of each array, and so on as far as the longest goes; a field whose array is shorter, or
-//! which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so that a long array is never there as rows at once.
+//! The first row has the first item of each array, and so on as far as the longest goes; a field
+//! whose array is shorter, or which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so
+//! that a long array is never there as rows at once.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -137,7 +138,8 @@ impl UnrollRows {
             let value = block.value(block.column(name), row, &mut self.scratch);
             let begin = items.bytes.len();
             let mut spans = Vec::new();
-            // Items are no longer than the array that they stand in, and at most one more than its commas.
+            // Items are no longer than the array that they stand in, and at most one more than its
+            // commas.
             let items_max = if is_unrolled { memchr_iter(b',', value).count() + 1 } else { 1 };
             let bytes = value.len() + items_max * ITEM_BYTES;
             meter.take(bytes)?;
@@ -192,7 +194,8 @@ impl UnrollRows {
         Ok(flow)
     }
 
-    /// Made rows without the arrays, so that these are not copied with each row; and the memory that is counted for them.
+    /// Made rows without the arrays, so that these are not copied with each row; and the memory
+    /// that is counted for them.
     fn lean(&mut self, block: Block, meter: &mut Meter) -> Result<(Block, usize), RunError> {
         if !matches!(block, Block::Made(_)) {
             return Ok((block, 0));

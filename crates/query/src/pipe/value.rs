@@ -1,7 +1,8 @@
 //! `len(a) as b`, `json_array_len(a) as b`, `hash(a) as b`: a number about the value of a field.
 //!
-//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything else. `hash` is the lower
-//! 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
+//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything
+//! else. `hash` is the lower 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as
+//! VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
 
 use std::fmt;
 

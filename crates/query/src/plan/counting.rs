@@ -1,12 +1,14 @@
-//! Questions whose first pipe counts rows by fields and a bucket of time: `error | stats count()`,
+//! Queries whose first pipe counts rows by fields and a bucket of time: `error | stats count()`,
 //! `stats by (app_name, level) count()`, `top 5 by (user)`, histograms.
 //!
-//! Over columns, the rows that the filter selects are counted by the places of their values, without looking at a value.
-//! For each combination that there is, one row that has it is read, and goes to the pipe with the number of rows it
-//! stands for. Of a single field with more values than that pays for, all values go to the pipe, with how many rows have each,
-//! and no row is read ([`Tally`]).
+//! Over columns, the rows that the filter selects are counted by the places of their values,
+//! without looking at a value. For each combination that there is, one row that has it is read, and
+//! goes to the pipe with the number of rows it stands for. Of a single field with more values than
+//! that pays for, all values go to the pipe, with how many rows have each, and no row is read
+//! ([`Tally`]).
 //!
-//! Left out: several fields, or one and times, of which there are too many combinations; then rows are read.
+//! Left out: several fields, or one and times, of which there are too many combinations; then rows
+//! are read.
 
 use std::collections::HashMap;
 
@@ -31,7 +33,8 @@ const COUNTERS_MAX: usize = 1 << 18;
 /// By what rows are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CountedBy {
-    /// Fields whose values are told apart: those that group rows, and those that conditions look at.
+    /// Fields whose values are told apart: those that group rows, and those that conditions look
+    /// at.
     pub fields: Vec<String>,
     /// Length and shift of the buckets of event time, nanoseconds.
     pub bucket_ns: Option<(i64, i64)>,
@@ -148,7 +151,8 @@ impl CountedBy {
 }
 
 impl CountedBy {
-    /// The values of the only field in the rows in `bits`; none where the pipe looks at more, or the values are not had apart.
+    /// The values of the only field in the rows in `bits`; none where the pipe looks at more, or
+    /// the values are not had apart.
     pub fn tally(&self, fields: &Fields<'_>, bits: &Bitmap) -> Result<Option<Tally>, SourceError> {
         let [name] = self.fields.as_slice() else { return Ok(None) };
         if !self.is_tally || !is_stored(name) {
@@ -178,7 +182,8 @@ impl CountedBy {
     }
 }
 
-/// The stored fields that tell these, and the streams of lines if they are among them; none where that takes more.
+/// The stored fields that tell these, and the streams of lines if they are among them; none where
+/// that takes more.
 pub(crate) fn stored_fields(
     fields: &[String],
     columns: &dyn Columns,
@@ -254,7 +259,8 @@ impl Codes {
         true
     }
 
-    /// For each number, and bucket of time, a row that has it and how many do; none where that takes too many counters.
+    /// For each number, and bucket of time, a row that has it and how many do; none where that
+    /// takes too many counters.
     fn count(&self, bits: &Bitmap, times: Option<(&[i64], (i64, i64))>) -> Option<Vec<(u32, u64)>> {
         let code = |row: usize| self.of_row.get(row).map_or(0, |&code| code as usize);
         let mut counters: Vec<(u32, u64)> = Vec::new();

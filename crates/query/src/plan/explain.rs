@@ -1,8 +1,8 @@
 //! Prints a plan: what a query would do, for people in a hurry and for programs.
 //!
 //! Of the store only the list of units is asked for, so that it is seen how much time range and
-//! catalog leave. How many units are left out by their words, and how many rows there are, only a run
-//! knows.
+//! catalog leave. How many units are left out by their words, and how many rows there are, only a
+//! run knows.
 
 use std::fmt;
 
@@ -36,7 +36,8 @@ pub struct Explanation {
     pub words: Option<String>,
     /// Which lines are selected.
     pub filter: String,
-    /// Whether the filter runs over columns where a unit has them, so that lines are not read for it.
+    /// Whether the filter runs over columns where a unit has them, so that lines are not read for
+    /// it.
     pub filters_columns: bool,
     /// Fields of lines that pipes and client need; `*`: all.
     pub fields: String,

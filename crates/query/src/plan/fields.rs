@@ -1,7 +1,8 @@
 //! Sets of field names: which fields of its lines a query needs.
 //!
-//! A set is an upper bound: it may have names that are not needed, never the other way round. Computed fields that are
-//! shown only when asked for ([`HIDDEN`]) are in it only by their own name, not as part of "all".
+//! A set is an upper bound: it may have names that are not needed, never the other way round.
+//! Computed fields that are shown only when asked for ([`HIDDEN`]) are in it only by their own
+//! name, not as part of "all".
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -117,7 +118,8 @@ impl FieldSet {
         self.remove_pattern(&NamePattern::exact(name));
     }
 
-    /// Takes out the fields that no pattern matches; those that are hidden until they are named stay.
+    /// Takes out the fields that no pattern matches; those that are hidden until they are named
+    /// stay.
     pub fn retain(&mut self, patterns: &[NamePattern]) {
         let mut kept = Patterns::default();
         self.wanted.all().filter(is_hidden).for_each(|p| kept.insert(&p));
@@ -158,8 +160,9 @@ fn is_hidden(pattern: &NamePattern) -> bool {
     !pattern.prefix && HIDDEN.contains(&pattern.name.as_str())
 }
 
-/// Patterns in the order of their texts, so that those that match what another one does are found without a look at each: a
-/// query may name tens of thousands of fields. A pattern covers another one when it matches all that the other does.
+/// Patterns in the order of their texts, so that those that match what another one does are found
+/// without a look at each: a query may name tens of thousands of fields. A pattern covers another
+/// one when it matches all that the other does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Patterns {
     names: BTreeSet<String>,
@@ -194,8 +197,8 @@ impl Patterns {
             if text.starts_with(last.as_str()) {
                 return Some(last);
             }
-            // All that stand between a beginning of the text and the text begin with it. So what is looked for is no longer
-            // than what both have in common.
+            // All that stand between a beginning of the text and the text begin with it. So what is
+            // looked for is no longer than what both have in common.
             let common = part.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
             part = &part[..part.floor_char_boundary(common)];
         }

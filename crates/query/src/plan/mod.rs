@@ -1,9 +1,10 @@
 //! What is decided about a query before anything is read.
 //!
-//! A [`Plan`] is a value: which times and whose lines a query looks at, by which words units are left
-//! out ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns ([`counting`])
-//! instead of being read, which fields of lines are needed ([`fields`]), in which order rows come,
-//! and which pipe collects on several threads. The executor carries it out; [`explain`] prints it.
+//! A [`Plan`] is a value: which times and whose lines a query looks at, by which words units are
+//! left out ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns
+//! ([`counting`]) instead of being read, which fields of lines are needed ([`fields`]), in which
+//! order rows come, and which pipe collects on several threads. The executor carries it out;
+//! [`explain`] prints it.
 //!
 //! Left out: what is known only once units are listed, such as how many there are, and only while
 //! they are read, such as from which time on the newest rows are complete.

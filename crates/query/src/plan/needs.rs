@@ -1,9 +1,10 @@
 //! What a filter needs a line to hold, so that units without it are not read.
 //!
-//! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular expression with such a part, cannot select any where no value holds the
-//! words of that text. Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of needs
-//! then says whether the unit can be left out. Left out here: case, numbers, and fields that
-//! are computed; a filter on those may select lines of any unit.
+//! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular
+//! expression with such a part, cannot select any where no value holds the words of that text.
+//! Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of needs then
+//! says whether the unit can be left out. Left out here: case, numbers, and fields that are
+//! computed; a filter on those may select lines of any unit.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -24,8 +25,8 @@ pub struct Phrase {
     pub whole_end: bool,
 }
 
-/// The phrases that a question asks of units, and what a source makes of them: that is the same for all its units, of which a
-/// question may have very many.
+/// The phrases that a query asks of units, and what a source makes of them: that is the same for
+/// all its units, of which a query may have very many.
 #[derive(Debug, Default)]
 pub struct Phrases {
     all: Vec<Phrase>,
@@ -38,7 +39,8 @@ impl Phrases {
         &self.all
     }
 
-    /// What `make` makes of them, the first time that it is asked for. The units of a question ask for one and the same.
+    /// What `make` makes of them, the first time that it is asked for. The units of a query ask for
+    /// one and the same.
     pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce(&[Phrase]) -> T) -> &T {
         let made = self.made.get_or_init(|| Box::new(make(&self.all)));
         made.downcast_ref().expect("a source makes one thing of phrases")

@@ -1,12 +1,13 @@
-//! Questions that count lines by time and one or two fields: `level:error | stats by (_time:1m) count()`, `top 10 by
-//! (hostname)`, `app_name:=nginx | stats by (level) count()`.
+//! Queries that count lines by time and one or two fields: `level:error | stats by (_time:1m)
+//! count()`, `top 10 by (hostname)`, `app_name:=nginx | stats by (level) count()`.
 //!
-//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines in the range of times from
-//! the others is not opened then: for each count a row is made that stands for its lines, and goes through the filter and into the first
-//! pipe, which adds up as many lines. Without a field, a unit whose times are all in one bucket is not opened either.
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines
+//! in the range of times from the others is not opened then: for each count a row is made that
+//! stands for its lines, and goes through the filter and into the first pipe, which adds up as many
+//! lines. Without a field, a unit whose times are all in one bucket is not opened either.
 //!
-//! Left out: questions that tell more fields apart, or such of which no counts are kept; they look at columns
-//! ([`crate::plan::counting`]).
+//! Left out: queries that tell more fields apart, or such of which no counts are kept; they look at
+//! columns ([`crate::plan::counting`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,12 +24,12 @@ use crate::source::{Grouped, ScanUnit, TimeRange};
 use crate::syntax::query::Query;
 use crate::time::write_time;
 
-/// Fields of a question of the kind.
+/// Fields of a query of the kind.
 const FIELDS_MAX: usize = 2;
 /// Room for a value, which may be longer: a time, to the second.
 const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
-/// A question of the kind.
+/// A query of the kind.
 pub(crate) struct Rolled {
     fields: Vec<String>,
     bucket_ns: Option<(i64, i64)>,
@@ -43,12 +44,13 @@ pub(crate) struct Weighted {
     pub block: Block,
     /// Lines that each stands for.
     pub lines: Vec<u64>,
-    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not known.
+    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not
+    /// known.
     pub times_ns: Vec<i64>,
 }
 
 impl Rolled {
-    /// None when the question is of another kind.
+    /// None when the query is of another kind.
     pub fn of(query: &Query) -> Option<Rolled> {
         let CountedBy { fields, bucket_ns, .. } = CountedBy::of(query.pipes().first())?;
         let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -63,7 +65,8 @@ impl Rolled {
         Some(Rolled { fields, bucket_ns, selector: Selector::new(&filter) })
     }
 
-    /// Calls `each` with the rows of every segment that is counted, those that the filter selects. Returns the units of these; the others stay.
+    /// Calls `each` with the rows of every segment that is counted, those that the filter selects.
+    /// Returns the units of these; the others stay.
     pub fn count_segments(
         &self,
         units: &mut Vec<Box<dyn ScanUnit>>,
@@ -107,7 +110,7 @@ impl Rolled {
         Ok(known)
     }
 
-    /// A row that stands for all lines of a unit, if the question does not tell them apart.
+    /// A row that stands for all lines of a unit, if the query does not tell them apart.
     pub fn count_unit(
         &self,
         unit: &dyn ScanUnit,

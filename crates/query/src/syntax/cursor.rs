@@ -1,22 +1,24 @@
 //! Reads the text of a query piece by piece: words, quoted strings, punctuation.
 //!
-//! LogsQL is lexed by context (a time is written without quotes, `-` is NOT before a filter and a sign before
-//! a number), so there is no list of tokens; the parser asks for what may stand at the cursor. Positions are
-//! bytes of the text. Nothing here panics, whatever the text.
+//! LogsQL is lexed by context (a time is written without quotes, `-` is NOT before a filter and a
+//! sign before a number), so there is no list of tokens; the parser asks for what may stand at the
+//! cursor. Positions are bytes of the text. Nothing here panics, whatever the text.
 
 use crate::syntax::error::ParseError;
 use crate::syntax::regexes::RegexBudget;
 
-/// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's stack.
+/// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's
+/// stack.
 pub const NESTING_MAX: usize = 100;
 
 /// Levels that a query inside a query counts as: so there are at most ten in each other.
 const QUERY_LEVELS: usize = 10;
-/// Levels that a shorthand counts as, such as `{a!="b" or c="d"}`: the filters that it stands for are at most so much deeper.
+/// Levels that a shorthand counts as, such as `{a!="b" or c="d"}`: the filters that it stands for
+/// are at most so much deeper.
 const SHORTHAND_LEVELS: usize = 2;
 
-/// Bytes of names of fields that filters of a query hold. A name before a group, `name:(a or b)`, is held for each filter of
-/// the group. More are refused.
+/// Bytes of names of fields that filters of a query hold. A name before a group, `name:(a or b)`,
+/// is held for each filter of the group. More are refused.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Whether `c` belongs to words of a log message: letters, digits and underscore.
@@ -209,8 +211,8 @@ impl<'a> Cursor<'a> {
         Err(self.error(&[], message))
     }
 
-    /// The bare word that comes next, not taken; empty if none. Words end at spaces, quotes, brackets and
-    /// `| , ! * :`; with `colons` a colon is part of the word.
+    /// The bare word that comes next, not taken; empty if none. Words end at spaces, quotes,
+    /// brackets and `| , ! * :`; with `colons` a colon is part of the word.
     pub fn peek_word(&mut self, colons: bool) -> &'a str {
         self.skip_spaces();
         let rest = self.rest();
@@ -274,8 +276,8 @@ impl<'a> Cursor<'a> {
         Err(self.error(&[what], message))
     }
 
-    /// Takes everything up to a space or one of `stops`; for times and numbers, whose colons and signs belong
-    /// to them. A quoted string counts as its content.
+    /// Takes everything up to a space or one of `stops`; for times and numbers, whose colons and
+    /// signs belong to them. A quoted string counts as its content.
     pub fn run(&mut self, stops: &str, what: &str) -> Result<Written, ParseError> {
         if let Some('"' | '\'' | '`') = self.peek() {
             return self.quoted();

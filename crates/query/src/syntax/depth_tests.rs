@@ -1,12 +1,13 @@
-//! Queries that are deep or long in each way there is: all that is done with a query fits a small stack, whatever its text.
+//! Queries that are deep or long in each way there is: all that is done with a query fits a small
+//! stack, whatever its text.
 
 use crate::syntax::cursor::NESTING_MAX;
 use crate::syntax::query::PIPES_MAX;
 use crate::testing::{Memory, batch, record};
 use crate::{Context, Query, REGEX_NESTING_MAX, run};
 
-/// Stack on which queries are tried: half of what the server's threads have, and tests are not optimised, which
-/// takes several times the stack. A deeper recursion aborts the test.
+/// Stack on which queries are tried: half of what the server's threads have, and tests are not
+/// optimised, which takes several times the stack. A deeper recursion aborts the test.
 const STACK_BYTES: usize = 2 << 20;
 
 fn on_small_stack(work: impl FnOnce() + Send + 'static) {
@@ -14,7 +15,8 @@ fn on_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread starts").join().expect("nothing panics");
 }
 
-/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that of reading.
+/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that
+/// of reading.
 fn whole_life(text: &str) -> Result<(), String> {
     read_and_written(text).map(|query| runs(&query))
 }

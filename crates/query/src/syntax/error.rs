@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A query that cannot be understood. Shown to the user: it names the place and what could stand there.
+/// A query that cannot be understood. Shown to the user: it names the place and what could stand
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// Byte in the query's text at which it went wrong; at most its length.

@@ -1,7 +1,8 @@
 //! `options(concurrency=2, ignore_global_time_filter=true) error | …`: how a query is run.
 //!
-//! `parallel_readers` and `allow_partial_response` are read and have no effect: the threads that filter read, and answers
-//! are never partial. Left out: `time_offset`, which `offset` behind the time filters and the pipe `time_add` do.
+//! `parallel_readers` and `allow_partial_response` are read and have no effect: the threads that
+//! filter read, and answers are never partial. Left out: `time_offset`, which `offset` behind the
+//! time filters and the pipe `time_add` do.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ use crate::syntax::error::ParseError;
 /// How a query is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Most threads that read and filter; at most as many as the server gives each query in any case.
+    /// Most threads that read and filter; at most as many as the server gives each query in any
+    /// case.
     pub concurrency: Option<usize>,
     /// Whether the range of times that comes with the request is left out of account.
     pub ignore_global_time_filter: bool,

@@ -1,9 +1,10 @@
-//! Placeholders for numbers, times, addresses and words in patterns of messages, as `collapse_nums` makes them:
-//! `user_id=<N>, ip=<IP4>, time=<DATETIME>`.
+//! Placeholders for numbers, times, addresses and words in patterns of messages, as `collapse_nums`
+//! makes them: `user_id=<N>, ip=<IP4>, time=<DATETIME>`.
 //!
-//! A number is a run of digits, or an even run of at least four hexadecimal digits, at the bounds of words; units and
-//! letters that stand beside numbers (`T10Z`, `v2`, `5ms`) are such bounds too. Longer runs than
-//! [`PLACEHOLDER_BYTES_MAX`] are no numbers and no words, so that a search takes time in the order of the text.
+//! A number is a run of digits, or an even run of at least four hexadecimal digits, at the bounds
+//! of words; units and letters that stand beside numbers (`T10Z`, `v2`, `5ms`) are such bounds too.
+//! Longer runs than [`PLACEHOLDER_BYTES_MAX`] are no numbers and no words, so that a search takes
+//! time in the order of the text.
 
 use crate::filter::word_before;
 use crate::syntax::cursor::is_word_char;
@@ -172,8 +173,8 @@ fn word_end(text: &[u8], from: usize) -> Option<usize> {
     (bytes <= PLACEHOLDER_BYTES_MAX).then_some(from + bytes)
 }
 
-/// The first place at or behind `from` at which a word may begin. As in VictoriaLogs, a quoted text is not looked for at the
-/// beginning of a pattern.
+/// The first place at or behind `from` at which a word may begin. As in VictoriaLogs, a quoted text
+/// is not looked for at the beginning of a pattern.
 fn word_start(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find(|&at| {
         let byte = text[at];

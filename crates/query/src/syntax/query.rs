@@ -78,8 +78,9 @@ impl Query {
         &self.pipes
     }
 
-    /// The fields that the pipes and the client need of the lines that the filter selects; `include` as in
-    /// [`crate::Context::include`]. What the filter itself looks at, [`FieldSet::add_filter`] adds.
+    /// The fields that the pipes and the client need of the lines that the filter selects;
+    /// `include` as in [`crate::Context::include`]. What the filter itself looks at,
+    /// [`FieldSet::add_filter`] adds.
     ///
     /// `_stream` stands for the fields that a stream is made of.
     pub fn needed_fields(&self, include: &[String]) -> FieldSet {
@@ -118,8 +119,8 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     Ok(Query { options, filter, pipes })
 }
 
-/// Tells pipes for which the order of fields counts what that order is: `sort` without fields sorts by all of them, and
-/// packed texts have them in it.
+/// Tells pipes for which the order of fields counts what that order is: `sort` without fields sorts
+/// by all of them, and packed texts have them in it.
 fn settle_order(pipes: &mut [Pipe]) {
     for place in 0..pipes.len() {
         let (before, rest) = pipes.split_at_mut(place);

@@ -6,7 +6,8 @@ use crate::{NESTING_MAX, PIPES_MAX, QUERY_BYTES_MAX, Query};
 
 /// The messages about wrong queries: behind each query, marked by `>`, what is said about it.
 ///
-/// When messages change, or queries are added, run the test with `LOGINSON_BLESS=1` and read the difference.
+/// When messages change, or queries are added, run the test with `LOGINSON_BLESS=1` and read the
+/// difference.
 const MESSAGES: &str = include_str!("query_tests/messages.txt");
 
 #[test]
@@ -175,7 +176,8 @@ fn queries_say_which_fields_they_need() {
     check("* | top 5 by (_line)", &["_line"]);
 }
 
-/// What stands in backticks in a column of the tables of a page, without signs and what is only sketched.
+/// What stands in backticks in a column of the tables of a page, without signs and what is only
+/// sketched.
 fn examples(page: &str, column: usize) -> Vec<String> {
     let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     let cells = rows

@@ -1,26 +1,32 @@
-//! What the regular expressions of one query may take, together: a query is short, and what it compiles to is not.
+//! What the regular expressions of one query may take, together: a query is short, and what it
+//! compiles to is not.
 //!
-//! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that does not fit into that is refused,
-//! and so is a query of more than [`REGEXES_BYTES_MAX`]. What the engine caches while it searches is bound by the same size, for each
-//! thread, and the automaton that answers for templates (`filter/automaton.rs`) takes no more than a small one; so a query holds
-//! some times as much at worst.
+//! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that
+//! does not fit into that is refused, and so is a query of more than [`REGEXES_BYTES_MAX`]. What
+//! the engine caches while it searches is bound by the same size, for each thread, and the
+//! automaton that answers for templates (`filter/automaton.rs`) takes no more than a small one; so
+//! a query holds some times as much at worst.
 
 /// Memory of all compiled regular expressions of a query. One with more is refused.
 pub const REGEXES_BYTES_MAX: usize = 64 << 20;
 /// Memory of one; larger ones are refused.
 pub(crate) const LARGE_BYTES: usize = 4 << 20;
-/// Longest text of one. Longer ones are refused: what is read before anything is compiled takes a multiple of it.
+/// Longest text of one. Longer ones are refused: what is read before anything is compiled takes a
+/// multiple of it.
 pub const REGEX_BYTES_MAX: usize = 64 << 10;
-/// Groups, classes, repetitions and alternatives of one in each other. Deeper ones are refused, as compiling is recursive.
+/// Groups, classes, repetitions and alternatives of one in each other. Deeper ones are refused, as
+/// compiling is recursive.
 pub const REGEX_NESTING_MAX: u32 = 100;
-/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may take some KiB and milliseconds
-/// before anything is compiled. More are refused.
+/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may
+/// take some KiB and milliseconds before anything is compiled. More are refused.
 const CLASSES_MAX: usize = 500;
-/// What a class counts for in any case, `(?i)`: the cases of each of its characters are looked up, up to a million of them.
+/// What a class counts for in any case, `(?i)`: the cases of each of its characters are looked up,
+/// up to a million of them.
 const ANY_CASE_CLASSES: usize = 20;
 /// What nearly all fit into.
 const SMALL_BYTES: usize = 256 << 10;
-/// Memory of a character of a text that is looked for in any case: its states, forward and backward.
+/// Memory of a character of a text that is looked for in any case: its states, forward and
+/// backward.
 const CHARACTER_BYTES: usize = 512;
 
 /// What is left for the regular expressions of a query.
@@ -37,8 +43,8 @@ impl Default for RegexBudget {
 }
 
 impl RegexBudget {
-    /// Builds the expression `text` within a limit in bytes, for what is compiled and for what is cached, and at most
-    /// [`REGEX_NESTING_MAX`] deep. The error says what is wrong in one line.
+    /// Builds the expression `text` within a limit in bytes, for what is compiled and for what is
+    /// cached, and at most [`REGEX_NESTING_MAX`] deep. The error says what is wrong in one line.
     pub fn build<T>(
         &mut self,
         text: &str,

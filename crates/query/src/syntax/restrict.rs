@@ -12,11 +12,13 @@ use crate::pipe::{Pipe, Select};
 use crate::syntax::error::ParseError;
 use crate::syntax::query::Query;
 
-/// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them are refused.
+/// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them
+/// are refused.
 const QUERIES_MAX: usize = 1_000;
 
 impl Query {
-    /// The same query over the lines that `to` selects. An error when it has too many queries inside.
+    /// The same query over the lines that `to` selects. An error when it has too many queries
+    /// inside.
     ///
     /// The marks that `stream_context` sets between lines are left out, as they are no lines.
     pub fn restricted(&self, to: &Filter) -> Result<Query, ParseError> {

@@ -1,6 +1,7 @@
 //! Times and durations as they are written in queries, parameters and rows.
 //!
-//! Instants are nanoseconds since 1970 UTC. A time without zone is UTC (VictoriaLogs takes the server's zone).
+//! Instants are nanoseconds since 1970 UTC. A time without zone is UTC (VictoriaLogs takes the
+//! server's zone).
 
 use record::civil::{civil_from_days, days_from_civil};
 
@@ -12,7 +13,8 @@ const HOUR_NS: i64 = 60 * MINUTE_NS;
 /// Nanoseconds of a day.
 pub const DAY_NS: i64 = 24 * HOUR_NS;
 
-/// The instants that a written time stands for: `2026-01` is a month, `2026-01-31T12:00:00.5Z` one instant.
+/// The instants that a written time stands for: `2026-01` is a month, `2026-01-31T12:00:00.5Z` one
+/// instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
     /// First instant.
@@ -22,8 +24,8 @@ pub struct Instants {
 }
 
 /// Reads a time: RFC 3339, also shortened down to the year and with or without zone; Unix seconds,
-/// milliseconds, microseconds or nanoseconds, told apart by size; or relative to `now_ns`: `now`, `now-1h`,
-/// `-15m`, `5m` (a duration means that long ago).
+/// milliseconds, microseconds or nanoseconds, told apart by size; or relative to `now_ns`: `now`,
+/// `now-1h`, `-15m`, `5m` (a duration means that long ago).
 pub fn parse_time(text: &str, now_ns: i64) -> Option<Instants> {
     let instant = |ns: i64| Some(Instants { start_ns: ns, end_ns: ns.saturating_add(1) });
     if let Some(rest) = text.strip_prefix("now") {
@@ -43,8 +45,8 @@ pub fn parse_time(text: &str, now_ns: i64) -> Option<Instants> {
     instant(now_ns.saturating_sub(ago))
 }
 
-/// Unix time with five or more digits before the point, or 0, which tools write for "from the beginning"; four digits
-/// are a year.
+/// Unix time with five or more digits before the point, or 0, which tools write for "from the
+/// beginning"; four digits are a year.
 fn parse_unix(text: &str) -> Option<i64> {
     if text == "0" {
         return Some(0);
@@ -70,7 +72,8 @@ fn parse_unix(text: &str) -> Option<i64> {
     whole.checked_mul(unit)?.checked_add(part)
 }
 
-/// Reads `2026`, `2026-01`, … to `2026-01-31T12:00:00.123456789`, followed by `Z`, `+02:00` or nothing (UTC).
+/// Reads `2026`, `2026-01`, … to `2026-01-31T12:00:00.123456789`, followed by `Z`, `+02:00` or
+/// nothing (UTC).
 fn parse_rfc3339(text: &str) -> Option<Instants> {
     let (text, zone_ns) = split_zone(text)?;
     let b = text.as_bytes();
@@ -152,8 +155,8 @@ fn split_zone(text: &str) -> Option<(&str, i64)> {
     Some((&text[..at], if b[at] == b'-' { -east } else { east }))
 }
 
-/// Reads a duration in nanoseconds: `500ms`, `1h30m`, `-5s`, `2.5d15m42.345s`. Units: ns, us or µs, ms, s, m,
-/// h, d, w, y (365 days). Too long ones count as the longest.
+/// Reads a duration in nanoseconds: `500ms`, `1h30m`, `-5s`, `2.5d15m42.345s`. Units: ns, us or µs,
+/// ms, s, m, h, d, w, y (365 days). Too long ones count as the longest.
 pub fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -225,8 +228,8 @@ pub fn format_duration(ns: i64) -> String {
     out
 }
 
-/// Appends a duration as a value is written, as VictoriaLogs does: from a second on with a fraction of seconds, `µs`, and 0
-/// without a unit.
+/// Appends a duration as a value is written, as VictoriaLogs does: from a second on with a fraction
+/// of seconds, `µs`, and 0 without a unit.
 pub(crate) fn write_duration_value(ns: i64, out: &mut Vec<u8>) {
     if ns == 0 {
         return out.push(b'0');

@@ -1,6 +1,8 @@
-//! How a query that runs is paused: it looks now and then whether it is asked to, and waits where it stands.
+//! How a query that runs is paused: it looks now and then whether it is asked to, and waits where
+//! it stands.
 //!
-//! What it holds in memory and of files stays with it; so a pause has an end ([`super::QueueLimits::pause_max`]).
+//! What it holds in memory and of files stays with it; so a pause has an end
+//! ([`super::QueueLimits::pause_max`]).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -82,8 +84,8 @@ impl Hold {
         Hold(Some(Inside { id, shared: Arc::clone(shared), held: Arc::clone(held) }))
     }
 
-    /// Goes on at once unless the query is paused. Then waits until it is resumed and has a place again, or is cancelled;
-    /// one that is paused for too long is cancelled here.
+    /// Goes on at once unless the query is paused. Then waits until it is resumed and has a place
+    /// again, or is cancelled; one that is paused for too long is cancelled here.
     #[inline]
     pub fn pass(&self, cancelled: &AtomicBool) {
         if let Some(inside) = &self.0

@@ -11,13 +11,17 @@ pub struct QueueLimits {
     pub waiting_max: usize,
     /// Time a query waits before it is refused, but for those in the background. `query.wait_max`.
     pub wait_max: Duration,
-    /// Exports and background queries that run at once; further ones wait. `query.background_concurrent_max`.
+    /// Exports and background queries that run at once; further ones wait.
+    /// `query.background_concurrent_max`.
     pub background_concurrent_max: usize,
-    /// Exports and background queries that wait or are paused; further ones are refused. `query.background_waiting_max`.
+    /// Exports and background queries that wait or are paused; further ones are refused.
+    /// `query.background_waiting_max`.
     pub background_waiting_max: usize,
-    /// Time a query is paused before it is ended, to give its memory and files back. `query.pause_max`.
+    /// Time a query is paused before it is ended, to give its memory and files back.
+    /// `query.pause_max`.
     pub pause_max: Duration,
-    /// Ended queries that are still listed, beside those in the background; older ones are forgotten.
+    /// Ended queries that are still listed, beside those in the background; older ones are
+    /// forgotten.
     pub finished_kept: usize,
     /// Live tails at once; further ones are refused. `query.tails_max`.
     pub tails_max: usize,

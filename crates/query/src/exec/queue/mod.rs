@@ -1,12 +1,13 @@
 //! The queue of queries: who may run, who waits, what ran lately.
 //!
-//! Each query gets a place, or waits for one in the order of arrival ([`places`]). Queries that somebody waits for, those in
-//! the background, and live tails have places of their own. Every query is listed while it waits, runs or is paused, and
-//! for a while after its end; those in the background until they are [forgotten](Queue::forget), as their results are kept. It
-//! can be cancelled whatever it does, and paused but for tails.
+//! Each query gets a place, or waits for one in the order of arrival ([`places`]). Queries that
+//! somebody waits for, those in the background, and live tails have places of their own. Every
+//! query is listed while it waits, runs or is paused, and for a while after its end; those in the
+//! background until they are [forgotten](Queue::forget), as their results are kept. It can be
+//! cancelled whatever it does, and paused but for tails.
 //!
-//! Left out: what a background query is beyond its entry here (its results, and what of it outlives the process), which is up
-//! to whoever entered it.
+//! Left out: what a background query is beyond its entry here (its results, and what of it outlives
+//! the process), which is up to whoever entered it.
 
 mod entry;
 mod hold;
@@ -143,7 +144,8 @@ impl Queue {
         self.enter(kind, query, client)?.wait()
     }
 
-    /// Lists a query that ended in a process before this one, under the id it had. What its entry says is that of `info`.
+    /// Lists a query that ended in a process before this one, under the id it had. What its entry
+    /// says is that of `info`.
     pub fn restore(&self, info: &QueryInfo) {
         assert!(info.state.is_ended(), "what runs is entered");
         let mut inner = self.shared.lock();
@@ -225,7 +227,8 @@ impl Queue {
         Cancel::Cancelled
     }
 
-    /// Lets a query wait, without a place, until it is resumed. One that runs stops within some milliseconds.
+    /// Lets a query wait, without a place, until it is resumed. One that runs stops within some
+    /// milliseconds.
     pub fn pause(&self, id: u64) -> Change {
         let mut inner = self.shared.lock();
         let Some(entry) = inner.entries.get(&id) else { return Change::Unknown };

@@ -1,10 +1,11 @@
 //! Who has a place: the rules of the queue alone, without threads, clocks and texts.
 //!
-//! A query of a class with places of its own enters; it runs when one is free and nobody waits, else it waits in the order
-//! of arrival. One that is paused gives its place, or its turn, up, and stands in line again when it is resumed.
+//! A query of a class with places of its own enters; it runs when one is free and nobody waits,
+//! else it waits in the order of arrival. One that is paused gives its place, or its turn, up, and
+//! stands in line again when it is resumed.
 //!
-//! Invariants: no more queries of a class run than it has places; while a place is free nobody of the class waits; those
-//! who wait get places in the order in which they came into the line.
+//! Invariants: no more queries of a class run than it has places; while a place is free nobody of
+//! the class waits; those who wait get places in the order in which they came into the line.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum Class {
     /// Somebody waits for the answer.
     Interactive,
-    /// Exports and background queries: they may take hours, and nobody who waits for an answer stands behind them.
+    /// Exports and background queries: they may take hours, and nobody who waits for an answer
+    /// stands behind them.
     Background,
     /// Live tails: they last for hours and cost little. They do not wait.
     Tail,

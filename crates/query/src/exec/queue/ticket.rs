@@ -10,7 +10,8 @@ use super::places::{Class, State};
 use super::{BACKGROUND, Shared, class_of};
 use crate::exec::Progress;
 
-/// A place, or a turn in the line for one. Dropping it without waiting leaves the queue without a trace.
+/// A place, or a turn in the line for one. Dropping it without waiting leaves the queue without a
+/// trace.
 pub struct Ticket {
     pub(super) id: u64,
     pub(super) shared: Arc<Shared>,
@@ -24,8 +25,9 @@ impl Ticket {
         self.id
     }
 
-    /// Waits until the query has a place. Blocks the thread, up to `wait_max` of the limits; those in the background wait
-    /// as long as it takes. One that is paused meanwhile waits `pause_max` to be resumed.
+    /// Waits until the query has a place. Blocks the thread, up to `wait_max` of the limits; those
+    /// in the background wait as long as it takes. One that is paused meanwhile waits `pause_max`
+    /// to be resumed.
     pub fn wait(mut self) -> Result<Permit, QueueError> {
         self.used = true;
         let (id, shared) = (self.id, &*self.shared);

@@ -1,8 +1,9 @@
 //! What a function keeps of each group, apart from how groups are found.
 //!
-//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two workers become one,
-//! how a state is written. [`PerGroup`] has the states of all groups; its loop over the rows of a block is compiled
-//! for each function, so that the kind is looked at once a block. What states point to is counted by the [`Meter`].
+//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two
+//! workers become one, how a state is written. [`PerGroup`] has the states of all groups; its loop
+//! over the rows of a block is compiled for each function, so that the kind is looked at once a
+//! block. What states point to is counted by the [`Meter`].
 
 use std::any::Any;
 
@@ -43,8 +44,8 @@ pub(super) trait Aggregate: Send + 'static {
     /// Writes the state of a group, for another process.
     fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError>;
 
-    /// Reads what [`encode`](Self::encode) wrote. What the state points to is counted as when it was
-    /// collected.
+    /// Reads what [`encode`](Self::encode) wrote. What the state points to is counted as when it
+    /// was collected.
     fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError>;
 
     /// Bytes of the value at least, where it may be much.
@@ -79,8 +80,8 @@ impl<'b> Input<'b> {
         Input { block, fields, meter: meter.clone() }
     }
 
-    /// Calls `each` with the values of the function's fields in a row; where any name is only a beginning, with those
-    /// that are not empty, by the names of their fields.
+    /// Calls `each` with the values of the function's fields in a row; where any name is only a
+    /// beginning, with those that are not empty, by the names of their fields.
     #[inline]
     pub fn each(
         &self,
@@ -143,7 +144,8 @@ impl<'b> Input<'b> {
         self.block.value(self.block.column(name), row, scratch)
     }
 
-    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a JSON object.
+    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a
+    /// JSON object.
     pub fn write_json(
         &self,
         row: usize,
@@ -378,7 +380,8 @@ mod tests {
     use crate::testing::{Memory, Record, collect, record};
     use crate::{Context, Limits, Query, RunError};
 
-    /// What functions keep of many long values counts as memory of the query; what they do not keep does not.
+    /// What functions keep of many long values counts as memory of the query; what they do not keep
+    /// does not.
     #[test]
     fn what_is_kept_is_limited() {
         let values: Vec<String> = (0..500).map(|i| format!("{i:0>100}x")).collect();
@@ -411,7 +414,8 @@ mod tests {
         {
             assert!(run(function, 400).is_ok(), "{function}");
         }
-        // It looks at long values, and keeps none. If it could not look, it would count a row as empty.
+        // It looks at long values, and keeps none. If it could not look, it would count a row as
+        // empty.
         let long = "x".repeat(200_000);
         let source = Memory::of(&[record(1, &[("_msg", &long), ("n", "1")])]);
         let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };

@@ -1,8 +1,9 @@
 //! Buckets of values: `_time:5m`, `_time:1d offset 2h`, `_time:month`, `size:1KB`, `ip:/24`.
 //!
-//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin on Monday, steps of
-//! `1w` on Thursday, as 1970 did. Months and years are those of the calendar. The offset is that of a zone
-//! from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days at 22:00 UTC.
+//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin
+//! on Monday, steps of `1w` on Thursday, as 1970 did. Months and years are those of the calendar.
+//! The offset is that of a zone from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days
+//! at 22:00 UTC.
 
 use std::fmt;
 
@@ -13,8 +14,8 @@ use crate::syntax::cursor::Cursor;
 use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration, parse_duration};
 
-/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a shift: the negative of
-/// the offset that is written.
+/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a
+/// shift: the negative of the offset that is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bucket {
     /// Times in steps of a duration.

@@ -1,9 +1,9 @@
-//! What a stats function is: the interface that each implements, and what the table of functions has
-//! of each.
+//! What a stats function is: the interface that each implements, and what the table of functions
+//! has of each.
 //!
 //! Most functions look at some fields, and differ in what they keep of them: such a one is a
-//! [`FieldsFunction`] and needs no code to be parsed, written or compared. A function with arguments
-//! of its own implements [`Call`] and has an [`OwnFunction`] in the table.
+//! [`FieldsFunction`] and needs no code to be parsed, written or compared. A function with
+//! arguments of its own implements [`Call`] and has an [`OwnFunction`] in the table.
 //!
 //! How a function runs, [`super::aggregate`] says; it is asked once a block which states these are.
 

@@ -1,4 +1,5 @@
-//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones; counted up to N.
+//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones;
+//! counted up to N.
 //!
 //! Exact. Every tuple is kept, up to the limit of each worker, in the query's memory.
 

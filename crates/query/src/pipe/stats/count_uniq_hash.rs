@@ -1,7 +1,8 @@
-//! `count_uniq_hash(a, b) [limit N]`: different hashes of tuples of values, without the tuple of empty ones.
+//! `count_uniq_hash(a, b) [limit N]`: different hashes of tuples of values, without the tuple of
+//! empty ones.
 //!
-//! As `count_uniq`, but 64 bits are kept of each tuple: of n different tuples, about n² / 2⁶⁵ are counted as others;
-//! of 100 million that is one in 4,000 answers that is one too small.
+//! As `count_uniq`, but 64 bits are kept of each tuple: of n different tuples, about n² / 2⁶⁵ are
+//! counted as others; of 100 million that is one in 4,000 answers that is one too small.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};

@@ -1,7 +1,8 @@
 //! Puts rows into groups and runs the functions over them.
 //!
-//! For each block, first the group of every row is found, then each function goes over the rows. Groups by one
-//! field and by a time bucket have tables of their own; a row in the group of the row before it needs no look-up.
+//! For each block, first the group of every row is found, then each function goes over the rows.
+//! Groups by one field and by a time bucket have tables of their own; a row in the group of the row
+//! before it needs no look-up.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -36,7 +37,8 @@ const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
 /// Bytes of a count of many lines.
 const NUMBER_BYTES: usize = 8;
 
-/// A group in the order that it is handed on in: number, values of the `by` fields, and where what these are begins.
+/// A group in the order that it is handed on in: number, values of the `by` fields, and where what
+/// these are begins.
 #[derive(Clone, Copy)]
 struct Group<'k> {
     number: u32,
@@ -189,7 +191,8 @@ impl<'k> Keyed<'k> {
         let pair_bytes = size_of::<(Option<i64>, u32)>();
         let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + pair_bytes + TIME_BYTES_MAX;
         next.meter().take(times.len() * group_bytes)?;
-        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time there.
+        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time
+        // there.
         let mut times: Vec<(Option<i64>, u32)> = times.iter().map(|(&ns, &n)| (ns, n)).collect();
         times.sort_unstable();
         texts.reserve(times.len() * TIME_BYTES_MAX);
@@ -394,8 +397,8 @@ fn write_bucket(
     out.extend_from_slice(block.value(column, row, scratch));
 }
 
-/// Appends the beginning of the step that a value is in, written as the value is: as a number, a duration or an address. What
-/// is nothing of these stays.
+/// Appends the beginning of the step that a value is in, written as the value is: as a number, a
+/// duration or an address. What is nothing of these stays.
 pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>) {
     let Some(number) = parse_number(value) else { return out.extend_from_slice(value) };
     let start = ((number - shift) / size).floor() * size + shift;

@@ -1,9 +1,10 @@
-//! `histogram(a)`: how many of the numbers in a field are in each range of 18 a decimal power, as a JSON array of
-//! `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
+//! `histogram(a)`: how many of the numbers in a field are in each range of 18 a decimal power, as a
+//! JSON array of `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
 //!
-//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper end is inside.
-//! Negative numbers, addresses and values that are not wholly a number are left out. Ranges come in the order of their texts,
-//! as VictoriaLogs writes them. At most 488 ranges are kept of a group.
+//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper
+//! end is inside. Negative numbers, addresses and values that are not wholly a number are left out.
+//! Ranges come in the order of their texts, as VictoriaLogs writes them. At most 488 ranges are
+//! kept of a group.
 
 use std::io::Write;
 

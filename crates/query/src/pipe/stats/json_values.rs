@@ -1,8 +1,8 @@
-//! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of objects of their
-//! fields, or of those that are named.
+//! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of
+//! objects of their fields, or of those that are named.
 //!
-//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the query's memory, with
-//! a limit at most twice as many.
+//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the
+//! query's memory, with a limit at most twice as many.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) static JSON_VALUES: OwnFunction = OwnFunction {
         summary: "rows, with all fields or these, as a JSON array of objects",
         example: "json_values(user, path) sort by (took desc) limit 3 v",
     },
-    parse: parse,
+    parse,
 };
 
 /// `json_values` with its arguments.

@@ -1,6 +1,8 @@
-//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then times, then text.
+//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then
+//! times, then text.
 //!
-//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in the line.
+//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in
+//! the line.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,9 @@
-//! `quantile(0.9, a, b)`: the number below which that share of the numbers in the fields is; `median(a, b)`: of 0.5.
+//! `quantile(0.9, a, b)`: the number below which that share of the numbers in the fields is;
+//! `median(a, b)`: of 0.5.
 //!
-//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers of a group; of more, a random sample of that size is kept, which is
-//! off by less than a percentage point of rank in 99 of 100 cases. Values that are not wholly a number are left out;
-//! `NaN` without any.
+//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers of a group; of more, a random sample of that
+//! size is kept, which is off by less than a percentage point of rank in 99 of 100 cases. Values
+//! that are not wholly a number are left out; `NaN` without any.
 
 use std::fmt;
 
@@ -29,7 +30,7 @@ pub(super) static QUANTILE: OwnFunction = OwnFunction {
         summary: "the number below which that share of the numbers is",
         example: "quantile(0.9, took) p90",
     },
-    parse: parse,
+    parse,
 };
 
 pub(super) static MEDIAN: FieldsFunction = FieldsFunction {

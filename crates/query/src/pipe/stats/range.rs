@@ -1,7 +1,9 @@
-//! `range(a, b)`: the greatest of the numbers in the fields minus the least; durations in nanoseconds, sizes in bytes;
-//! `NaN` without any. An addition beside VictoriaLogs, which has no such function.
+//! `range(a, b)`: the greatest of the numbers in the fields minus the least; durations in
+//! nanoseconds, sizes in bytes; `NaN` without any. An addition beside VictoriaLogs, which has no
+//! such function.
 //!
-//! Values that are not wholly a number, and addresses, are left out. Exact, but for the rounding of the difference.
+//! Values that are not wholly a number, and addresses, are left out. Exact, but for the rounding of
+//! the difference.
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;

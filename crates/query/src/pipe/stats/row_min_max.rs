@@ -1,8 +1,9 @@
-//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of a field in the order of `sort`, as a JSON
-//! object of its fields, or of those that are named behind it; `field_min(a, b)`, `field_max(a, b)`: only its field b.
+//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of a field in the order
+//! of `sort`, as a JSON object of its fields, or of those that are named behind it; `field_min(a,
+//! b)`, `field_max(a, b)`: only its field b.
 //!
-//! Rows with an empty value of a are left out; `{}` and nothing without any other. Of equal values the first row read
-//! counts. Exact.
+//! Rows with an empty value of a are left out; `{}` and nothing without any other. Of equal values
+//! the first row read counts. Exact.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,9 +1,10 @@
-//! `running_stats [by (a, b)] count() n, sum(c) s`: to each row, in the order of time, numbers about the rows of its group up to it;
-//! `total_stats …`: about all rows of its group.
+//! `running_stats [by (a, b)] count() n, sum(c) s`: to each row, in the order of time, numbers
+//! about the rows of its group up to it; `total_stats …`: about all rows of its group.
 //!
-//! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the first and last value that is not
-//! empty. Groups come in the order of their values, rows in each by `_time`, those without a time behind the others, equal ones as
-//! they came. All rows are held, in the query's memory.
+//! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the
+//! first and last value that is not empty. Groups come in the order of their values, rows in each
+//! by `_time`, those without a time behind the others, equal ones as they came. All rows are held,
+//! in the query's memory.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,7 +1,8 @@
-//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON array in the order of
-//! `sort`.
+//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON
+//! array in the order of `sort`.
 //!
-//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's memory.
+//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's
+//! memory.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array in the order of reading.
+//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array
+//! in the order of reading.
 //!
 //! With a limit, of the first N values. All of them are kept in the query's memory.
 
@@ -116,7 +117,8 @@ impl Aggregate for Values {
     }
 }
 
-/// How many JSON texts with commas between them these bytes are; none where they are something else.
+/// How many JSON texts with commas between them these bytes are; none where they are something
+/// else.
 fn count_texts(json: &[u8]) -> Option<u64> {
     std::str::from_utf8(json).ok()?;
     let mut count = 0;
