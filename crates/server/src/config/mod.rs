@@ -169,7 +169,10 @@ impl TryFrom<RawConfig> for Config {
         ensure!(!idle_max.is_zero(), "insert.idle_max must be above zero");
         let insert = InsertOptions {
             requests_max: raw.insert.requests_max,
-            body: BodyLimits { idle_max, bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)? },
+            body: BodyLimits {
+                idle_max,
+                bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)?,
+            },
         };
         let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
         ensure!(
@@ -197,10 +200,7 @@ impl TryFrom<RawConfig> for Config {
                 },
             },
             background: JobLimits {
-                run_time: duration(
-                    "query.background_run_max",
-                    &raw.query.background_run_max,
-                )?,
+                run_time: duration("query.background_run_max", &raw.query.background_run_max)?,
                 result_bytes_max: bytes("query.result_bytes_max", &raw.query.result_bytes_max)?,
                 result_bytes_total_max: bytes(
                     "query.result_bytes_total_max",
