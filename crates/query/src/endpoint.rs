@@ -247,18 +247,26 @@ pub fn stream_field_values(
     Ok(found)
 }
 
-/// Name, value and rows of each field of each stream.
+/// Name, value and rows of a field of a stream.
+type Tag = (String, String, u64);
+
+/// The fields of each stream.
 fn stream_tags(
     query: &Query,
     source: &dyn Source,
     context: &Context,
-) -> Result<Vec<(String, String, u64)>, RunError> {
+) -> Result<Vec<Tag>, RunError> {
     let streams = streams(query, source, context, None)?;
-    let tags = |stream: ValueHits| {
-        let tags = parse_stream(&stream.value).into_iter();
-        tags.map(move |(name, value)| (name, value, stream.hits)).collect::<Vec<_>>()
-    };
-    Ok(streams.into_iter().flat_map(tags).collect())
+    let mut meter = Meter::new(context);
+    let mut tags = Vec::new();
+    for stream in streams {
+        // Each is in two lists for a moment, and its text twice.
+        let count = stream.value.matches('=').count();
+        meter.take(2 * (stream.value.len() + count * (size_of::<Tag>() + 2 * TEXT_BYTES)))?;
+        let parsed = parse_stream(&stream.value).into_iter();
+        tags.extend(parsed.map(|(name, value)| (name, value, stream.hits)));
+    }
+    Ok(tags)
 }
 
 /// Takes `{a="b",c="d"}` apart; what is written otherwise ends it.

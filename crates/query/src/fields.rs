@@ -3,15 +3,18 @@
 //! A set is an upper bound: it may have names that are not needed, never the other way round. Computed fields that are
 //! shown only when asked for ([`HIDDEN`]) are in it only by their own name, not as part of "all".
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use crate::block::{HIDDEN, NamePattern};
 use crate::filter::Filter;
 
 /// A set of field names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    wanted: Vec<NamePattern>,
+    wanted: Patterns,
     /// Names that patterns with a beginning would take in, but are not meant.
-    left_out: Vec<NamePattern>,
+    left_out: Patterns,
 }
 
 impl FieldSet {
@@ -22,30 +25,28 @@ impl FieldSet {
 
     /// All fields that are shown when nothing else is said.
     pub fn all() -> FieldSet {
-        FieldSet { wanted: vec![NamePattern::ANY], left_out: Vec::new() }
+        let mut set = FieldSet::none();
+        set.wanted.insert(&NamePattern::ANY);
+        set
     }
 
     /// Whether a field is in it.
     pub fn contains(&self, name: &str) -> bool {
         if HIDDEN.contains(&name) {
-            return self.names_exactly(name);
+            return self.wanted.names.contains(name);
         }
-        self.wanted.iter().any(|p| p.matches(name))
-            && !self.left_out.iter().any(|p| p.matches(name))
+        self.wanted.matches(name) && !self.left_out.matches(name)
     }
 
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
-        self.wanted.is_empty()
+        self.wanted.names.is_empty() && self.wanted.beginnings.is_empty()
     }
 
     /// The names of all its fields; none where it has them by their beginnings.
     pub(crate) fn names(&self) -> Option<Vec<&str>> {
-        self.wanted.iter().map(|p| (!p.prefix).then_some(p.name.as_str())).collect()
-    }
-
-    fn names_exactly(&self, name: &str) -> bool {
-        self.wanted.iter().any(|p| !p.prefix && p.name == name)
+        let names = self.wanted.names.iter().map(String::as_str);
+        self.wanted.beginnings.is_empty().then(|| names.collect())
     }
 
     /// Adds a field.
@@ -60,10 +61,11 @@ impl FieldSet {
 
     /// Adds the fields that a pattern matches.
     pub fn add_pattern(&mut self, pattern: &NamePattern) {
-        self.left_out.retain(|p| !overlap(p, pattern));
-        if !self.wanted.iter().any(|p| covers(p, pattern)) || is_hidden(pattern) {
-            self.wanted.retain(|p| !covers(pattern, p) || is_hidden(p));
-            self.wanted.push(pattern.clone());
+        self.left_out.remove_covering(pattern);
+        self.left_out.remove_covered(pattern, |_| true);
+        if !self.wanted.covers(pattern) || is_hidden(pattern) {
+            self.wanted.remove_covered(pattern, |name| !HIDDEN.contains(&name));
+            self.wanted.insert(pattern);
         }
     }
 
@@ -71,28 +73,24 @@ impl FieldSet {
     pub fn add_set(&mut self, other: &FieldSet) {
         // What one of them leaves out, the other may want.
         let both_leave_out = |p: &NamePattern| {
-            self.left_out.contains(p) && !other.wanted.iter().any(|w| overlap(w, p))
-                || other.left_out.contains(p) && !self.wanted.iter().any(|w| overlap(w, p))
-                || self.left_out.contains(p) && other.left_out.contains(p)
+            self.left_out.has(p) && !other.wanted.overlaps(p)
+                || other.left_out.has(p) && !self.wanted.overlaps(p)
+                || self.left_out.has(p) && other.left_out.has(p)
         };
-        let left_out: Vec<NamePattern> = self
-            .left_out
-            .iter()
-            .chain(&other.left_out)
-            .filter(|p| both_leave_out(p))
-            .cloned()
-            .collect();
-        self.left_out.clear();
-        other.wanted.iter().for_each(|p| self.add_pattern(p));
+        let mut left_out = Patterns::default();
+        let both = self.left_out.all().chain(other.left_out.all());
+        both.filter(both_leave_out).for_each(|p| left_out.insert(&p));
+        self.left_out = Patterns::default();
+        other.wanted.all().for_each(|p| self.add_pattern(&p));
         self.left_out = left_out;
     }
 
     /// Takes out the fields that a pattern matches.
     pub fn remove_pattern(&mut self, pattern: &NamePattern) {
-        self.wanted.retain(|p| !covers(pattern, p) || pattern.prefix && is_hidden(p));
-        let taken_in = self.wanted.iter().any(|p| p.prefix && overlap(p, pattern));
-        if taken_in && !self.left_out.iter().any(|p| covers(p, pattern)) {
-            self.left_out.push(pattern.clone());
+        self.wanted.remove_covered(pattern, |name| !pattern.prefix || !HIDDEN.contains(&name));
+        let taken_in = self.wanted.begins(&pattern.name);
+        if taken_in && !self.left_out.covers(pattern) {
+            self.left_out.insert(pattern);
         }
     }
 
@@ -103,15 +101,13 @@ impl FieldSet {
 
     /// Takes out the fields that no pattern matches; those that are hidden until they are named stay.
     pub fn retain(&mut self, patterns: &[NamePattern]) {
-        let mut kept: Vec<NamePattern> =
-            self.wanted.iter().filter(|p| is_hidden(p)).cloned().collect();
+        let mut kept = Patterns::default();
+        self.wanted.all().filter(is_hidden).for_each(|p| kept.insert(&p));
         for pattern in patterns {
-            for wanted in &self.wanted {
-                let narrower = if covers(pattern, wanted) { wanted } else { pattern };
-                let exact_and_left_out =
-                    !narrower.prefix && self.left_out.iter().any(|p| covers(p, narrower));
-                if overlap(pattern, wanted) && !exact_and_left_out && !kept.contains(narrower) {
-                    kept.push(narrower.clone());
+            let wider = self.wanted.covers(pattern).then(|| pattern.clone());
+            for narrower in wider.into_iter().chain(self.wanted.covered(pattern)) {
+                if narrower.prefix || !self.left_out.covers(&narrower) {
+                    kept.insert(&narrower);
                 }
             }
         }
@@ -144,14 +140,110 @@ fn is_hidden(pattern: &NamePattern) -> bool {
     !pattern.prefix && HIDDEN.contains(&pattern.name.as_str())
 }
 
-/// Whether `wide` matches all that `narrow` does.
-fn covers(wide: &NamePattern, narrow: &NamePattern) -> bool {
-    if wide.prefix { narrow.name.starts_with(&wide.name) } else { wide == narrow }
+/// Patterns in the order of their texts, so that those that match what another one does are found without a look at each: a
+/// query may name tens of thousands of fields. A pattern covers another one when it matches all that the other does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Patterns {
+    names: BTreeSet<String>,
+    beginnings: BTreeSet<String>,
 }
 
-/// Whether some name may match both.
-fn overlap(a: &NamePattern, b: &NamePattern) -> bool {
-    covers(a, b) || covers(b, a)
+impl Patterns {
+    fn insert(&mut self, pattern: &NamePattern) {
+        let texts = if pattern.prefix { &mut self.beginnings } else { &mut self.names };
+        if !texts.contains(&pattern.name) {
+            texts.insert(pattern.name.clone());
+        }
+    }
+
+    fn has(&self, pattern: &NamePattern) -> bool {
+        let texts = if pattern.prefix { &self.beginnings } else { &self.names };
+        texts.contains(&pattern.name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = NamePattern> {
+        let beginnings = self.beginnings.iter().cloned();
+        let beginnings = beginnings.map(|name| NamePattern { name, prefix: true });
+        self.names.iter().map(|name| NamePattern::exact(name)).chain(beginnings)
+    }
+
+    /// One of the beginnings that a text begins with.
+    fn beginning_of(&self, text: &str) -> Option<&String> {
+        let mut part = text;
+        loop {
+            let up_to = (Bound::Unbounded, Bound::Included(part));
+            let last = self.beginnings.range::<str, _>(up_to).next_back()?;
+            if text.starts_with(last.as_str()) {
+                return Some(last);
+            }
+            // All that stand between a beginning of the text and the text begin with it. So what is looked for is no longer
+            // than what both have in common.
+            let common = part.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
+            part = &part[..part.floor_char_boundary(common)];
+        }
+    }
+
+    fn begins(&self, text: &str) -> bool {
+        self.beginning_of(text).is_some()
+    }
+
+    /// Whether one of them matches a name.
+    fn matches(&self, name: &str) -> bool {
+        self.names.contains(name) || self.begins(name)
+    }
+
+    /// Whether one of them covers a pattern.
+    fn covers(&self, pattern: &NamePattern) -> bool {
+        !pattern.prefix && self.names.contains(&pattern.name) || self.begins(&pattern.name)
+    }
+
+    /// Those that a pattern covers.
+    fn covered<'s>(&'s self, pattern: &'s NamePattern) -> impl Iterator<Item = NamePattern> + 's {
+        let names = covered(&self.names, pattern, false).map(|name| NamePattern::exact(name));
+        let beginnings = covered(&self.beginnings, pattern, true).cloned();
+        names.chain(beginnings.map(|name| NamePattern { name, prefix: true }))
+    }
+
+    /// Whether some name may match a pattern and one of them.
+    fn overlaps(&self, pattern: &NamePattern) -> bool {
+        self.covers(pattern) || self.covered(pattern).next().is_some()
+    }
+
+    /// Takes those out that a pattern covers, of the names those that `goes` is true for.
+    fn remove_covered(&mut self, pattern: &NamePattern, goes: impl Fn(&str) -> bool) {
+        let names = covered(&self.names, pattern, false).filter(|name| goes(name));
+        for name in names.cloned().collect::<Vec<_>>() {
+            self.names.remove(&name);
+        }
+        for name in covered(&self.beginnings, pattern, true).cloned().collect::<Vec<_>>() {
+            self.beginnings.remove(&name);
+        }
+    }
+
+    /// Takes those out that cover a pattern.
+    fn remove_covering(&mut self, pattern: &NamePattern) {
+        while let Some(beginning) = self.beginning_of(&pattern.name).cloned() {
+            self.beginnings.remove(&beginning);
+        }
+        if !pattern.prefix {
+            self.names.remove(&pattern.name);
+        }
+    }
+}
+
+/// Those of some names, or of some beginnings of names, that a pattern covers.
+fn covered<'s>(
+    texts: &'s BTreeSet<String>,
+    pattern: &'s NamePattern,
+    are_beginnings: bool,
+) -> impl Iterator<Item = &'s String> {
+    let NamePattern { name, prefix } = pattern;
+    // A single name covers itself, and no beginning of names.
+    let from = texts.range::<str, _>((Bound::Included(name.as_str()), Bound::Unbounded));
+    from.take_while(move |text| match prefix {
+        true => text.starts_with(name.as_str()),
+        false => *text == name && !are_beginnings,
+    })
 }
 
 #[cfg(test)]

@@ -37,10 +37,11 @@ pub(crate) mod unroll;
 pub(crate) mod value;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use crate::block::{Block, Change, NamePattern, Scratch};
+use crate::block::{Block, Change, NamePattern, NewNames, Scratch};
 use crate::counting::Tally;
 use crate::cursor::{Cursor, is_word_char, quote_name};
 use crate::error::ParseError;
@@ -452,7 +453,10 @@ impl Pipe {
     /// What runs it; `carried` are hidden fields that copies of rows keep.
     pub(crate) fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
         match self {
-            Pipe::Change(change) => Box::new(columns::Changer { change: change.clone() }),
+            Pipe::Change(change) => {
+                let (change, names) = (change.clone(), NewNames::default());
+                Box::new(columns::Changer { change, names })
+            }
             Pipe::Filter(filter) => Box::new(FilterRows {
                 selector: Selector::new(filter),
                 scratch: Scratch::default(),
@@ -557,12 +561,9 @@ impl Processor for FilterRows {
 
 /// Reads the fields that make tuples; one that is named twice counts once.
 pub(crate) fn parse_by(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
-    let mut by: Vec<String> = Vec::new();
-    for name in parse_names(cursor)? {
-        if !by.contains(&name) {
-            by.push(name);
-        }
-    }
+    let mut by = parse_names(cursor)?;
+    let mut known = HashSet::with_capacity(by.len());
+    by.retain(|name| known.insert(name.clone()));
     Ok(by)
 }
 

@@ -181,7 +181,7 @@ fn time_is_limited() {
     let (rows, outcome) = collect(&query("*"), &source, &context);
     let error = outcome.unwrap_err();
     assert!(rows.is_empty() && matches!(error, RunError::TimeLimit(_)));
-    assert!(error.to_string().contains("query.run_s_max"));
+    assert!(error.to_string().contains("query.run_max"));
 }
 
 #[test]

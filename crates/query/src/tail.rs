@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, COMPUTED_ROWS_MAX, Change, Lines, Scratch};
+use crate::block::{Block, COMPUTED_ROWS_MAX, Change, Lines, NewNames, Scratch};
 use crate::error::ParseError;
 use crate::filter::Selector;
 use crate::pipe::{ComputeRows, Pipe, drop_empty, sample};
@@ -119,10 +119,13 @@ impl TailQuery {
             let account = Arc::clone(account);
             let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
             let mut held = 0;
-            for step in &self.steps {
+            let mut names: Vec<NewNames> = self.steps.iter().map(|_| NewNames::default()).collect();
+            for (place, step) in self.steps.iter().enumerate() {
                 match step {
                     _ if part.is_empty() => break,
-                    Step::Change(change) => part.change(change)?,
+                    Step::Change(change) => {
+                        held += part.change(change, &mut names[place], &mut meter)?;
+                    }
                     Step::Filter(selector) => selector.select(&mut part, scratch),
                     Step::Compute(compute) => {
                         held += compute.apply(&mut part, scratch, &mut meter)?
@@ -134,6 +137,7 @@ impl TailQuery {
             if !part.is_empty() {
                 each(&Rows::new(part, self.include.clone()))?;
             }
+            names.into_iter().for_each(|names| names.give_back(&mut meter));
             meter.give_back(held);
         }
         Ok(())

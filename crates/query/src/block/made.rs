@@ -1,9 +1,10 @@
 //! Rows with bytes of their own.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Each;
-use super::change::{Change, Named, TooMany};
+use super::change::{Change, Named, NewNames};
 use crate::run::{Meter, RunError};
 
 /// Bytes and fields of a row that are counted when it is there, not while it grows.
@@ -120,9 +121,22 @@ impl MadeRow {
         self.fields.iter_mut().for_each(|field| field.name = name(&field.name));
     }
 
-    /// Changes which fields there are.
-    pub fn change(&mut self, change: &Change) -> Result<(), TooMany> {
-        change.apply(&mut self.fields)
+    /// Changes which fields there are. Gives the memory that was counted for what the row grew by.
+    pub fn change(
+        &mut self,
+        change: &Change,
+        names: &mut NewNames,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        let before = self.memory_bytes();
+        let counted = change.apply(&mut self.fields, names, meter)?;
+        let more = self.memory_bytes().saturating_sub(before);
+        match more.cmp(&counted) {
+            Ordering::Greater => meter.take(more - counted)?,
+            Ordering::Equal => {}
+            Ordering::Less => meter.give_back(counted - more),
+        }
+        Ok(more)
     }
 
     /// Gives a field a value, behind the other visible ones if it was not there.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use super::{Pipe, Processor};
-use crate::block::{Block, Change, HIDDEN, NamePattern};
+use crate::block::{Block, Change, HIDDEN, NamePattern, NewNames};
 use crate::cursor::{Cursor, quote, quote_name};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
@@ -120,6 +120,7 @@ pub(super) fn needed_fields(change: &Change, wanted: &mut FieldSet) {
 
 pub(super) struct Changer {
     pub change: Change,
+    pub names: NewNames,
 }
 
 impl Processor for Changer {
@@ -131,7 +132,9 @@ impl Processor for Changer {
         if block.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        block.change(&self.change)?;
-        next.push(block)
+        let held = block.change(&self.change, &mut self.names, next.meter())?;
+        let flow = next.push(block)?;
+        next.meter().give_back(held);
+        Ok(flow)
     }
 }

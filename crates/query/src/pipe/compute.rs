@@ -222,6 +222,16 @@ impl Output<'_> {
         self.computed.get(column, row)
     }
 
+    /// Counts memory that is needed for the work on a row, until it is given back by [`Output::release`].
+    pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
+        self.meter.take(bytes)
+    }
+
+    /// Gives back what was held for a row.
+    pub fn release(&mut self, bytes: usize) {
+        self.meter.give_back(bytes);
+    }
+
     /// Counts memory that was taken since.
     fn count(&mut self) -> Result<(), RunError> {
         let held = self.computed.memory_bytes();

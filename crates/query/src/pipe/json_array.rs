@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
 use crate::bitmap::Bitmap;
-use crate::block::{Block, Scratch};
+use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
 use crate::cursor::{Cursor, is_word_char, quote};
 use crate::error::ParseError;
 use crate::fields::FieldSet;
@@ -107,10 +107,17 @@ impl Compute for JsonArray {
         let (from, to) = (block.column(&self.from), out.column(&self.result));
         rows.iter().try_for_each(|row| {
             let value = block.value(from, row, scratch);
+            let held = self.parts.memory_bytes(value);
+            out.hold(held)?;
             out.set_with(to, row, |out| {
+                let begin = out.len();
                 out.push(b'[');
                 let mut is_first = true;
                 self.parts.each(value, &mut |part| {
+                    if out.len() - begin > VALUE_BYTES_MAX {
+                        // It is refused, before it grows on.
+                        return;
+                    }
                     if !is_first {
                         out.push(b',');
                     }
@@ -118,12 +125,29 @@ impl Compute for JsonArray {
                     write_text(part, out);
                 });
                 out.push(b']');
-            })
+            })?;
+            out.release(held);
+            Ok(())
         })
     }
 }
 
+/// Memory of a word in the table of those that were seen: its place, twice while the table grows.
+const SEEN_BYTES: usize = 3 * size_of::<&[u8]>();
+/// Bytes of a value whose words are not worth counting.
+const VALUE_BYTES_FEW: usize = 16 << 10;
+
 impl Parts {
+    /// Memory that it takes to find the parts of a value.
+    fn memory_bytes(&self, value: &[u8]) -> usize {
+        if value.len() <= VALUE_BYTES_FEW || *self != (Parts::Words { drop_duplicates: true }) {
+            return 0;
+        }
+        let mut words = 0;
+        (Parts::Words { drop_duplicates: false }).each(value, &mut |_| words += 1);
+        words * SEEN_BYTES
+    }
+
     fn each<'v>(&self, value: &'v [u8], each: &mut dyn FnMut(&'v [u8])) {
         match self {
             Parts::Separated(separator) if separator.is_empty() => {

@@ -239,10 +239,33 @@ fn replace_regex(
         }
         left -= 1;
         out.extend_from_slice(&value[from..whole.start()]);
-        found.expand(new, out);
+        expand(&found, new, out);
         from = whole.end();
     }
     out.extend_from_slice(&value[from..]);
+}
+
+/// Appends `new` with the groups that it names, piece by piece: a text that names a long group many times would otherwise
+/// grow far beyond the limit before anybody looks at it.
+fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
+    let mut rest = new;
+    while !rest.is_empty() && !is_too_long(out) {
+        let (piece, behind) = rest.split_at(piece_length(rest));
+        found.expand(piece, out);
+        rest = behind;
+    }
+}
+
+/// Bytes of the first piece of a text that names groups: at most one of them is in it, whole.
+fn piece_length(text: &[u8]) -> usize {
+    let named = match text {
+        [b'$', b'$', ..] => return 2,
+        [b'$', b'{', ..] => text.iter().position(|&byte| byte == b'}').map_or(1, |end| end + 1),
+        [b'$', ..] => 1,
+        _ => 0,
+    };
+    let next = memchr::memchr(b'$', &text[named..]);
+    next.map_or(text.len(), |next| named + next)
 }
 
 /// Whether a place is behind the first byte of a character and before its end. Expressions that match nothing match there too,
@@ -372,6 +395,7 @@ mod tests {
             " password: abc",
         );
         check("ab", "replace_regexp ('(?P<x>a)', '${x}${x}')", "aab");
+        check("ab", "replace_regexp ('(a)(b)', '<$2-$1$$1${2}${x$y}${$1$')", "<b-a$1b${a$");
         check("ab", "replace_regexp ('x*', '-')", "-a-b-");
         check("aéx用😀", "replace_regexp ('x*', '-')", "-a-é-用-😀-");
         check("é", "replace_regexp ('', '-') limit 2", "-é-");

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use memchr::memchr_iter;
 use record::parse::json_items;
 
 use super::compute::{parse_condition, write_condition};
@@ -63,11 +64,13 @@ struct Items {
     counted: usize,
 }
 
+/// Memory of an item beside its bytes: its place, and that of the row that is made of it.
+const ITEM_BYTES: usize = 2 * size_of::<(usize, usize)>();
+
 impl Items {
-    /// With what is kept for each row that is made of them.
-    fn memory_bytes(&self) -> usize {
-        let items: usize = self.spans.iter().map(Vec::len).sum();
-        self.bytes.len() + (items + 1) * 2 * size_of::<(usize, usize)>()
+    /// The rows that are made of them.
+    fn rows(&self) -> usize {
+        self.spans.iter().map(Vec::len).max().unwrap_or(0).max(1)
     }
 }
 
@@ -93,9 +96,13 @@ impl UnrollRows {
             let value = block.value(block.column(name), row, &mut self.scratch);
             let begin = items.bytes.len();
             let mut spans = Vec::new();
-            // Items are no longer than the array that they stand in, and are as many as its commas.
-            meter.take(value.len())?;
-            items.counted += value.len();
+            // Items are no longer than the array that they stand in, and at most one more than its commas.
+            let items_max = if is_unrolled { memchr_iter(b',', value).count() + 1 } else { 1 };
+            let bytes = value.len() + items_max * ITEM_BYTES;
+            meter.take(bytes)?;
+            items.counted += bytes;
+            items.bytes.reserve_exact(value.len());
+            spans.reserve_exact(items_max);
             if is_unrolled {
                 let whole = json_items(value, |_, item| {
                     let begin = items.bytes.len();
@@ -112,9 +119,6 @@ impl UnrollRows {
             }
             items.spans.push(spans);
         }
-        let bytes = items.memory_bytes();
-        meter.take(bytes.saturating_sub(items.counted))?;
-        items.counted = bytes.max(items.counted);
         Ok(items)
     }
 
@@ -202,11 +206,11 @@ impl Processor for UnrollRows {
             let held: usize = all.iter().map(|items| items.counted).sum();
             let (part, lean_bytes) = self.lean(part, next.meter())?;
             let held = held + lean_bytes;
-            let picks = all.iter().enumerate().flat_map(|(row, items)| {
-                let longest = items.spans.iter().map(Vec::len).max().unwrap_or(0).max(1);
-                (0..longest).map(move |place| (row, place))
-            });
-            let picks: Vec<(usize, usize)> = picks.collect();
+            let mut picks: Vec<(usize, usize)> =
+                Vec::with_capacity(all.iter().map(Items::rows).sum());
+            for (row, items) in all.iter().enumerate() {
+                picks.extend((0..items.rows()).map(|place| (row, place)));
+            }
             for chunk in few_at_a_time(&part, &picks) {
                 let rows: Vec<u32> = chunk.iter().map(|(row, _)| *row as u32).collect();
                 let item = |field: usize, (row, place): (usize, usize)| {

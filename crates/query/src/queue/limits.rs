@@ -9,13 +9,13 @@ pub struct QueueLimits {
     pub concurrent_max: usize,
     /// Queries that wait or are paused; further ones are refused. `query.waiting_max`.
     pub waiting_max: usize,
-    /// Time a query waits before it is refused, but for those in the background. `query.wait_s_max`.
+    /// Time a query waits before it is refused, but for those in the background. `query.wait_max`.
     pub wait_max: Duration,
     /// Exports and background queries that run at once; further ones wait. `query.background_concurrent_max`.
     pub background_concurrent_max: usize,
     /// Exports and background queries that wait or are paused; further ones are refused. `query.background_waiting_max`.
     pub background_waiting_max: usize,
-    /// Time a query is paused before it is ended, to give its memory and files back. `query.pause_s_max`.
+    /// Time a query is paused before it is ended, to give its memory and files back. `query.pause_max`.
     pub pause_max: Duration,
     /// Ended queries that are still listed, beside those in the background; older ones are forgotten.
     pub finished_kept: usize,
@@ -50,7 +50,7 @@ pub enum QueueError {
     /// No place became free in time.
     #[error(
         "no place for the query became free in {0} s; try again later, or raise query.concurrent_max or \
-         query.wait_s_max"
+         query.wait_max"
     )]
     WaitedTooLong(u64),
     /// Too many exports and background queries wait already.
@@ -62,11 +62,11 @@ pub enum QueueError {
     /// No place for an export became free in time.
     #[error(
         "no place for the export became free in {0} s; try again later, ask for it in the background, or raise \
-         query.background_concurrent_max or query.wait_s_max"
+         query.background_concurrent_max or query.wait_max"
     )]
     ExportWaitedTooLong(u64),
     /// It was paused while it waited, and not resumed.
-    #[error("it was paused for longer than query.pause_s_max, {0} s")]
+    #[error("it was paused for longer than query.pause_max, {0} s")]
     PausedTooLong(u64),
     /// Too many live tails.
     #[error("{0} live tails run already; close one, or raise query.tails_max")]

@@ -66,7 +66,7 @@ fn refusals_name_the_setting() {
     let waiting = Queue::new(QueueLimits { waiting_max: 1, ..queue.limits() });
     let other = waiting.submit("query", "a", "me").unwrap();
     let error = waiting.submit("query", "b", "me").err().unwrap();
-    assert!(error.to_string().contains("query.wait_s_max"));
+    assert!(error.to_string().contains("query.wait_max"));
     assert_eq!(waiting.get(2).unwrap().state, State::Failed);
     // Tails have places of their own, and as few as said.
     let tail = queue.submit(TAIL, "c", "me").unwrap();

@@ -149,7 +149,7 @@ pub enum RunError {
     /// It took too long.
     #[error(
         "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or \
-         query.run_s_max"
+         query.run_max"
     )]
     TimeLimit(f64),
     /// It collected too much.

@@ -119,13 +119,12 @@ impl<'b> Input<'b> {
             Fields::Columns(columns) => {
                 columns.iter().any(|&column| !self.block.value(column, row, scratch).is_empty())
             }
-            Fields::Patterns(_) => {
+            Fields::Patterns(patterns) => {
                 let mut any = false;
-                let counted = self.each(row, scratch, |value| {
-                    any |= !value.is_empty();
-                    Ok(())
+                self.block.visit(row, &[], scratch, &mut |name, value, _| {
+                    any = any || !value.is_empty() && patterns.iter().any(|p| p.matches(name));
                 });
-                counted.is_ok() && any
+                any
             }
         }
     }
@@ -369,6 +368,15 @@ mod tests {
         {
             assert!(run(function, 400).is_ok(), "{function}");
         }
+        // It looks at long values, and keeps none. If it could not look, it would count a row as empty.
+        let long = "x".repeat(200_000);
+        let source = Memory::of(&[record(1, &[("_msg", &long), ("n", "1")])]);
+        let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
+        let query = Query::parse("* | stats count(_m*) x, count_empty(_m*) y", 0).unwrap();
+        let (rows, outcome) = collect(&query, &source, &Context { limits, ..Context::default() });
+        outcome.unwrap();
+        let shown = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(rows, [[shown("x", "1"), shown("y", "0")]]);
         assert!(run("values(_msg) limit 3", 2_000).is_ok());
         assert!(run("count_uniq(_msg) limit 3", 2_000).is_ok());
     }

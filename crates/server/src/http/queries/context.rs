@@ -56,7 +56,7 @@ async fn context(
         let mut meter = Meter::new(&running.context);
         let found =
             around(running.source(), id, before, after, seen, &mut meter, &mut || running.check())?;
-        found.map(|found| Whole::json(running, &found)).transpose()
+        found.map(|found| Whole::json(&running.context, found)).transpose()
     });
     body.await?.map(IntoResponse::into_response).ok_or_else(|| {
         ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))
