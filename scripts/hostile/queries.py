@@ -302,7 +302,7 @@ def cases(corpus):
 
     # The examples of the review, and what is like them.
     corpus.add("hits by 400 times the same field", endpoint("hits", {"query": "set:huge", "field": ["_msg"] * 400}), fast=True)
-    corpus.add("hits by 65 fields", error_says(400, "fields to group by", "*", "hits", field=[f"f{i}" for i in range(65)]), fast=True)
+    corpus.add("hits by 101 fields", error_says(400, "different fields", "*", "hits", field=[f"f{i}" for i in range(101)]), fast=True)
     corpus.add("sort by 250 times the same field", query(f"set:huge | sort by ({repeated('_msg', 250)})"), fast=True)
     corpus.add("sort by 250 copies", broken_off("memory", f"set:huge | {copies(250)} | sort by ({names(250)})"), fast=True)
     corpus.add("uniq by 250 copies", broken_off("memory", f"set:huge | {copies(250)} | uniq by ({names(250)})"), fast=True)

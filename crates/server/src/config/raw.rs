@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::collect::RawCollect;
 use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
+use crate::config::spelling;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
