@@ -2,7 +2,7 @@
 //! own: what it is, what is said of it to users, how it is parsed and written, which fields it
 //! needs, and how it runs.
 //!
-//! A new pipe is a new file and its line in [`TABLE`]; see "A new pipe" in CONTRIBUTING.md.
+//! A new pipe is a new file and its line in [`TABLE`]; see "A pipe" in CONTRIBUTING.md.
 
 pub(crate) mod byte_table;
 mod coalesce;
