@@ -221,6 +221,14 @@ impl Pipe {
         self.0.merges()
     }
 
+    /// What users are told of it.
+    pub fn documentation(&self) -> &'static Documentation {
+        let written = self.to_string();
+        let name = written.split(|c: char| !is_word_char(c)).next().unwrap_or_default();
+        let entry = TABLE.iter().find(|entry| entry.doc.name == name);
+        &entry.expect("each pipe is written with a name of the table").doc
+    }
+
     /// What tells the partial states of this pipe from those of others.
     fn fingerprint(&self) -> u64 {
         xxh64(self.to_string().as_bytes())

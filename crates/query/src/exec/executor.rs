@@ -87,9 +87,9 @@ struct Executor<'a, 'q> {
 }
 
 impl<'a> Executor<'a, '_> {
-    /// The stages from a place on.
-    fn from(&mut self, place: usize) -> Next<'_, 'a> {
-        let rest = &mut self.stages[place..];
+    /// All stages, with what is behind them.
+    fn chain(&mut self) -> Next<'_, 'a> {
+        let rest = &mut self.stages[..];
         Next { rest, task: &mut self.task, delivery: Some(&mut self.delivery) }
     }
 
@@ -140,14 +140,14 @@ impl<'a> Executor<'a, '_> {
         let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
         let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
-            let mut first = self.from(0);
+            let mut first = self.chain();
             let counted = rolled
                 .count_segments(&mut units, scan.range(), &mut |rows| first.push_weighted(&rows))?;
             context.progress.units_done.fetch_add(counted.len() as u64, Relaxed);
             counted.iter().for_each(|unit| self.task.pass(&**unit, unit.lines()));
         }
         for (unit, answer) in scan.take_known(&mut units) {
-            self.from(0).take(0, &*unit, Found::Counted(answer))?;
+            self.chain().take(0, &*unit, Found::Counted(answer))?;
         }
         if let Some(place) = self.plan.merged_at
             && context.limits.threads > 1
@@ -180,7 +180,7 @@ impl<'a> Executor<'a, '_> {
             || context.check(started),
             |place, found| {
                 context.check(started)?;
-                let Some(flow) = self.from(0).take(place, &*units[place], found)? else {
+                let Some(flow) = self.chain().take(place, &*units[place], found)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
                 let next = units.get(place + 1);

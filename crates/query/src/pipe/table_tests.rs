@@ -51,6 +51,8 @@ fn every_pipe_is_documented_and_written_back() {
             assert_eq!(parsed(&renamed), query, "{renamed}");
         }
         for pipe in query.pipes() {
+            let known = pipe.documentation();
+            assert!(pipe_documentation().any(|doc| doc == known), "{pipe}");
             let is_row_wise = pipe.row_wise().is_some();
             assert!(is_row_wise || pipe.mode() != Mode::RowWise, "{pipe} has nothing that runs it");
             // Rows that are counted without being seen are counted by pipes that collect.

@@ -78,6 +78,8 @@ pub struct Amount {
 pub struct ExplainedPipe {
     /// The pipe as it is written.
     pub pipe: String,
+    /// What it does, as its documentation has it.
+    pub summary: &'static str,
     /// How rows go through it: `row-wise`, `streaming` or `collecting`.
     pub mode: &'static str,
     /// How partial results are merged: `never`, `in order` or `in any order`.
@@ -126,6 +128,7 @@ impl Explanation {
         });
         let pipe = |(place, pipe): (usize, &Pipe)| ExplainedPipe {
             pipe: pipe.to_string(),
+            summary: pipe.documentation().summary,
             mode: match pipe.mode() {
                 Mode::RowWise => "row-wise",
                 Mode::Streaming => "streaming",
@@ -195,6 +198,7 @@ impl Explanation {
         let pipe = |pipe: &ExplainedPipe| {
             Json::Object(vec![
                 ("pipe", Json::text(&pipe.pipe)),
+                ("summary", Json::text(pipe.summary)),
                 ("mode", Json::text(pipe.mode)),
                 ("merges", Json::text(pipe.merges)),
                 ("site", Json::text(pipe.site)),
@@ -347,7 +351,7 @@ impl fmt::Display for Explanation {
         });
         line("threads", format!("{} read and filter{merged}", self.threads))?;
         for (place, pipe) in self.pipes.iter().enumerate() {
-            let ExplainedPipe { pipe, mode, merges, site } = pipe;
+            let ExplainedPipe { pipe, mode, merges, site, .. } = pipe;
             let merges = match *merges {
                 "never" => String::new(),
                 merges => format!(", partial results merge {merges}"),
@@ -422,7 +426,10 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         explained("\"\\\"\" | limit 1", &Context::default()).write_json(&mut json);
         let json = String::from_utf8(json).unwrap();
         assert!(json.starts_with(r#"{"query":"\"\\\"\" | limit 1","start":null,"end":null,"#));
-        let pipe = r#""pipes":[{"pipe":"limit 1","mode":"streaming","merges":"never","#;
+        let pipe = concat!(
+            r#""pipes":[{"pipe":"limit 1","summary":"so many rows","#,
+            r#""mode":"streaming","merges":"never","#
+        );
         assert!(json.contains(pipe), "{json}");
         assert!(json.ends_with(r#""rows_max":10000000}"#), "{json}");
     }
