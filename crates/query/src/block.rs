@@ -21,10 +21,10 @@ use std::sync::Arc;
 use record::{Batch, FieldId, LineId};
 
 use crate::bitmap::Bitmap;
+use crate::exec::{Meter, RunError};
 use crate::filter::MSG;
 use crate::json;
 use crate::number::parse_timestamp;
-use crate::run::{Meter, RunError};
 use crate::time::write_time;
 
 pub use change::{Change, NamePattern};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends with an error: `copy
 /// a* as b*` doubles them, and a few such pipes would fill any memory.

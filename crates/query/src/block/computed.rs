@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, Column, Layout, Scratch};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
 /// twice into itself would otherwise fill any memory in a few steps.

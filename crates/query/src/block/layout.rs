@@ -7,8 +7,8 @@ use record::{Batch, FieldId};
 
 use super::change::{Change, Named, NewNames, work_bytes};
 use super::{Column, Hidden, common_names, is_computed};
+use crate::exec::{Meter, RunError};
 use crate::filter::MSG;
-use crate::run::{Meter, RunError};
 
 /// The columns of a block of lines after pipes changed them.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::Each;
 use super::change::{Change, Named, NewNames};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
+use crate::pipe::{Decoder, Encoder};
 
 /// Bytes and fields of a row that are counted when it is there, not while it grows.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
@@ -80,6 +81,32 @@ impl MadeRow {
             false => meter.give_back(counted - bytes),
         }
         Ok(copy)
+    }
+
+    /// Writes it: how many fields, then each with its name, whether it is hidden, and its value.
+    pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.fields.len() as u64)?;
+        self.fields.iter().try_for_each(|field| {
+            out.bytes(field.name.as_bytes())?;
+            out.flag(field.hidden)?;
+            out.bytes(self.value(field))
+        })
+    }
+
+    /// Reads what [`MadeRow::encode`] wrote; its memory is counted as by [`MadeRow::copy_without`].
+    pub fn decode(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<MadeRow, RunError> {
+        let fields = from.length(2 * size_of::<u32>() + 1)?;
+        let mut names = meter.clone();
+        let mut result = Ok(());
+        let row = MadeRow::copy_without(&[], meter, |each| {
+            result = (0..fields).try_for_each(|_| {
+                let name = from.name(&mut names)?;
+                let is_hidden = from.flag()?;
+                each(&name, from.bytes()?, is_hidden);
+                Ok(())
+            });
+        })?;
+        result.map(|()| row)
     }
 
     /// Makes room for a value more, which is counted where it is not little; `counted` is how much is so far.

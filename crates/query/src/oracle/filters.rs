@@ -142,8 +142,10 @@ fn passes(test: &Test, text: &str) -> bool {
                 let searched = matches!(place, PatternPlace::Anywhere | PatternPlace::End);
                 let letter = text.get(start).copied().is_some_and(is_word);
                 let empty_word = searched && pattern.starts_with("<W>") && !letter;
+                let cut_off =
+                    pattern.starts_with('<') && inside && *place != PatternPlace::Beginning;
                 !empty_word
-                    && !(pattern.starts_with('<') && inside && *place != PatternPlace::Beginning)
+                    && !cut_off
                     && pattern_end(pattern, &text, start)
                         .is_some_and(|end| !to_end || end == text.len())
             })

@@ -1,6 +1,7 @@
 //! Everything under `/select/logsql/`: one file for each group of calls, `query` here.
 
 mod counts;
+mod explain;
 mod stats;
 mod tail;
 
@@ -24,6 +25,7 @@ pub fn routes() -> Router<Arc<App>> {
     Router::new()
         .route(&both("query"), get(query).merge(post(query)))
         .merge(counts::routes())
+        .merge(explain::routes())
         .merge(stats::routes())
         .merge(tail::routes())
 }
