@@ -1,17 +1,17 @@
 //! `stats_query`, `stats_query_range`: numbers in Prometheus' form.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, State};
+use axum::Json;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use query::{StatsQuery, StatsRow};
 use serde_json::{Map, Value, json};
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, answer, wrong_query};
 use crate::http::queries::select::counts::{shift_ns, step_ns};
 use crate::http::wire::error::ApiResult;
@@ -20,31 +20,29 @@ use crate::http::wire::params::Params;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/select/logsql/stats_query", get(at).merge(post(at)))
-        .route("/select/logsql/stats_query_range", get(over).merge(post(over)))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/stats_query", at)
+        .query("/select/logsql/stats_query_range", over)
 }
 
-type Peer = ConnectInfo<SocketAddr>;
-
-async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     // What is relative in the query refers to the time asked about.
     let time_ns = params.query_time_ns(now_ns)?;
     let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
-    let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
     let rows = answer(asked, move |running| query.run(running.source(), &running.context)).await?;
     let time = seconds(time_ns);
     let one = |Number { name, labels, value }: Number| json!({ "metric": metric(&name, &labels), "value": [time, value] });
     Ok(success("vector", rows.into_iter().flat_map(numbers).map(one).collect()))
 }
 
-async fn over(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query_time_ns = params.query_time_ns(now_ns)?;
     let query = params.query(query_time_ns)?;
-    let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
     let step = (step_ns(&params, &query, &asked)?, shift_ns(&params)?);
     let query = StatsQuery::new(&query, Some(step)).map_err(wrong_query)?;
     let mut rows =
