@@ -175,6 +175,9 @@ async fn pause(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Strin
 
 async fn resume(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let number = touched(&app, &caller, &id)?;
+    if app.queue.get(number).is_none() {
+        return Err(unknown(&id));
+    }
     let jobs = Arc::clone(app.jobs()?);
     let resumed = blocking(move || jobs.resume(number)).await?;
     let state = resumed.map_err(|error| refused(&app, error))?;
@@ -248,19 +251,19 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     done.map_err(|error| ApiError::internal(error.to_string()))
 }
 
-/// The number of a query that the caller may see and change: one of its own, or any for operators.
+/// The number of a query, unless it is of somebody else and the caller is no operator. Whether there
+/// is one with that number is for the callers of this function to find out.
 fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
     let number: u64 = id.parse().map_err(|_| unknown(id))?;
     // Results are kept for longer than entries of the queue.
     let listed = app.queue.get(number).map(|info| info.client);
     let kept = || Some(app.jobs.get()?.info(number)?.asked.client);
-    let client = listed.or_else(kept).ok_or_else(|| unknown(id))?;
-    match caller.principal.may_touch(&client) {
-        true => Ok(number),
-        false => Err(ApiError::new(
+    match listed.or_else(kept) {
+        Some(client) if !caller.principal.may_touch(&client) => Err(ApiError::new(
             StatusCode::FORBIDDEN,
             format!("query {id} is of somebody else; that needs the role operate or admin"),
         )),
+        _ => Ok(number),
     }
 }
 

@@ -7,6 +7,7 @@
 //! Left out: certificates of clients; users and tokens say who calls.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use collector::Credentials;
 use collector::tls::LOOK_INTERVAL;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -22,6 +23,9 @@ use super::watched::Watched;
 
 /// Time for a handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How much is read, and for how long, of a client that does not speak TLS.
+const UNENCRYPTED_BYTES_MAX: u64 = 64 << 10;
+const UNENCRYPTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// The first byte of a handshake (RFC 8446, §5.1).
 const TLS_HANDSHAKE: u8 = 22;
 /// What somebody is told who does not speak TLS here.
@@ -79,18 +83,14 @@ impl Tls {
     }
 
     /// The error is none when the client went away without a byte, as health checks do.
-    async fn shake_hands(&self, mut stream: Watched) -> Result<TlsStream<Watched>, Option<String>> {
+    async fn shake_hands(&self, stream: Watched) -> Result<TlsStream<Watched>, Option<String>> {
         match stream.peek_first().await {
             Err(error) => return Err(Some(error.to_string())),
             Ok(None) => return Err(None),
             Ok(Some(TLS_HANDSHAKE)) => {}
             Ok(Some(_)) => {
-                // It is told in its own protocol, if that is what it speaks.
-                let told = stream.write_all(NOT_ENCRYPTED.as_bytes()).await;
-                if told.is_ok() {
-                    // It is gone, if that fails.
-                    let _ = stream.shutdown().await;
-                }
+                // Failing means that the client is gone.
+                let _ = tell_without_tls(stream).await;
                 return Err(Some("what it sent is not TLS".to_owned()));
             }
         }
@@ -103,6 +103,18 @@ impl Tls {
         tracing::debug!("the TLS handshake of {peer} failed: {why}");
         None
     }
+}
+
+/// Answers a client that does not speak TLS in the protocol that it probably speaks.
+async fn tell_without_tls(mut stream: Watched) -> io::Result<()> {
+    stream.write_all(NOT_ENCRYPTED.as_bytes()).await?;
+    stream.shutdown().await?;
+    // Closing while bytes of the request are unread would reset the connection, and the client would
+    // not see the answer.
+    let mut rest = stream.take(UNENCRYPTED_BYTES_MAX);
+    tokio::time::timeout(UNENCRYPTED_TIME_MAX, tokio::io::copy(&mut rest, &mut tokio::io::sink()))
+        .await??;
+    Ok(())
 }
 
 #[cfg(test)]
