@@ -367,6 +367,7 @@ mod tests {
             certificate: issued.certificate,
             key: issued.key,
             clients: ClientCertificates::Off,
+            section: "tls",
         };
         let credentials = Credentials::load(files, Arc::new(ManualClock::new(0))).unwrap();
         let mut roots = RootCertStore::empty();

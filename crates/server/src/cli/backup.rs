@@ -76,7 +76,7 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
 }
 
 fn by_server(args: &BackupArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let told = |refusal: Refusal| anyhow!("{}", crate::cli::terminal::escaped(&refusal.message()));
     if args.list {
         let answer = client.get_json("/api/v1/backups")?;

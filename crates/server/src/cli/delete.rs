@@ -49,7 +49,7 @@ pub struct DeleteArgs {
 
 /// Runs the command.
 pub fn run(args: DeleteArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     if let Some(id) = args.cancel {
         let answer = client.delete_json(&format!("/api/v1/deletions/{id}"))?;
         println!("deletion {id}: {}", text(&answer, "state"));

@@ -139,14 +139,14 @@ fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
 
 /// The answer as it comes, and what shows how far it is meanwhile.
 fn ask(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<(impl Read + use<>, Watch)> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let response = match client.post_form("/api/v1/export", &form)? {
         Ok(response) => response,
         Err(refusal) => return Err(explain_query_refusal(&refusal)),
     };
     let id = response.headers().get("x-loginson-query-id");
     let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let watch = Watch::start(&args.server.server, id);
+    let watch = Watch::start(&client, id);
     Ok((response.into_body().into_reader(), watch))
 }
 

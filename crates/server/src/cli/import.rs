@@ -64,7 +64,7 @@ pub struct ImportArgs {
 
 /// Runs the command.
 pub fn run(args: ImportArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let started = Instant::now();
     let (mut lines, mut bytes) = (0, 0);
     let options = [

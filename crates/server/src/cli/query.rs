@@ -82,7 +82,7 @@ fn explain(client: &Client, mut form: Vec<(&str, String)>, format: Format) -> Re
 
 /// Runs the command.
 pub fn run(args: QueryArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let mut form = vec![("query", args.query)];
     form.extend(args.start.map(|start| ("start", start)));
     form.extend(args.end.map(|end| ("end", end)));

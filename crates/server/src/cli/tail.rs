@@ -32,7 +32,7 @@ pub struct TailArgs {
 
 /// Runs the command until it is interrupted or the server ends.
 pub fn run(args: TailArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let mut form = vec![("query", args.query)];
     if args.format == Format::Raw {
         form.push(("include", "_line".into()));

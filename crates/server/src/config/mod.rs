@@ -3,6 +3,7 @@
 //! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
 //! is described in `docs/configuration.md`.
 
+mod access;
 mod collect;
 mod files;
 mod nearest;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
 use collector::udp::UDP_SOCKETS_MAX;
-use collector::{FileRule, JournalConfig, TcpConfig};
+use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
@@ -29,6 +30,7 @@ use summary::SummaryConfig;
 
 use crate::http::{Authority, BodyLimits, Host};
 use crate::queries::jobs::{JOBS_MAX, JobLimits};
+pub use access::{AccessConfig, Token, User};
 pub use files::format as message_format;
 pub use nearest::nearest;
 pub use placement::Placement;
@@ -36,6 +38,8 @@ use placement::processors;
 use platform::units::{parse_bytes, parse_duration};
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
+#[cfg(test)]
+pub use raw::{RawToken, RawUser};
 pub use tls::SyslogTls;
 
 /// A configuration that makes sense.
@@ -50,6 +54,10 @@ pub struct Config {
     /// Names of this server besides those of loopback, with the port of a proxy where that is not
     /// its scheme's.
     pub http_hosts: Vec<Authority>,
+    /// Certificate and key of HTTPS; none when HTTP is not encrypted.
+    pub http_tls: Option<TlsFiles>,
+    /// Who may call.
+    pub access: AccessConfig,
     /// Address of syslog datagrams; none when off.
     pub syslog_udp_listen: Option<SocketAddr>,
     /// Address of syslog over TCP; none when off.
@@ -238,6 +246,8 @@ impl TryFrom<RawConfig> for Config {
                 anyhow!("http_listen cannot be off: queries are asked and the page is served there")
             })?,
             http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
+            http_tls: access::http_tls(&raw.http_tls)?,
+            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
             syslog_tcp: syslog_tcp(&raw.syslog)?,

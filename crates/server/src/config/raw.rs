@@ -23,6 +23,8 @@ pub struct RawConfig {
     pub data_dir: PathBuf,
     pub http_listen: String,
     pub http_hosts: Vec<String>,
+    pub http_tls: RawHttpTls,
+    pub access: RawAccess,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
@@ -40,12 +42,67 @@ pub struct RawConfig {
     pub placement: RawPlacement,
     pub collect: RawCollect,
     #[serde(skip_serializing)]
+    pub users: Vec<RawUser>,
+    #[serde(skip_serializing)]
+    pub tokens: Vec<RawToken>,
+    #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
     /// What the file spells as it was spelled before, one sentence each.
     #[serde(skip)]
     pub outdated: Vec<String>,
+}
+
+/// `[http_tls]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawHttpTls {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Default for RawHttpTls {
+    fn default() -> Self {
+        RawHttpTls { certificate: "off".into(), key: "off".into() }
+    }
+}
+
+/// `[access]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAccess {
+    pub session_max: String,
+}
+
+impl Default for RawAccess {
+    fn default() -> Self {
+        RawAccess { session_max: "12h".into() }
+    }
+}
+
+/// `[[users]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawUser {
+    pub name: String,
+    #[serde(default)]
+    pub password_hash: Option<String>,
+    #[serde(default)]
+    pub password_hash_file: Option<String>,
+    pub role: String,
+}
+
+/// `[[tokens]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawToken {
+    pub name: String,
+    #[serde(default)]
+    pub sha256: Option<String>,
+    #[serde(default)]
+    pub sha256_file: Option<String>,
+    pub role: String,
 }
 
 /// `[memory]`
@@ -252,6 +309,8 @@ impl Default for RawConfig {
             data_dir: "./loginson-data".into(),
             http_listen: "127.0.0.1:9514".into(),
             http_hosts: Vec::new(),
+            http_tls: RawHttpTls::default(),
+            access: RawAccess::default(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),
@@ -268,6 +327,8 @@ impl Default for RawConfig {
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),
+            users: Vec::new(),
+            tokens: Vec::new(),
             types: Vec::new(),
             files: Vec::new(),
             outdated: Vec::new(),

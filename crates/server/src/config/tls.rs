@@ -61,7 +61,9 @@ fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
             );
             None
         }
-        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key, clients }),
+        (Some(certificate), Some(key)) => {
+            Some(TlsFiles { certificate, key, clients, section: "tls" })
+        }
         (Some(_), None) => bail!("tls.certificate needs tls.key, the PEM file of its private key"),
         (None, Some(_)) => {
             bail!("tls.key needs tls.certificate, the PEM file of the certificate of that key")

@@ -31,11 +31,11 @@ pub fn is_document(path: &str) -> bool {
     matches!(path, "/" | "/index.html")
 }
 
-/// Answers `/` and every path that is no API call. Clients of Elasticsearch are told there what
-/// they look for.
-pub async fn get(request: Request) -> Response {
-    let (method, path) = (request.method(), request.uri().path());
-    if let Some(answer) = bulk::answer_at_root(method, path, request.headers()) {
+/// Answers `/` and every path that is no API call, without a login: the page is the same for all,
+/// and holds nothing of the logs. Clients of Elasticsearch are told there what they look for, after
+/// they passed the gate.
+pub async fn get(mut request: Request) -> Response {
+    if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
     }
     let path = request.uri().path().trim_start_matches('/');

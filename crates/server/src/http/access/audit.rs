@@ -1,21 +1,43 @@
-//! Says in the log who changed what by the API: deletions, backups, queries that were cancelled, paused or deleted, summaries that were
-//! made again.
+//! Says in the log who changed what by the API: deletions, backups, queries that were cancelled,
+//! paused or deleted, summaries that were made again; and who logged in, or failed to.
 //!
-//! What a client sent stands there escaped and cut, so that it can neither end the line nor drive a terminal. Requests that changed
-//! nothing leave no line, so nobody can fill the log by asking.
+//! What a client sent stands there escaped and cut, so that it can neither end the line nor drive a
+//! terminal. Requests that changed nothing leave no line, and failures of an address only some a
+//! minute, so nobody can fill the log by asking.
 
 use std::net::SocketAddr;
+
+use super::principal::Caller;
 
 /// Characters of what a client sent that are shown.
 const SHOWN_CHARS_MAX: usize = 500;
 
-/// Writes that `peer` did `what`, for example `deletion 3 begins`, with the text that it sent.
-pub fn note(peer: SocketAddr, what: &str, sent: &str) {
-    let sent = shown(sent);
+/// Writes that somebody did `what`, for example `deletion 3 begins`, with the text that was sent.
+pub fn note(caller: &Caller, what: &str, sent: &str) {
+    let (from, what, sent) = (from(caller.peer, caller.principal.name()), shown(what), shown(sent));
     if sent.is_empty() {
-        tracing::info!(target: "audit", "by API from {peer}: {}", shown(what));
+        tracing::info!(target: "audit", "by API from {from}: {what}");
     } else {
-        tracing::info!(target: "audit", "by API from {peer}: {}: {sent}", shown(what));
+        tracing::info!(target: "audit", "by API from {from}: {what}: {sent}");
+    }
+}
+
+/// Writes that somebody logged in, or out.
+pub fn note_login(peer: SocketAddr, name: &str, what: &str) {
+    tracing::info!(target: "audit", "by API from {}: {what}", from(peer, Some(name)));
+}
+
+/// Writes that somebody was not believed. Secrets never come here.
+pub fn note_failure(peer: SocketAddr, who: &str, why: &str) {
+    let (who, why) = (shown(who), shown(why));
+    tracing::warn!(target: "audit", "by API from {peer}: {who} is refused: {why}");
+}
+
+/// The address, and the name where there is one.
+fn from(peer: SocketAddr, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{peer} ({})", shown(name)),
+        None => peer.to_string(),
     }
 }
 

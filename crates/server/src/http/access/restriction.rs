@@ -5,6 +5,9 @@
 //! they hold wherever lines are read, and where they cannot hold they are refused, never passed
 //! over: see [`Query::restricted`].
 //!
+//! The restriction of the caller ([`super::principal::Principal`]) holds with them, for every call
+//! that takes [`Params`].
+//!
 //! Each is a filter in LogsQL, or an object of JSON (`{"app":"shop","env":["test","prod"]}`: all of
 //! these, each with one of the values). Several are all applied.
 
@@ -26,7 +29,9 @@ const RESTRICTION_BYTES_MAX: usize = 64 << 10;
 impl Params {
     /// The filter that all lines of the answer must pass; none when every line may be seen.
     pub fn restriction(&self, now_ns: i64) -> ApiResult<Option<Arc<Filter>>> {
-        let mut filters = Vec::new();
+        // That of the caller comes first: no parameter can take it away.
+        let mut filters: Vec<Filter> =
+            self.of_caller().map(|to| (**to).clone()).into_iter().collect();
         let mut bytes = 0;
         for name in NAMES {
             for text in self.all(name) {

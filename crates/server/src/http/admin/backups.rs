@@ -1,28 +1,29 @@
 //! `/api/v1/backups`: makes backups of the data directory, lists and deletes them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Error;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::Json;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::routing::{delete, get};
-use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::App;
 use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::storage::backup::{self, BACKUPS_DIR, Exists, Manifest, NoRoom};
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/backups", get(list).post(make))
-        .route("/api/v1/backups/{name}", delete(remove))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Operate, "/api/v1/backups", list)
+        .post(Scope::Operate, "/api/v1/backups", make)
+        .delete(Scope::Admin, "/api/v1/backups/{name}", remove)
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
@@ -34,11 +35,7 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "backups": found.await? })).into_response())
 }
 
-async fn make(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
     let now_ns = crate::http::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
@@ -51,7 +48,7 @@ async fn make(
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
         let manifest = made.map_err(refused)?;
         let what = format!("backup '{}' of {} lines made", manifest.name, manifest.lines);
-        audit::note(peer, &what, "");
+        audit::note(&caller, &what, "");
         Ok(shown(&app, &manifest))
     });
     Ok((StatusCode::CREATED, Json(answer.await?)).into_response())
@@ -59,7 +56,7 @@ async fn make(
 
 async fn remove(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> ApiResult {
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -69,7 +66,7 @@ async fn remove(
         let removed = backup::delete(&app.config.data_dir.join(BACKUPS_DIR), &name);
         match removed.map_err(internal)? {
             true => {
-                audit::note(peer, &format!("backup '{name}' deleted"), "");
+                audit::note(&caller, &format!("backup '{name}' deleted"), "");
                 Ok(json!({ "name": name, "deleted": true }))
             }
             false => Err(ApiError::not_found(format!(

@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::extract::{RawQuery, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router, middleware};
+use axum::{Extension, Json, Router, middleware};
 use collector::node::{ForwardStatus, Forwarder, Link, StoreHealth, StoreStatus};
 use collector::{Accounting, FileSource};
 use serde_json::{Value, json};
 
+use crate::http::access::gate::Gate;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::access::{guard, known};
 use crate::http::admin::metrics::{self, Text};
 use crate::http::admin::status;
@@ -27,6 +29,7 @@ pub struct Collecting {
     sources: Arc<Mutex<Sources>>,
     clients: Clients,
     guard: Guard,
+    gate: Gate,
     addresses: Value,
     started_ns: i64,
 }
@@ -39,10 +42,11 @@ impl Collecting {
         sources: Arc<Mutex<Sources>>,
         clients: Clients,
         guard: Guard,
+        gate: Gate,
         addresses: Value,
     ) -> Collecting {
         let started_ns = crate::http::now_ns();
-        Collecting { forwarder, accounting, sources, clients, guard, addresses, started_ns }
+        Collecting { forwarder, accounting, sources, clients, guard, gate, addresses, started_ns }
     }
 
     fn sources(&self) -> MutexGuard<'_, Sources> {
@@ -51,25 +55,31 @@ impl Collecting {
 }
 
 /// All routes of a collector.
-pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
-    let guard = seen.guard.clone();
-    Router::new()
-        .route("/health", get(|| async { "ok\n" }))
-        .route("/ready", get(ready))
-        .route("/metrics", get(text))
-        .route("/api/v1/nodes", get(nodes))
-        .route("/api/v1/files", get(followed))
+pub fn routes(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Routes<()> {
+    Routes::new()
+        .get(Scope::Open, "/health", || async { "ok\n" })
+        .get(Scope::Open, "/ready", ready)
+        .get(Scope::Read, "/metrics", text)
+        .get(Scope::Read, "/api/v1/nodes", nodes)
+        .get(Scope::Read, "/api/v1/files", followed)
         .merge(ingest::routes(inserting))
-        .fallback(nothing_else)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(known::middleware))
-        .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(seen)
 }
 
-async fn nothing_else(request: Request) -> Response {
-    let (method, path) = (request.method(), request.uri().path());
-    if let Some(answer) = bulk::answer_at_root(method, path, request.headers()) {
+/// A collector's router.
+pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
+    let (guard, gate) = (seen.guard.clone(), seen.gate.clone());
+    let (router, _table) = routes(seen, inserting).into_parts();
+    router
+        .fallback(nothing_else)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(gate))
+        .layer(middleware::from_fn(known::middleware))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+}
+
+async fn nothing_else(mut request: Request) -> Response {
+    if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
     }
     let error = ApiError::not_found(
@@ -162,6 +172,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
     metrics::clients(&seen.clients, &mut out);
     metrics::refused(&seen.guard, &mut out);
+    metrics::access(&seen.gate, &mut out);
     forwarding(&seen.forwarder.status(), &mut out);
     ([(CONTENT_TYPE, metrics::CONTENT)], out.into_text()).into_response()
 }

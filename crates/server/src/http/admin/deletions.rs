@@ -1,28 +1,30 @@
 //! `/api/v1/deletions`: deletion of lines by a filter, to ask for, to look at and to cancel.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Path, State};
+use axum::Json;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
 use query::time::format_time;
 use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
 
 use crate::http::App;
 use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::storage::upkeep::line_filter;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/deletions", get(list).post(begin))
-        .route("/api/v1/deletions/{id}", get(one).delete(cancel))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Operate, "/api/v1/deletions", list)
+        .post(Scope::Admin, "/api/v1/deletions", begin)
+        .get(Scope::Operate, "/api/v1/deletions/{id}", one)
+        .delete(Scope::Admin, "/api/v1/deletions/{id}", cancel)
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
@@ -31,11 +33,7 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "deletions": entries })).into_response())
 }
 
-async fn begin(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::http::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
@@ -44,7 +42,7 @@ async fn begin(
     let deletion = tokio::task::spawn_blocking(work).await;
     let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
     let deletion = deletion.map_err(told)?;
-    audit::note(peer, &format!("deletion {} begins", deletion.id), &deletion.filter);
+    audit::note(&caller, &format!("deletion {} begins", deletion.id), &deletion.filter);
     let body = Json(entry(&deletion, &DeletionProgress::default()));
     Ok((StatusCode::ACCEPTED, body).into_response())
 }
@@ -56,11 +54,7 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
     Ok(Json(entry(deletion, progress)).into_response())
 }
 
-async fn cancel(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Path(id): Path<String>,
-) -> ApiResult {
+async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let number: u64 = id.parse().map_err(|_| unknown(&id))?;
     let pipeline = app.pipeline()?;
     let work = move || {
@@ -72,7 +66,7 @@ async fn cancel(
     let (cancelled, found) =
         result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(told)?;
     if cancelled {
-        audit::note(peer, &format!("deletion {number} cancelled"), "");
+        audit::note(&caller, &format!("deletion {number} cancelled"), "");
     }
     let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
     Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())

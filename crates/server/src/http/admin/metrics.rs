@@ -7,25 +7,26 @@ use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use axum::Router;
 use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use platform::memory::{Budget, Purpose};
 use query::State;
 use store::{StoreState, StoreStats};
 
-use crate::http::{App, Clients, Guard, Reason};
+use crate::http::access::gate::{Gate, Refused};
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::{App, Clients, Guard, Reason, Tls};
 use crate::process::open_files;
 
 /// The type of the answer.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/metrics", get(metrics))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/metrics", metrics)
 }
 
 async fn metrics(extract::State(app): extract::State<Arc<App>>) -> Response {
@@ -160,6 +161,9 @@ pub fn clients(clients: &Clients, out: &mut Text) {
         &[],
         clients.stalled.load(Relaxed),
     );
+    if let Some(tls) = &clients.tls {
+        https(tls, out);
+    }
     let seats = &clients.seats;
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
         out.one(name, kind, help, &[], value);
@@ -185,6 +189,39 @@ pub fn clients(clients: &Clients, out: &mut Text) {
     );
 }
 
+/// HTTPS: handshakes that failed, and the certificate.
+fn https(https: &Tls, out: &mut Text) {
+    out.one(
+        "loginson_https_handshakes_failed_total",
+        "counter",
+        "TLS handshakes of HTTPS that failed.",
+        &[],
+        https.failed(),
+    );
+    let status = https.credentials().status();
+    out.one(
+        "loginson_https_certificate_expires_seconds",
+        "gauge",
+        "When the certificate of HTTPS expires, Unix time.",
+        &[],
+        status.expires_s,
+    );
+    out.one(
+        "loginson_https_reloads_total",
+        "counter",
+        "Times that the certificate of HTTPS was read anew and used.",
+        &[],
+        status.reloads,
+    );
+    out.one(
+        "loginson_https_reload_failures_total",
+        "counter",
+        "Times that the certificate of HTTPS was read anew and could not be used.",
+        &[],
+        status.reload_failures,
+    );
+}
+
 /// Requests of other web pages, and for hosts that are not this server.
 pub fn refused(guard: &Guard, out: &mut Text) {
     let name = "loginson_http_refused_total";
@@ -192,6 +229,22 @@ pub fn refused(guard: &Guard, out: &mut Text) {
     for reason in Reason::ALL {
         out.sample(name, &[("reason", reason.name())], guard.refused(reason));
     }
+}
+
+/// Calls that the gate refused, and logins.
+pub fn access(gate: &Gate, out: &mut Text) {
+    let name = "loginson_access_refused_total";
+    out.head(name, "counter", "Calls that were refused, by reason: who calls, or their role.");
+    for why in Refused::ALL {
+        out.sample(name, &[("reason", why.name())], gate.refused(why));
+    }
+    out.one(
+        "loginson_sessions_open",
+        "gauge",
+        "Logins at the page that have not ended.",
+        &[],
+        gate.sessions().open() as u64,
+    );
 }
 
 /// What came, by source.
@@ -359,6 +412,7 @@ fn queries(app: &App, out: &mut Text) {
     );
     clients(&app.clients, out);
     refused(&app.guard, out);
+    access(&app.gate, out);
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");

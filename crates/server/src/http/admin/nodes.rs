@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use collector::node::CollectorStatus;
 use serde_json::{Value, json};
 
 use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::admin::collecting::id;
 use crate::http::wire::error::ApiResult;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/nodes", get(nodes))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/api/v1/nodes", nodes)
 }
 
 async fn nodes(State(app): State<Arc<App>>) -> ApiResult {

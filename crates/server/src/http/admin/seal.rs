@@ -5,31 +5,27 @@
 //! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive after
 //! the call go into a new segment. Called often it makes many small segments, which are merged later.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::routing::post;
-use axum::{Json, Router};
 use serde_json::json;
 
 use crate::http::App;
 use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/seal", post(seal))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().post(Scope::Operate, "/api/v1/seal", seal)
 }
 
-async fn seal(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    _: Params,
-) -> ApiResult {
+async fn seal(State(app): State<Arc<App>>, caller: Caller, _: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
     let work = move || {
         pipeline.store().roll();
@@ -37,7 +33,7 @@ async fn seal(
     };
     let waiting = tokio::task::spawn_blocking(work).await;
     let waiting = waiting.map_err(|error| ApiError::internal(error.to_string()))?;
-    audit::note(peer, "the segment being written is closed", "");
+    audit::note(&caller, "the segment being written is closed", "");
     let body = Json(json!({ "lag_segments": waiting }));
     Ok((StatusCode::ACCEPTED, body).into_response())
 }

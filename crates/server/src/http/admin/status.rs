@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use collector::{
     Accounting, DropCounts, DropReason, FileSource, JournalSource, SourceKind, TlsStatus,
 };
@@ -16,6 +15,8 @@ use serde_json::{Map, Value, json};
 use store::StoreState;
 
 use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::wire::error::ApiError;
 use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
@@ -23,11 +24,12 @@ use crate::pipeline::Pipeline;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/api/v1/status", get(status))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Open, "/health", health).get(Scope::Open, "/ready", ready).get(
+        Scope::Read,
+        "/api/v1/status",
+        status,
+    )
 }
 
 /// 200 while the process runs.
@@ -75,6 +77,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "files": pipeline.as_ref().and_then(|pipeline| pipeline.files(files)),
         "journald": pipeline.as_ref().and_then(|pipeline| pipeline.journal(journal)),
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.credentials()).map(|c| tls(&c.status())),
+        "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
         "data_dir": app.config.data_dir.to_string_lossy(),
     });

@@ -12,18 +12,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, head, post, put};
-use axum::{Json, Router};
 use collector::body::Shape;
 use record::frame::LINE_BYTES_MAX;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::http::access::gate;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::ingest::{Inserting, Request, WholeBody, insert};
 use crate::http::wire::error::{ApiError, ApiResult};
 
@@ -32,6 +34,8 @@ const VERSION: &str = "8.17.0";
 /// Official clients look for it in every answer.
 const PRODUCT: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-elastic-product"), HeaderValue::from_static("Elasticsearch"));
+/// What all of it is for. What shippers ask before they send is asked with the same credentials.
+const SCOPE: Scope = Scope::Ingest;
 /// Where the API stands.
 const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];
 /// What shippers ask about, or set up, before they send: policies, templates, pipelines. None of it exists here, and
@@ -75,49 +79,56 @@ const ITEMS_PIECE: u64 = 1000;
 const DOCUMENT_BYTES_MAX: usize = LINE_BYTES_MAX;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<Inserting>> {
-    PREFIXES.into_iter().fold(Router::new(), |router, prefix| router.merge(routes_at(prefix)))
+pub fn routes() -> Routes<Arc<Inserting>> {
+    PREFIXES.into_iter().fold(Routes::new(), |router, prefix| router.merge(routes_at(prefix)))
 }
 
-fn routes_at(prefix: &str) -> Router<Arc<Inserting>> {
+fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
     let at = |path: &str| format!("{prefix}/{path}");
-    let mut router = Router::new()
-        .route(&at("_bulk"), post(bulk).put(bulk))
-        .route(&at("{index}/_bulk"), post(bulk).put(bulk))
-        .route(&at("{index}/_doc"), post(document))
-        .route(&at("{index}/_doc/{id}"), post(document).put(document))
-        .route(&at("{index}/_create/{id}"), post(document).put(document))
-        .route(&at("_cluster/health"), get(health))
-        .route(&at("_license"), get(license))
-        .route(&at("_xpack"), get(license));
+    let mut router = Routes::new()
+        .post(SCOPE, &at("_bulk"), bulk)
+        .put(SCOPE, &at("_bulk"), bulk)
+        .post(SCOPE, &at("{index}/_bulk"), bulk)
+        .put(SCOPE, &at("{index}/_bulk"), bulk)
+        .post(SCOPE, &at("{index}/_doc"), document)
+        .post(SCOPE, &at("{index}/_doc/{id}"), document)
+        .put(SCOPE, &at("{index}/_doc/{id}"), document)
+        .post(SCOPE, &at("{index}/_create/{id}"), document)
+        .put(SCOPE, &at("{index}/_create/{id}"), document)
+        .get(SCOPE, &at("_cluster/health"), health)
+        .get(SCOPE, &at("_license"), license)
+        .get(SCOPE, &at("_xpack"), license);
     if !prefix.is_empty() {
         // At the root these are the page, which asks `answer_at_root` first.
         router = router
-            .route(prefix, get(about))
-            .route(&at(""), get(about))
-            .route(&at("{index}"), put(index).merge(head(nothing)));
+            .get(SCOPE, prefix, about)
+            .get(SCOPE, &at(""), about)
+            .put(SCOPE, &at("{index}"), index)
+            .on(Method::HEAD, SCOPE, &at("{index}"), nothing);
     }
     for probed in PROBED {
-        let anything = get(nothing).put(nothing).post(nothing);
-        router = router.route(&at(probed), anything);
+        let path = at(probed);
+        router = router.get(SCOPE, &path, nothing).put(SCOPE, &path, nothing);
+        router = router.post(SCOPE, &path, nothing);
     }
     router
 }
 
 /// What a client of Elasticsearch is answered at the root; none for everybody else, such as a
 /// browser.
-pub fn answer_at_root(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
-    if !is_client(headers) {
+pub async fn answer_at_root(request: &mut axum::extract::Request) -> Option<Response> {
+    if !is_client(request.headers()) {
         return None;
     }
-    let name = path.trim_matches('/');
+    let name = request.uri().path().trim_matches('/');
     let is_index = !name.is_empty() && !name.contains('/') && !name.starts_with('_');
-    match *method {
-        Method::GET | Method::HEAD if name.is_empty() => Some(described()),
-        Method::HEAD if is_index => Some(([PRODUCT], StatusCode::OK).into_response()),
-        Method::PUT if is_index => Some(created(name)),
-        _ => None,
-    }
+    let answer = match *request.method() {
+        Method::GET | Method::HEAD if name.is_empty() => described(),
+        Method::HEAD if is_index => ([PRODUCT], StatusCode::OK).into_response(),
+        Method::PUT if is_index => created(name),
+        _ => return None,
+    };
+    Some(gate::admit(SCOPE, request).await.err().unwrap_or(answer))
 }
 
 /// Whether a request is of such a client. A browser asks for HTML.

@@ -22,7 +22,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
@@ -30,12 +29,13 @@ use axum::http::header::EXPECT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use collector::Accounting;
 use collector::body::{Decoder, Encoding, Shape};
 use platform::memory::{Budget, Purpose};
 
 use crate::config::InsertOptions;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::wire::body::BodyReader;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -74,10 +74,10 @@ impl Inserting {
 }
 
 /// The routes of this file.
-pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Router<S> {
-    Router::new()
-        .route("/insert/jsonline", post(jsonline))
-        .route("/insert/lines", post(lines))
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    Routes::new()
+        .post(Scope::Ingest, "/insert/jsonline", jsonline)
+        .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
         .with_state(inserting)
 }

@@ -1,7 +1,6 @@
 //! What all questions have in common: parameters, a place in the queue, a thread to run on, and an end when the client
 //! goes away.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::client_has_stalled;
 use crate::http::wire::params::Params;
@@ -114,13 +114,13 @@ impl Asked {
         app: &Arc<App>,
         kind: &'static str,
         text: &str,
-        peer: SocketAddr,
+        caller: &Caller,
     ) -> ApiResult<Asked> {
         Ok(Asked {
             pipeline: app.pipeline()?,
             kind,
             text: text.to_owned(),
-            client: peer.to_string(),
+            client: caller.client(),
             context: Context {
                 limits: app.config.query.limits,
                 account: Account::new(app.memory(), Purpose::Query),
@@ -135,10 +135,10 @@ impl Asked {
         app: &Arc<App>,
         kind: &'static str,
         params: &Params,
-        peer: SocketAddr,
+        caller: &Caller,
         now_ns: i64,
     ) -> ApiResult<Asked> {
-        let mut asked = Asked::new(app, kind, params.required("query")?, peer)?;
+        let mut asked = Asked::new(app, kind, params.required("query")?, caller)?;
         asked.context.range = params.range(now_ns)?;
         asked.context.restriction = params.restriction(now_ns)?;
         if let Some(timeout_ns) = params.duration_ns("timeout")? {

@@ -5,19 +5,18 @@
 //! of queries bounds.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
 use query::source::{Source, TimeRange, Whose};
 use query::{Meter, Query, RunError, Scratch};
 use record::{Batch, LineId, Row};
 use serde_json::{Map, Value, json};
 
 use crate::http::App;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, answer, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -28,15 +27,11 @@ const LINES_MAX: usize = 1000;
 const LINES_DEFAULT: usize = 20;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/context", get(context))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/api/v1/context", context)
 }
 
-async fn context(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let id: LineId = params
         .required("id")?
         .parse()
@@ -49,7 +44,7 @@ async fn context(
         Ok(lines)
     };
     let (before, after) = (side("before")?, side("after")?);
-    let asked = Asked::new(&app, "context", &format!("_line_id:{id}"), peer)?;
+    let asked = Asked::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
     let now_ns = crate::http::now_ns();
     let seen = Seen::new(params.restriction(now_ns)?)?;
     let body = answer(asked, move |running| {

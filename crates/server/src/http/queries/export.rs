@@ -4,18 +4,17 @@
 //! rows as it needs; what it holds in memory is limited as always. With `cursors=1` the answer is cut into pieces, each with a
 //! cursor that goes on behind it ([`Pieces`]).
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
-use axum::routing::get;
 use query::{EXPORT, Limit, Query};
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -23,15 +22,11 @@ use crate::http::wire::stream::{Pieces, stream};
 use crate::queries::export::{self, Cursor, Format};
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/export", get(rows).post(rows))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().query("/api/v1/export", rows)
 }
 
-async fn rows(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let format = params.required("format")?;
     let format = Format::named(format).ok_or_else(|| {
@@ -44,7 +39,7 @@ async fn rows(
     let now_ns = *cursor.now_ns.get_or_insert(now_ns);
     let text = params.get("query").unwrap_or("*");
     let query = Query::parse(text, now_ns).map_err(wrong_query)?;
-    let mut asked = Asked::new(&app, EXPORT, text, peer)?;
+    let mut asked = Asked::new(&app, EXPORT, text, &caller)?;
     let in_pieces = params.flag("cursors");
     if goes_on || in_pieces {
         may_go_on(&query, format)?;

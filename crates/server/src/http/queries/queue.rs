@@ -1,17 +1,15 @@
 //! `/api/v1/queries`: the queue, to look at, to cancel and pause in; and background queries, to ask and to fetch the rows of.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use query::time::format_time;
 use query::{Cancel, QueryInfo, QueueChange};
 use serde_json::{Value, json};
@@ -19,6 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::App;
 use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{no_place, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -29,21 +29,26 @@ use crate::queries::jobs::{self, JobError, JobInfo, PAGE_ROWS_MAX, Submission};
 const PAGE_ROWS: u64 = 1_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/queries", get(list).post(submit))
-        .route("/api/v1/queries/{id}", get(one).delete(cancel))
-        .route("/api/v1/queries/{id}/pause", post(pause))
-        .route("/api/v1/queries/{id}/resume", post(resume))
-        .route("/api/v1/queries/{id}/results", get(results))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/queries", list)
+        .post(Scope::Read, "/api/v1/queries", submit)
+        .get(Scope::Read, "/api/v1/queries/{id}", one)
+        .delete(Scope::Read, "/api/v1/queries/{id}", cancel)
+        .post(Scope::Read, "/api/v1/queries/{id}/pause", pause)
+        .post(Scope::Read, "/api/v1/queries/{id}/resume", resume)
+        .get(Scope::Read, "/api/v1/queries/{id}/results", results)
 }
 
-async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    Ok(Json(blocking(move || listed(&app)).await?).into_response())
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
+    Ok(Json(blocking(move || listed(&app, &caller)).await?).into_response())
 }
 
-fn listed(app: &App) -> Value {
-    let queries: Vec<Value> = app.queue.list().iter().map(|info| entry(app, info)).collect();
+/// The queue, as far as the caller may see it.
+fn listed(app: &App, caller: &Caller) -> Value {
+    let all = app.queue.list();
+    let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
+    let queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
     let limits = &app.config.query;
     json!({
         "queries": queries,
@@ -67,11 +72,7 @@ fn listed(app: &App) -> Value {
     })
 }
 
-async fn submit(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let range = params.range(now_ns)?;
     let format = params.get("format").unwrap_or("json");
@@ -105,7 +106,7 @@ async fn submit(
         format: format.to_owned(),
         include: params.include()?,
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
-        client: peer.to_string(),
+        client: caller.client(),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
     if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
@@ -115,7 +116,7 @@ async fn submit(
     let text = submission.query.clone();
     let submitted = blocking(move || jobs.submit(submission)).await?;
     let id = submitted.map_err(|error| refused(&app, error))?;
-    audit::note(peer, &format!("background query {id} begins"), &text);
+    audit::note(&caller, &format!("background query {id} begins"), &text);
     let state = app.queue.get(id).map_or("done", |info| info.state.name());
     let location = format!("/api/v1/queries/{id}");
     let body = json!({
@@ -125,20 +126,16 @@ async fn submit(
     Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(body)).into_response())
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    let found = number(&id).ok().and_then(|number| app.queue.get(number));
-    let info = found.ok_or_else(|| unknown(&id))?;
+async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    let info = app.queue.get(number).ok_or_else(|| unknown(&id))?;
     Ok(Json(blocking(move || entry(&app, &info)).await?).into_response())
 }
 
 /// Cancels what runs, waits or is paused; deletes what has ended and is kept.
-async fn cancel(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Path(id): Path<String>,
-) -> ApiResult {
-    let number = number(&id)?;
-    let noted = |what: &str| audit::note(peer, &format!("query {number} {what}"), "");
+async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    let noted = |what: &str| audit::note(&caller, &format!("query {number} {what}"), "");
     let state = match app.queue.cancel(number) {
         Cancel::Cancelled => {
             noted("cancelled");
@@ -161,17 +158,13 @@ async fn cancel(
     Ok(Json(json!({ "id": id, "state": state })).into_response())
 }
 
-async fn pause(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Path(id): Path<String>,
-) -> ApiResult {
-    let number = number(&id)?;
+async fn pause(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
     match app.queue.pause(number) {
         QueueChange::Changed(state) => {
             let jobs = Arc::clone(app.jobs()?);
             blocking(move || jobs.paused(number)).await?;
-            audit::note(peer, &format!("query {number} {}", state.name()), "");
+            audit::note(&caller, &format!("query {number} {}", state.name()), "");
             Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
         }
         QueueChange::Refused(state) => Err(conflict(format!("query {id} is {}", state.name()))),
@@ -180,24 +173,25 @@ async fn pause(
     }
 }
 
-async fn resume(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Path(id): Path<String>,
-) -> ApiResult {
-    let number = number(&id)?;
+async fn resume(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
     if app.queue.get(number).is_none() {
         return Err(unknown(&id));
     }
     let jobs = Arc::clone(app.jobs()?);
     let resumed = blocking(move || jobs.resume(number)).await?;
     let state = resumed.map_err(|error| refused(&app, error))?;
-    audit::note(peer, &format!("query {number} resumed"), "");
+    audit::note(&caller, &format!("query {number} resumed"), "");
     Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
 }
 
-async fn results(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> ApiResult {
-    let number = number(&id)?;
+async fn results(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
     let limit = params.number("limit")?.unwrap_or(PAGE_ROWS);
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {
         let message = format!("limit: a page has between 1 and {PAGE_ROWS_MAX} rows");
@@ -257,8 +251,20 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     done.map_err(|error| ApiError::internal(error.to_string()))
 }
 
-fn number(id: &str) -> ApiResult<u64> {
-    id.parse().map_err(|_| unknown(id))
+/// The number of a query, unless it is of somebody else and the caller is no operator. Whether there
+/// is one with that number is for the callers of this function to find out.
+fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
+    let number: u64 = id.parse().map_err(|_| unknown(id))?;
+    // Results are kept for longer than entries of the queue.
+    let listed = app.queue.get(number).map(|info| info.client);
+    let kept = || Some(app.jobs.get()?.info(number)?.asked.client);
+    match listed.or_else(kept) {
+        Some(client) if !caller.principal.may_touch(&client) => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            format!("query {id} is of somebody else; that needs the role operate or admin"),
+        )),
+        _ => Ok(number),
+    }
 }
 
 fn unknown(id: &str) -> ApiError {

@@ -5,14 +5,13 @@ mod explain;
 mod stats;
 mod tail;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
-use axum::routing::{get, post};
+use axum::extract::State;
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::Asked;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -20,24 +19,19 @@ use crate::http::wire::stream::stream;
 use crate::queries::export::Format;
 
 /// The routes below `/select/logsql/`.
-pub fn routes() -> Router<Arc<App>> {
-    let both = |path: &str| format!("/select/logsql/{path}");
-    Router::new()
-        .route(&both("query"), get(query).merge(post(query)))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/query", query)
         .merge(counts::routes())
         .merge(explain::routes())
         .merge(stats::routes())
         .merge(tail::routes())
 }
 
-async fn query(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query = params.query(params.query_time_ns(now_ns)?)?;
-    let mut asked = Asked::of_query(&app, "query", &params, peer, now_ns)?;
+    let mut asked = Asked::of_query(&app, "query", &params, &caller, now_ns)?;
     asked.context.limit = params.limit("limit")?;
     asked.context.offset = params.number("offset")?.unwrap_or(0);
     asked.context.include = params.include()?;

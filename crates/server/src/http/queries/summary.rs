@@ -1,15 +1,13 @@
 //! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show; `/api/v1/summary/rerun`: summarises a past
 //! interval again, as an entry of the queue.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
 use query::RunError;
 use query::time::format_time;
 use serde::Serialize;
@@ -18,6 +16,8 @@ use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, 
 
 use crate::http::App;
 use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, Running, answer, reading_thread, start};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -28,11 +28,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/api/v1/summary", get(chart))
-        .route("/api/v1/summary/types", get(types))
-        .route("/api/v1/summary/rerun", get(reruns).post(rerun))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/summary", chart)
+        .get(Scope::Read, "/api/v1/summary/types", types)
+        .get(Scope::Read, "/api/v1/summary/rerun", reruns)
+        .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
 }
 
 /// A chart, and which parts of it were summarised again.
@@ -61,11 +62,7 @@ async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "reruns": shown })).into_response())
 }
 
-async fn rerun(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let log_type = params.required("type")?.to_owned();
     if !can_rerun(&log_type) {
@@ -80,7 +77,7 @@ async fn rerun(
         return Err(ApiError::bad_request("start must be before end"));
     }
     let text = format!("{log_type} from {} to {}", format_time(start_ns), format_time(end_ns));
-    let mut asked = Asked::new(&app, "summarise", &text, peer)?;
+    let mut asked = Asked::new(&app, "summarise", &text, &caller)?;
     // It reads as much as there is, like an export.
     asked.context.limits.run_time = Duration::MAX;
     let pipeline = app.pipeline()?;
@@ -102,7 +99,7 @@ async fn rerun(
     };
     if params.get("background").is_some_and(|value| value != "0") {
         let id = start(asked, work).await?;
-        audit::note(peer, &format!("summary made again as query {id}"), &text);
+        audit::note(&caller, &format!("summary made again as query {id}"), &text);
         let body = json!({ "id": id.to_string() });
         return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
     }
@@ -116,7 +113,7 @@ async fn rerun(
         };
         ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
     })?;
-    audit::note(peer, "summary made again", &text);
+    audit::note(&caller, "summary made again", &text);
     let mut body = shown(&done.rerun);
     body["lines"] = done.lines.into();
     Ok(Json(body).into_response())

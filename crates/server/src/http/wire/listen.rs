@@ -5,8 +5,12 @@
 //! that (TCP_USER_TIMEOUT), as only it knows what the other side took. So each answer gives its place back at the end:
 //! of a query in the queue, of a page of results, of a connection.
 //!
-//! Left out: TLS and HTTP/2; put a proxy in front for them.
+//! HTTPS ([`https`]) takes its seats and times as HTTP does: a connection whose handshake is not over
+//! waits for its first request, and gives its seat up like one that does.
+//!
+//! Left out: HTTP/2; put a proxy in front for it.
 
+mod https;
 pub mod seats;
 mod watched;
 
@@ -28,10 +32,12 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::http::wire::error::ApiError;
+pub use https::Tls;
 use seats::{Seat, Seats};
 pub use watched::client_has_stalled;
 use watched::{STALLED, Watched};
@@ -60,6 +66,8 @@ pub struct Clients {
     pub stalled: Arc<AtomicU64>,
     /// Their connections.
     pub seats: Seats,
+    /// What makes HTTPS of it; none for HTTP.
+    pub tls: Option<Arc<Tls>>,
 }
 
 tokio::task_local! {
@@ -74,8 +82,8 @@ pub fn seat() -> Option<Arc<Seat>> {
 
 impl Clients {
     /// None was slow yet.
-    pub fn new(idle_max: Duration) -> Clients {
-        Clients { idle_max, stalled: Arc::default(), seats: Seats::default() }
+    pub fn new(idle_max: Duration, tls: Option<Arc<Tls>>) -> Clients {
+        Clients { idle_max, stalled: Arc::default(), seats: Seats::default(), tls }
     }
 }
 
@@ -102,7 +110,17 @@ pub async fn serve(
                 let stalled = stream.stalled();
                 let seat = Arc::clone(&held.seat);
                 let seats = clients.seats.clone();
-                let connection = connection(stream, peer, router.clone(), seats, stop.clone());
+                let (router, stop, tls) = (router.clone(), stop.clone(), clients.tls.clone());
+                let connection = async move {
+                    match tls {
+                        None => connection(stream, peer, router, seats, stop).await,
+                        Some(tls) => {
+                            if let Some(stream) = tls.accept(stream, peer).await {
+                                connection(stream, peer, router, seats, stop).await;
+                            }
+                        }
+                    }
+                };
                 let ended = ended.clone();
                 tokio::spawn(SEAT.scope(seat, async move {
                     tokio::select! {
@@ -132,7 +150,7 @@ pub async fn raised(stop: &mut watch::Receiver<bool>) {
 }
 
 async fn connection(
-    stream: Watched,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     router: Router,
     seats: Seats,

@@ -1,14 +1,17 @@
 //! Parameters from the query string and, with POST, from a form body or an object of JSON: one list, the body's first.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 
+use query::Filter;
 use serde_json::{Map, Value};
 
 use crate::http::access::known;
+use crate::http::access::principal::Principal;
 use crate::http::wire::body::read_whole;
 use crate::http::wire::error::{ApiError, ApiResult};
 
@@ -19,6 +22,8 @@ const FORM_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Params {
     pairs: Vec<(String, String)>,
+    /// Which lines the caller may see, whatever the request asks for.
+    restriction: Option<Arc<Filter>>,
 }
 
 impl Params {
@@ -26,7 +31,7 @@ impl Params {
     pub fn parse(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text)
             .map(|(name, value)| (name.into_owned(), value.into_owned()));
-        Params { pairs: pairs.collect() }
+        Params { pairs: pairs.collect(), restriction: None }
     }
 
     /// Reads an object of JSON whose values are texts, numbers, switches, or lists of those.
@@ -55,7 +60,12 @@ impl Params {
                 }
             }
         }
-        Ok(Params { pairs })
+        Ok(Params { pairs, restriction: None })
+    }
+
+    /// Which lines the caller may see; none when all.
+    pub fn of_caller(&self) -> Option<&Arc<Filter>> {
+        self.restriction.as_ref()
     }
 
     /// The first value of a parameter; an empty one counts as not given.
@@ -99,6 +109,8 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let path = request.uri().path().to_owned();
         let form = is_of_type(&request, b"application/x-www-form-urlencoded");
         let json = is_of_type(&request, b"application/json");
+        let principal = request.extensions().get::<Principal>();
+        let restriction = principal.and_then(|principal| principal.restriction.clone());
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
         if is_of_type(&request, b"multipart/form-data") {
             return Err(ApiError::bad_request(
@@ -123,6 +135,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let pairs = params.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         known::check(&path, pairs)?;
         params.pairs.extend(in_address.unwrap_or_default().pairs);
+        params.restriction = restriction;
         Ok(params)
     }
 }

@@ -20,17 +20,17 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use axum::routing::post;
 use collector::body::{Decoder, Encoding};
 use query::time::format_time;
 use tokio::sync::Semaphore;
 
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
 use crate::http::ingest::{Inserting, Request, WholeBody};
 use crate::http::loki::LokiResult;
 use crate::http::wire::error::{ApiError, ApiResult};
@@ -70,10 +70,10 @@ const PIECE_BYTES: usize = 256 << 10;
 static APART: Semaphore = Semaphore::const_new(APART_MAX);
 
 /// The routes of this file.
-pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Router<S> {
-    Router::new()
-        .route("/loki/api/v1/push", post(push))
-        .route("/insert/loki/api/v1/push", post(push))
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    Routes::new()
+        .post(Scope::Ingest, "/loki/api/v1/push", push)
+        .post(Scope::Ingest, "/insert/loki/api/v1/push", push)
         .with_state(inserting)
 }
 

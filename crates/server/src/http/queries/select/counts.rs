@@ -2,13 +2,10 @@
 //! about the rows of a query.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
 use query::source::TimeRange;
 use query::time::format_time;
 use query::{Facet, Facets, HitsRequest, HitsSeries, Query, RunError, ValueHits};
@@ -16,6 +13,8 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
@@ -35,40 +34,32 @@ const STEPS_MS: [i64; 19] = [
 const FIELDS_MAX: usize = 100;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/select/logsql/hits", get(hits).merge(post(hits)))
-        .route("/select/logsql/facets", get(facets).merge(post(facets)))
-        .route("/select/logsql/field_names", get(field_names).merge(post(field_names)))
-        .route("/select/logsql/field_values", get(field_values).merge(post(field_values)))
-        .route("/select/logsql/streams", get(streams).merge(post(streams)))
-        .route("/select/logsql/stream_ids", get(stream_ids).merge(post(stream_ids)))
-        .route(
-            "/select/logsql/stream_field_names",
-            get(stream_field_names).merge(post(stream_field_names)),
-        )
-        .route(
-            "/select/logsql/stream_field_values",
-            get(stream_field_values).merge(post(stream_field_values)),
-        )
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/hits", hits)
+        .query("/select/logsql/facets", facets)
+        .query("/select/logsql/field_names", field_names)
+        .query("/select/logsql/field_values", field_values)
+        .query("/select/logsql/streams", streams)
+        .query("/select/logsql/stream_ids", stream_ids)
+        .query("/select/logsql/stream_field_names", stream_field_names)
+        .query("/select/logsql/stream_field_values", stream_field_values)
 }
-
-type Peer = ConnectInfo<SocketAddr>;
 
 /// Reads what all of them take.
 fn read(
     app: &Arc<App>,
     kind: &'static str,
     params: &Params,
-    peer: SocketAddr,
+    caller: &Caller,
 ) -> ApiResult<(Query, Asked)> {
     let now_ns = crate::http::now_ns();
     let query = params.query(params.query_time_ns(now_ns)?)?;
-    Ok((query, Asked::of_query(app, kind, params, peer, now_ns)?))
+    Ok((query, Asked::of_query(app, kind, params, caller, now_ns)?))
 }
 
-async fn hits(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "hits", &params, peer)?;
+async fn hits(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "hits", &params, &caller)?;
     let step_ns = step_ns(&params, &query, &asked)?;
     let request = HitsRequest {
         step_ns,
@@ -176,8 +167,8 @@ pub(crate) fn shift_ns(params: &Params) -> ApiResult<i64> {
     })
 }
 
-async fn facets(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
-    let (query, asked) = read(&app, "facets", &params, peer)?;
+async fn facets(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "facets", &params, &caller)?;
     let default = Facets::default();
     let wanted = Facets {
         limit: params.limit("limit")?.map_or(default.limit, |limit| limit as u64),
@@ -217,12 +208,8 @@ impl Serialize for FoundFacets {
     }
 }
 
-async fn field_names(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> ApiResult {
-    let (query, asked) = read(&app, "field_names", &params, peer)?;
+async fn field_names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
     values(asked, move |running| {
         query::field_names(&query, running.source(), &running.context, &filter)
@@ -230,12 +217,8 @@ async fn field_names(
     .await
 }
 
-async fn field_values(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> ApiResult {
-    let (query, asked) = read(&app, "field_values", &params, peer)?;
+async fn field_values(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "field_values", &params, &caller)?;
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;
@@ -245,24 +228,16 @@ async fn field_values(
     .await
 }
 
-async fn streams(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> ApiResult {
-    let (query, asked) = read(&app, "streams", &params, peer)?;
+async fn streams(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "streams", &params, &caller)?;
     let limit = params.limit("limit")?;
     values(asked, move |running| query::streams(&query, running.source(), &running.context, limit))
         .await
 }
 
 /// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same in each answer.
-async fn stream_ids(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> ApiResult {
-    let (query, asked) = read(&app, "stream_ids", &params, peer)?;
+async fn stream_ids(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let (query, asked) = read(&app, "stream_ids", &params, &caller)?;
     let limit = params.limit("limit")?;
     let body = answer(asked, move |running| {
         let found = query::streams(&query, running.source(), &running.context, limit)?;
@@ -276,10 +251,10 @@ async fn stream_ids(
 
 async fn stream_field_names(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     params: Params,
 ) -> ApiResult {
-    let (query, asked) = read(&app, "stream_field_names", &params, peer)?;
+    let (query, asked) = read(&app, "stream_field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
     values(asked, move |running| {
         query::stream_field_names(&query, running.source(), &running.context, &filter)
@@ -289,10 +264,10 @@ async fn stream_field_names(
 
 async fn stream_field_values(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     params: Params,
 ) -> ApiResult {
-    let (query, asked) = read(&app, "stream_field_values", &params, peer)?;
+    let (query, asked) = read(&app, "stream_field_values", &params, &caller)?;
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;

@@ -2,18 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
 use query::{Context, Meter, RunError, StatsQuery, StatsRow};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{Asked, answer, wrong_query};
 use crate::http::queries::select::counts::{shift_ns, step_ns};
 use crate::http::wire::error::ApiResult;
@@ -23,20 +22,18 @@ use crate::http::wire::whole::Whole;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/select/logsql/stats_query", get(at).merge(post(at)))
-        .route("/select/logsql/stats_query_range", get(over).merge(post(over)))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/stats_query", at)
+        .query("/select/logsql/stats_query_range", over)
 }
 
-type Peer = ConnectInfo<SocketAddr>;
-
-async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     // What is relative in the query refers to the time asked about.
     let time_ns = params.query_time_ns(now_ns)?;
     let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
-    let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
     let body = answer(asked, move |running| {
         let rows = query.run(running.source(), &running.context)?;
         vector(&running.context, &rows, time_ns)
@@ -44,11 +41,11 @@ async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params
     Ok(body.await?.into_response())
 }
 
-async fn over(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> ApiResult {
+async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query_time_ns = params.query_time_ns(now_ns)?;
     let query = params.query(query_time_ns)?;
-    let asked = Asked::of_query(&app, "stats", &params, peer, now_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
     let step = (step_ns(&params, &query, &asked)?, shift_ns(&params)?);
     let query = StatsQuery::new(&query, Some(step)).map_err(wrong_query)?;
     let body = answer(asked, move |running| {

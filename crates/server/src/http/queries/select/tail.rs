@@ -7,15 +7,12 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, State};
-use axum::routing::{get, post};
+use axum::extract::State;
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::{Account, Context, Limits, Meter, Permit, RunError, Scratch, TAIL, TailQuery};
@@ -26,6 +23,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
 use crate::http::queries::ask::{no_place, wrong_query};
 use crate::http::wire::error::ApiResult;
 use crate::http::wire::listen::raised;
@@ -50,15 +49,11 @@ const TAIL_BYTES_MAX: u64 = 64 << 20;
 const CANCEL_TICK: Duration = Duration::from_millis(20);
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/select/logsql/tail", get(tail).merge(post(tail)))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().query("/select/logsql/tail", tail)
 }
 
-async fn tail(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    params: Params,
-) -> ApiResult {
+async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::http::now_ns();
     let query = params.restricted(params.query(now_ns)?, now_ns)?;
     let query = query.tail(&params.include()?).map_err(wrong_query)?;
@@ -67,7 +62,7 @@ async fn tail(
     let pipeline = app.pipeline()?;
     // Tails have places of their own and do not wait for one, so this does not block.
     let permit =
-        app.queue.submit(TAIL, params.required("query")?, &peer.to_string()).map_err(no_place)?;
+        app.queue.submit(TAIL, params.required("query")?, &caller.client()).map_err(no_place)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     let account = Account::new(app.memory(), Purpose::Tail);

@@ -274,7 +274,7 @@ impl Drop for Held {
 }
 
 /// What counts as one address: of IPv6, the network that one customer has.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

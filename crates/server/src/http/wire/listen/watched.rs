@@ -46,6 +46,13 @@ impl Watched {
         Watched { stream, peer, clients: clients.clone(), stalled: Arc::default() }
     }
 
+    /// The first byte that the client sent, without taking it; none when it sent nothing and is
+    /// gone.
+    pub async fn peek_first(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        Ok((self.stream.peek(&mut first).await? > 0).then_some(first[0]))
+    }
+
     /// Becomes true when the client took nothing for too long.
     pub fn stalled(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stalled)
