@@ -16,7 +16,7 @@
 //! - What cannot be sent at once (the server's part of the handshake, an alert) is sent when the socket takes it, and
 //!   nothing is read before: a peer cannot make answers pile up.
 //!
-//! Left out: kernel TLS, see ARCHITECTURE.md; lines back to the sender, which syslog has not.
+//! Left out: kernel TLS, see docs/decisions; lines back to the sender, which syslog has not.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

@@ -23,6 +23,10 @@ fn columns() {
     check("a | rename level as severity, host h", &["_msg=a error severity=error size=10 h=x"]);
     check("a | fields _msg, size | rename _msg as size", &["size=a error"]);
     check("a | fields size | copy size as bytes", &["size=10 bytes=10"]);
+    check(
+        "a | fields size, host | rename host as l | copy s* as l*, s* as m*",
+        &["size=10 l=x lize=10 mize=10"],
+    );
     check("a | fields _line_id, _line | rename _line as line", &["_line_id=1-0 line=a error"]);
     check("a | fields level | filter size:10", &[]);
 }

@@ -129,5 +129,6 @@ pub fn run(args: CollectArgs) -> Result<()> {
         "name a store to deliver to, for example --store store1.example:9515 (its node_listen)"
     );
     log::start();
+    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
     collect::run(config, args.ready_file)
 }

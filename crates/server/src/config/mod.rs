@@ -10,6 +10,7 @@ mod nearest;
 mod placement;
 mod raw;
 mod secret;
+mod spelling;
 mod tls;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -44,6 +45,8 @@ pub use tls::SyslogTls;
 /// A configuration that makes sense.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// What the configuration file spells as it was spelled before, one sentence each.
+    pub outdated: Vec<String>,
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Address of HTTP; port 0 takes a free one.
@@ -174,7 +177,10 @@ impl TryFrom<RawConfig> for Config {
         ensure!(!idle_max.is_zero(), "insert.idle_max must be above zero");
         let insert = InsertOptions {
             requests_max: raw.insert.requests_max,
-            body: BodyLimits { idle_max, bytes_per_s_min: raw.insert.bytes_per_s_min },
+            body: BodyLimits {
+                idle_max,
+                bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)?,
+            },
         };
         let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
         ensure!(
@@ -185,15 +191,15 @@ impl TryFrom<RawConfig> for Config {
             queue: QueueLimits {
                 concurrent_max: raw.query.concurrent_max,
                 waiting_max: raw.query.waiting_max,
-                wait_max: Duration::from_secs(raw.query.wait_s_max),
+                wait_max: duration("query.wait_max", &raw.query.wait_max)?,
                 tails_max: raw.query.tails_max,
                 background_concurrent_max: raw.query.background_concurrent_max,
                 background_waiting_max: raw.query.background_waiting_max,
-                pause_max: Duration::from_secs(raw.query.pause_s_max),
+                pause_max: duration("query.pause_max", &raw.query.pause_max)?,
                 ..QueueLimits::default()
             },
             limits: query::Limits {
-                run_time: Duration::from_secs(raw.query.run_s_max),
+                run_time: duration("query.run_max", &raw.query.run_max)?,
                 memory_bytes_max: bytes("query.memory_bytes_max", &raw.query.memory_bytes_max)?,
                 rows_max: raw.query.rows_max,
                 threads: match raw.query.threads {
@@ -202,13 +208,13 @@ impl TryFrom<RawConfig> for Config {
                 },
             },
             background: JobLimits {
-                run_time: Duration::from_secs(raw.query.background_run_s_max),
+                run_time: duration("query.background_run_max", &raw.query.background_run_max)?,
                 result_bytes_max: bytes("query.result_bytes_max", &raw.query.result_bytes_max)?,
                 result_bytes_total_max: bytes(
                     "query.result_bytes_total_max",
                     &raw.query.result_bytes_total_max,
                 )?,
-                keep: Duration::from_secs(raw.query.results_keep_s),
+                keep: duration("query.results_keep", &raw.query.results_keep)?,
                 disk_free_bytes_min: store.disk_free_bytes_min,
                 jobs_max: JOBS_MAX,
             },
@@ -234,6 +240,7 @@ impl TryFrom<RawConfig> for Config {
         );
         let collect = ForwardConfig::try_from(&raw.collect)?;
         Ok(Config {
+            outdated: raw.outdated,
             data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: queries are asked and the page is served there")

@@ -13,18 +13,24 @@ unsafe extern "C" {
     fn mi_collect(force: bool);
 }
 
-/// How often it is looked whether freed memory is to be given back.
+/// How often freed memory is looked for.
 const LOOK_TIME: Duration = Duration::from_secs(1);
+/// Every so many looks, the memory of threads that have ended is looked through as well.
+const LOOKS_PER_FULL_LOOK: u32 = 5;
 
-/// Gives freed memory back about a second later. The allocator itself looks for it only now and then while it is asked for memory:
-/// a machine that was busy and is quiet now would go on holding hundreds of megabytes. What a thread was given it keeps for that
-/// one, so threads that answer questions and that seal look by themselves when they have nothing to do.
+/// Gives freed memory back to the system about a second later. The allocator itself looks for it
+/// only while memory is allocated: a machine that was busy and is quiet now would go on holding
+/// hundreds of megabytes.
+///
+/// The allocator keeps the freed memory of a thread for that thread. Threads that run queries and
+/// that seal therefore look themselves when they have nothing to do. What a thread that has ended
+/// leaves behind is given back by a full look only; each burst of requests leaves such threads.
 pub fn give_back_freed() -> std::io::Result<()> {
     platform::helpers::set_at_rest(|| collect(true));
     let look = || {
-        loop {
+        for looks in 1_u32.. {
             std::thread::sleep(LOOK_TIME);
-            collect(false);
+            collect(looks.is_multiple_of(LOOKS_PER_FULL_LOOK));
         }
     };
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)

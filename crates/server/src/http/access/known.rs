@@ -110,7 +110,9 @@ const LOKI: &[&str] = &[
 fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
     if let Some(call) = path.strip_prefix("/select/logsql/") {
         let own: &[&str] = match call {
-            "query" => &["limit", "offset", "include", "format", "time", "ignore_pipes"],
+            "query" | "explain" => {
+                &["limit", "offset", "include", "format", "time", "ignore_pipes"]
+            }
             "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
             "facets" => &[
                 "limit",
@@ -274,6 +276,8 @@ mod tests {
                 "'hidden_fields_filters' is not \
             known",
             ),
+            ("/select/logsql/explain", "query=*&limit=1&format=json&extra_filters=a", ""),
+            ("/select/logsql/explain", "query=*&fromat=json", "did you mean 'format'?"),
             ("/select/logsql/hits", "query=*&step=1h&field=a&field=b", ""),
             ("/select/logsql/hits", "query=*&extra_filter=a", "did you mean 'extra_filters'?"),
             ("/select/logsql/anything_new", "query=*&limit=1", ""),

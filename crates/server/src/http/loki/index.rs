@@ -49,9 +49,9 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
     asked.context.range = range;
     let body = run(asked, move |running, _| {
         let name = "count".to_owned();
-        let function = Function::Count(Vec::new());
+        let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
-        let pipes = vec![Pipe::Stats(Stats { by: Vec::new(), functions })];
+        let pipes = vec![Pipe::from(Stats { by: Vec::new(), functions })];
         let query = Query::new(filter(&matchers), pipes);
         let mut entries = 0u64;
         let mut scratch = Scratch::default();

@@ -197,7 +197,7 @@ impl Asked {
                 (State::Cancelled, Some("the client went away (499)".into()))
             }
             Err(RunError::Cancelled) if permit.hold.expired() => {
-                (State::Cancelled, Some("it was paused for longer than query.pause_s_max".into()))
+                (State::Cancelled, Some("it was paused for longer than query.pause_max".into()))
             }
             Err(RunError::Cancelled) => (State::Cancelled, None),
             Err(error) => (State::Failed, Some(error.to_string())),

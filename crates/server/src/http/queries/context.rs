@@ -51,7 +51,7 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
         let mut meter = Meter::new(&running.context);
         let found =
             around(running.source(), id, before, after, seen, &mut meter, &mut || running.check())?;
-        found.map(|found| Whole::json(running, &found)).transpose()
+        found.map(|found| Whole::json(&running.context, found)).transpose()
     });
     body.await?.map(IntoResponse::into_response).ok_or_else(|| {
         ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))

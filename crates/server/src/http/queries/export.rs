@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
-use query::{EXPORT, Pipe, Query};
+use query::{EXPORT, Limit, Query};
 
 use crate::http::App;
 use crate::http::access::principal::Caller;
@@ -75,7 +75,7 @@ fn may_go_on(query: &Query, format: Format) -> ApiResult<()> {
     }
     match query.pipes().iter().find(|pipe| !pipe.is_row_wise()) {
         None => Ok(()),
-        Some(Pipe::Limit(_)) => Err(ApiError::bad_request(
+        Some(pipe) if pipe.get::<Limit>().is_some() => Err(ApiError::bad_request(
             "an export with a limit cannot be gone on with; leave the pipe limit out, or cursor and cursors",
         )),
         Some(pipe) => Err(ApiError::bad_request(format!(

@@ -1,6 +1,7 @@
 //! Everything under `/select/logsql/`: one file for each group of calls, `query` here.
 
 mod counts;
+mod explain;
 mod stats;
 mod tail;
 
@@ -22,6 +23,7 @@ pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .query("/select/logsql/query", query)
         .merge(counts::routes())
+        .merge(explain::routes())
         .merge(stats::routes())
         .merge(tail::routes())
 }

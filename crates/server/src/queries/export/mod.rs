@@ -247,7 +247,7 @@ pub fn columns(
     source: &dyn Source,
     context: &Context,
 ) -> Result<Vec<String>, ColumnsError> {
-    if let Some(Pipe::Change(Change::Keep(names))) = query.pipes().last()
+    if let Some(Change::Keep(names)) = query.pipes().last().and_then(Pipe::get)
         && names.iter().all(|pattern| !pattern.prefix)
     {
         let mut names: Vec<String> = names.iter().map(|pattern| pattern.name.clone()).collect();

@@ -55,13 +55,13 @@ pub const JOBS_MAX: usize = 1_000;
 /// Limits of background queries. What exceeds them ends the query, with a message that names the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLimits {
-    /// Time that one runs. `query.background_run_s_max`.
+    /// Time that one runs. `query.background_run_max`.
     pub run_time: Duration,
     /// Bytes of the rows of one. `query.result_bytes_max`.
     pub result_bytes_max: u64,
     /// Bytes of the rows of all. `query.result_bytes_total_max`.
     pub result_bytes_total_max: u64,
-    /// Time after its end until one is deleted. `query.results_keep_s`.
+    /// Time after its end until one is deleted. `query.results_keep`.
     pub keep: Duration,
     /// Room that is left on the disk. `store.disk_free_bytes_min`.
     pub disk_free_bytes_min: u64,
@@ -76,10 +76,10 @@ pub enum JobError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// Too many are kept.
-    #[error("{0} background queries are kept already; delete some, or lower query.results_keep_s")]
+    #[error("{0} background queries are kept already; delete some, or lower query.results_keep")]
     TooMany(usize),
     /// There is no such query, or it has no results of its own.
-    #[error("there is no background query {0}; it may have expired, see query.results_keep_s")]
+    #[error("there is no background query {0}; it may have expired, see query.results_keep")]
     Unknown(u64),
     /// It has ended and cannot be resumed, or runs and cannot be deleted.
     #[error("query {0} is {1}")]

@@ -32,7 +32,7 @@ enum Failure {
     #[error(transparent)]
     Run(RunError),
     #[error(
-        "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or query.background_run_s_max"
+        "the query took longer than {0} s; narrow its time range or filter, or raise its timeout or query.background_run_max"
     )]
     TimeLimit(f64),
     #[error(
@@ -98,7 +98,7 @@ impl Jobs {
                 (State::Interrupted, Some("the server ended".to_owned()))
             }
             Err(Failure::Run(RunError::Cancelled)) if permit.hold.expired() => {
-                let why = "it was paused for longer than query.pause_s_max".to_owned();
+                let why = "it was paused for longer than query.pause_max".to_owned();
                 (State::Interrupted, Some(why))
             }
             Err(Failure::Run(RunError::Cancelled)) => (State::Cancelled, None),
@@ -351,7 +351,7 @@ mod tests {
     fn a_panic_is_a_failure_like_others() {
         assert!(unless_it_panics(|| Ok(())).is_ok());
         let failed = unless_it_panics(|| Err(Failure::TimeLimit(1.0)));
-        assert!(failed.unwrap_err().to_string().contains("background_run_s_max"));
+        assert!(failed.unwrap_err().to_string().contains("background_run_max"));
         let panicked = unless_it_panics(|| panic!("a test of what happens then"));
         assert!(panicked.unwrap_err().to_string().contains("by a bug"));
     }

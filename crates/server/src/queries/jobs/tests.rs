@@ -210,7 +210,7 @@ fn no_more_are_kept_than_said() {
     let kept = kept.concat();
     assert_eq!((kept.len(), fixture.files().len()), (3, 3));
     let error = jobs.submit(asked()).unwrap_err();
-    assert!(error.to_string().contains("query.results_keep_s"), "{error}");
+    assert!(error.to_string().contains("query.results_keep"), "{error}");
     assert_eq!(jobs.queue.list().len(), 3, "who is refused is not listed");
     jobs.queue.cancel(kept[0]);
     wait_for_end(&jobs, kept[0]);

@@ -1,22 +1,24 @@
 //! `hits`, `facets`, `field_names`, `field_values`, `streams`, `stream_ids`, `stream_field_names`, `stream_field_values`: counts
 //! about the rows of a query.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use query::source::TimeRange;
 use query::time::format_time;
-use query::{Facets, HitsRequest, HitsSeries, Query, ValueHits};
-use serde_json::{Map, Value, json};
+use query::{Facet, Facets, HitsRequest, HitsSeries, Query, RunError, ValueHits};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::access::routes::Routes;
-use crate::http::queries::ask::{Asked, answer};
-use crate::http::wire::error::ApiResult;
+use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
+use crate::http::wire::whole::{List, Object, Whole};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_NS: i64 = 86_400 * SECOND_NS;
@@ -27,6 +29,9 @@ const STEPS_MS: [i64; 19] = [
     1, 10, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
     900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000,
 ];
+
+/// Fields that `hits` makes series by; more are refused. Each row is looked at for each of them.
+const FIELDS_MAX: usize = 100;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -59,23 +64,63 @@ async fn hits(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let request = HitsRequest {
         step_ns,
         offset_ns: shift_ns(&params)?,
-        fields: params.all("field").map(str::to_owned).collect(),
+        fields: hits_fields(&params)?,
         fields_limit: params.limit("fields_limit")?,
         empty_buckets: true,
     };
-    let series = answer(asked, move |running| {
-        query::hits(&query, running.source(), &running.context, &request)
-    })
-    .await?;
-    let hits: Vec<Value> = series.iter().map(one_series).collect();
-    Ok(Json(json!({ "hits": hits, "step_s": step_ns as f64 / SECOND_NS as f64 })).into_response())
+    let body = answer(asked, move |running| {
+        let series = query::hits(&query, running.source(), &running.context, &request)?;
+        Whole::json(&running.context, Hits { series, step_ns })
+    });
+    Ok(body.await?.into_response())
 }
 
-fn one_series(series: &HitsSeries) -> Value {
-    let fields: Map<String, Value> =
-        series.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    let timestamps: Vec<String> = series.timestamps_ns.iter().map(|&ns| format_time(ns)).collect();
-    json!({ "fields": fields, "timestamps": timestamps, "values": series.values, "total": series.total })
+/// The fields that the parameter `field` names, each once.
+fn hits_fields(params: &Params) -> ApiResult<Vec<String>> {
+    let mut fields: Vec<String> = Vec::new();
+    for name in params.all("field") {
+        if fields.iter().any(|known| known == name) {
+            continue;
+        }
+        if fields.len() == FIELDS_MAX {
+            return Err(ApiError::bad_request(format!(
+                "field: more than {FIELDS_MAX} different fields; ask for fewer"
+            )));
+        }
+        fields.push(name.to_owned());
+    }
+    Ok(fields)
+}
+
+/// The answer of `hits`.
+struct Hits {
+    series: Vec<HitsSeries>,
+    step_ns: i64,
+}
+
+impl Serialize for Hits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Hits", 2)?;
+        object.serialize_field("hits", &List(self.series.iter().map(OneSeries)))?;
+        object.serialize_field("step_s", &(self.step_ns as f64 / SECOND_NS as f64))?;
+        object.end()
+    }
+}
+
+struct OneSeries<'a>(&'a HitsSeries);
+
+impl Serialize for OneSeries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let HitsSeries { fields, timestamps_ns, values, total } = self.0;
+        let fields = Object(fields.iter().map(|(name, value)| (name, value)));
+        let timestamps = List(timestamps_ns.iter().map(|&ns| format_time(ns)));
+        let mut object = serializer.serialize_struct("OneSeries", 4)?;
+        object.serialize_field("fields", &fields)?;
+        object.serialize_field("timestamps", &timestamps)?;
+        object.serialize_field("values", values)?;
+        object.serialize_field("total", total)?;
+        object.end()
+    }
 }
 
 /// The parameter `step`.
@@ -118,9 +163,7 @@ pub(crate) fn shift_ns(params: &Params) -> ApiResult<i64> {
     let Some(text) = params.get("offset") else { return Ok(0) };
     let offset_ns = seconds_ns(text).or_else(|| query::time::parse_duration(text));
     offset_ns.map(i64::saturating_neg).ok_or_else(|| {
-        crate::http::wire::error::ApiError::bad_request(format!(
-            "offset: '{text}' is not a duration; write for example 30m"
-        ))
+        ApiError::bad_request(format!("offset: '{text}' is not a duration; write for example 30m"))
     })
 }
 
@@ -135,24 +178,43 @@ async fn facets(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
             .map_or(default.value_bytes_max, |n| n as u64),
         keep_const_fields: params.flag("keep_const_fields"),
     };
-    let facets = answer(asked, move |running| {
-        query::facets(&query, running.source(), &running.context, &wanted)
-    })
-    .await?;
-    let facets = facets.into_iter().map(|facet| {
-        let values = facet.values.iter().map(|v| json!({ "field_value": v.value, "hits": v.hits }));
-        json!({ "field_name": facet.field_name, "values": values.collect::<Vec<_>>() })
+    let body = answer(asked, move |running| {
+        let found = query::facets(&query, running.source(), &running.context, &wanted)?;
+        Whole::json(&running.context, FoundFacets(found))
     });
-    Ok(Json(json!({ "facets": facets.collect::<Vec<_>>() })).into_response())
+    Ok(body.await?.into_response())
+}
+
+/// The answer of `facets`.
+struct FoundFacets(Vec<Facet>);
+
+impl Serialize for FoundFacets {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            field_value: &'a str,
+            hits: u64,
+        }
+        #[derive(Serialize)]
+        struct OneFacet<'a, V> {
+            field_name: &'a str,
+            values: V,
+        }
+        let facets = self.0.iter().map(|facet| OneFacet {
+            field_name: &facet.field_name,
+            values: List(facet.values.iter().map(|v| One { field_value: &v.value, hits: v.hits })),
+        });
+        Object(std::iter::once(("facets", List(facets)))).serialize(serializer)
+    }
 }
 
 async fn field_names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, asked) = read(&app, "field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
-    let names = answer(asked, move |running| {
+    values(asked, move |running| {
         query::field_names(&query, running.source(), &running.context, &filter)
-    });
-    Ok(values(names.await?))
+    })
+    .await
 }
 
 async fn field_values(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
@@ -160,31 +222,31 @@ async fn field_values(State(app): State<Arc<App>>, caller: Caller, params: Param
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;
-    let found = answer(asked, move |running| {
+    values(asked, move |running| {
         query::field_values(&query, running.source(), &running.context, &field, &filter, limit)
-    });
-    Ok(values(found.await?))
+    })
+    .await
 }
 
 async fn streams(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, asked) = read(&app, "streams", &params, &caller)?;
     let limit = params.limit("limit")?;
-    let found = answer(asked, move |running| {
-        query::streams(&query, running.source(), &running.context, limit)
-    });
-    Ok(values(found.await?))
+    values(asked, move |running| query::streams(&query, running.source(), &running.context, limit))
+        .await
 }
 
 /// Streams have no numbers here: an id is what names the stream in 32 hexadecimal digits, the same in each answer.
 async fn stream_ids(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, asked) = read(&app, "stream_ids", &params, &caller)?;
     let limit = params.limit("limit")?;
-    let found = answer(asked, move |running| {
-        query::streams(&query, running.source(), &running.context, limit)
+    let body = answer(asked, move |running| {
+        let found = query::streams(&query, running.source(), &running.context, limit)?;
+        Whole::json(
+            &running.context,
+            Values { found, shown: |stream| query::stream_id(stream).into() },
+        )
     });
-    let mut ids = found.await?;
-    ids.iter_mut().for_each(|id| id.value = query::stream_id(&id.value));
-    Ok(values(ids))
+    Ok(body.await?.into_response())
 }
 
 async fn stream_field_names(
@@ -194,10 +256,10 @@ async fn stream_field_names(
 ) -> ApiResult {
     let (query, asked) = read(&app, "stream_field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
-    let found = answer(asked, move |running| {
+    values(asked, move |running| {
         query::stream_field_names(&query, running.source(), &running.context, &filter)
-    });
-    Ok(values(found.await?))
+    })
+    .await
 }
 
 async fn stream_field_values(
@@ -209,17 +271,42 @@ async fn stream_field_values(
     let field = params.required("field")?.to_owned();
     let filter = params.get("filter").unwrap_or_default().to_owned();
     let limit = params.limit("limit")?;
-    let found = answer(asked, move |running| {
+    values(asked, move |running| {
         let (source, context) = (running.source(), &running.context);
         query::stream_field_values(&query, source, context, &field, &filter, limit)
-    });
-    Ok(values(found.await?))
+    })
+    .await
 }
 
-fn values(found: Vec<ValueHits>) -> Response {
-    let values: Vec<Value> =
-        found.into_iter().map(|v| json!({ "value": v.value, "hits": v.hits })).collect();
-    Json(json!({ "values": values })).into_response()
+/// Answers with the values that `find` finds.
+async fn values(
+    asked: Asked,
+    find: impl FnOnce(&Running) -> Result<Vec<ValueHits>, RunError> + Send + 'static,
+) -> ApiResult {
+    let body = answer(asked, move |running| {
+        let found = find(running)?;
+        Whole::json(&running.context, Values { found, shown: |value| value.into() })
+    });
+    Ok(body.await?.into_response())
+}
+
+/// Values with their numbers of rows, each as `shown` makes it of them.
+struct Values {
+    found: Vec<ValueHits>,
+    shown: fn(&str) -> Cow<'_, str>,
+}
+
+impl Serialize for Values {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            value: Cow<'a, str>,
+            hits: u64,
+        }
+        let found = self.found.iter();
+        let values = List(found.map(|v| One { value: (self.shown)(&v.value), hits: v.hits }));
+        Object(std::iter::once(("values", values))).serialize(serializer)
+    }
 }
 
 #[cfg(test)]
@@ -236,6 +323,19 @@ mod tests {
         for text in ["1m", "x", "", "nan", "inf"] {
             assert_eq!(step(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn fields_are_bounded() {
+        let fields = |count: usize| {
+            let names = (0..count).map(|i| format!("field=f{i}&field=f0")).collect::<Vec<_>>();
+            hits_fields(&Params::parse(names.join("&").as_bytes()))
+        };
+        assert_eq!(fields(3).unwrap(), ["f0", "f1", "f2"]);
+        assert_eq!(fields(FIELDS_MAX).unwrap().len(), FIELDS_MAX);
+        let error = fields(FIELDS_MAX + 1).unwrap_err();
+        assert_eq!(error.status(), axum::http::StatusCode::BAD_REQUEST);
+        assert!(error.to_string().contains("more than 100 different fields"), "{error}");
     }
 
     #[test]
