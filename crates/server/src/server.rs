@@ -139,7 +139,7 @@ pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
     });
 }
 
-/// The credentials of HTTPS, whose files are followed from now on; none when it is off.
+/// Loads the certificate of HTTPS and starts to follow its files; none if HTTPS is off.
 pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
     let Some(files) = &config.http_tls else { return Ok(None) };
     let credentials = Credentials::load(files.clone(), Arc::new(RealClock::new()));
@@ -148,7 +148,8 @@ pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
     Ok(Some(tls))
 }
 
-/// Says who gets in without a login, and whose password goes over the network as it is.
+/// Warns if other machines can reach the listener without credentials, or send credentials without
+/// encryption.
 pub fn warn_of_access(config: &Config, address: SocketAddr) {
     if address.ip().to_canonical().is_loopback() {
         return;

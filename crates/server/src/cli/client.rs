@@ -30,7 +30,7 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// Characters that are shown of an answer that is none of Loginson's.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Where certificates of CAs are that the system believes, by the habits of distributions.
+/// Files of the CAs that the system trusts, as distributions place them.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -43,7 +43,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
 pub struct Client {
     agent: Agent,
     server: String,
-    /// Who asks, as the header says it.
+    /// The value of the header `Authorization`.
     authorization: Option<String>,
 }
 
@@ -108,7 +108,8 @@ fn media_type_of(content_type: &str) -> &str {
 }
 
 impl Client {
-    /// A client of the server at `http://HOST:PORT` or `https://HOST:PORT`, with who asks.
+    /// A client of the server at `http://HOST:PORT` or `https://HOST:PORT`, with the credentials of
+    /// the arguments.
     pub fn new(args: &ServerArgs) -> Result<Self> {
         let who = credentials(args)?;
         let client = Client::of(&args.server, args.ca.as_deref(), who)?;
@@ -148,14 +149,14 @@ impl Client {
         Ok(Client { agent: config.build().into(), server, authorization })
     }
 
-    /// Whether what is sent goes over a network as it is.
+    /// Whether requests go over a network without encryption.
     fn is_overheard(&self) -> bool {
         let Some(rest) = self.server.strip_prefix("http://") else { return false };
         let authority = rest.split('/').next().unwrap_or_default();
         !Authority::parse(authority.as_bytes()).is_some_and(|a| a.host.is_loopback())
     }
 
-    /// A request with who asks.
+    /// Adds the credentials to a request.
     fn by<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
         match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization),
@@ -284,7 +285,7 @@ impl Client {
                 anyhow!("{server} did not answer in time; check --server and the network")
             }
             error => {
-                // The libraries between wrap it in different ways, so its text is looked at.
+                // ureq wraps errors of rustls in several ways, so only their text identifies them.
                 let text = format!("{error} {error:?}");
                 let hint = if text.contains("UnknownIssuer") {
                     "; if you trust the server, name its certificate, or that of its CA, with --ca"
@@ -304,7 +305,7 @@ impl Client {
     }
 }
 
-/// Who asks, as a header says it: by a token, or by a name and a password.
+/// The value of the header `Authorization`: a token, or a name with a password.
 fn credentials(args: &ServerArgs) -> Result<Option<String>> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(name) = &args.user {
@@ -330,7 +331,7 @@ fn credentials(args: &ServerArgs) -> Result<Option<String>> {
     Ok(Some(format!("Bearer {token}")))
 }
 
-/// The certificates that lead to the server's: those of a file, or those that the system believes.
+/// The certificates to verify the server with: those of `ca`, or those that the system trusts.
 fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let system = variable.into_iter().chain(SYSTEM_ROOTS.iter().map(PathBuf::from));

@@ -1,7 +1,7 @@
-//! `loginson hash-password` and `loginson make-token`: what `[[users]]` and `[[tokens]]` hold.
+//! `loginson hash-password` and `loginson make-token`, which make the hashes of `[[users]]` and
+//! `[[tokens]]`.
 //!
-//! Secrets come and go by the terminal, standard input and output, and files: never by arguments,
-//! which every user of a machine can read.
+//! Secrets are never arguments, because every user of a machine can read those of all processes.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -27,9 +27,9 @@ const PASSWORD_CHARS_MIN: usize = 8;
 const SALT_BYTES: usize = 16;
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
-/// How tokens begin, so that they are found when they got somewhere by mistake.
+/// The first characters of every token, so that scanners find tokens that leaked into other files.
 const TOKEN_PREFIX: &str = "lgs_";
-/// What Ctrl-C sends, and ends the line with while a password is typed.
+/// The byte of Ctrl-C. While a password is typed, it ends the line instead of the process.
 const INTERRUPT: u8 = 3;
 
 #[derive(Args)]
@@ -118,12 +118,12 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A line of standard input. At a terminal it is asked for, and what is typed is not shown.
+/// Reads a line of standard input. At a terminal it asks with `prompt`, and switches the echo off.
 pub fn read_password(prompt: &str) -> Result<String> {
     let stdin = io::stdin();
     let silent = match stdin.is_terminal() {
         true => {
-            // First, so that nothing is shown that is typed at once.
+            // Before the prompt, so that no character is shown that is typed at once.
             let silent = Silent::begin().context("cannot hide what is typed")?;
             eprint!("{prompt}");
             Some(silent)
@@ -131,7 +131,7 @@ pub fn read_password(prompt: &str) -> Result<String> {
         false => None,
     };
     let mut line = Vec::new();
-    // More than a password may be is read, to be refused.
+    // More than a password may have is read, so that the caller can refuse it.
     let most = (PASSWORD_BYTES_MAX as u64).saturating_mul(2);
     io::Read::take(&mut stdin.lock(), most).read_until(b'\n', &mut line)?;
     if silent.is_some() {
@@ -146,8 +146,8 @@ pub fn read_password(prompt: &str) -> Result<String> {
     String::from_utf8(line.to_vec()).map_err(|_| anyhow::anyhow!("the password is not UTF-8"))
 }
 
-/// While it is there, a terminal does not show what is typed. Ctrl-C ends the line instead of the
-/// process, which would leave the terminal like that.
+/// Switches the echo of the terminal off until it is dropped. Ctrl-C ends the line instead of the
+/// process, which would leave the terminal without echo.
 struct Silent {
     before: Termios,
 }
@@ -165,7 +165,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Nothing can be done when the terminal is gone.
+        // An error means that the terminal is gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }

@@ -1,7 +1,8 @@
-//! `[[users]]`, `[[tokens]]`, `[access]` and `[http_tls]`: who may call, and by which certificate.
+//! `[[users]]`, `[[tokens]]`, `[access]` and `[http_tls]`.
 //!
-//! Only hashes are kept here: argon2id of passwords, SHA-256 of tokens, which are random. Each is
-//! in the file of the configuration or in one of its own. No message shows one.
+//! The configuration contains only hashes: argon2id of passwords, SHA-256 of tokens (which are
+//! random). Each hash is in the configuration file, or in a file of its own. No message shows a
+//! hash.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,8 +21,8 @@ use crate::http::Role;
 const NAME_CHARS_MAX: usize = 64;
 /// Users and tokens, together.
 const NAMES_MAX: usize = 10_000;
-/// What computing a hash may take: KiB of memory, passes, lanes. More is a slip, or would let a few
-/// logins take the machine's memory.
+/// The most that computing a hash may cost: KiB of memory, passes, lanes. With more, a few logins
+/// could exhaust the memory of the machine.
 const HASH_KIB_MAX: u32 = 256 << 10;
 const HASH_PASSES_MAX: u32 = 64;
 const HASH_LANES_MAX: u32 = 16;
@@ -29,7 +30,7 @@ const HASH_LANES_MAX: u32 = 16;
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// Who may call. Nobody named: everybody may everything.
+/// Users and tokens. If there are none, everybody may call everything.
 #[derive(Clone, Debug)]
 pub struct AccessConfig {
     /// People, with passwords.
@@ -40,25 +41,25 @@ pub struct AccessConfig {
     pub session_max: Duration,
 }
 
-/// Somebody with a password.
+/// A person, who authenticates by password.
 #[derive(Clone)]
 pub struct User {
     /// Unique among users and tokens.
     pub name: Arc<str>,
-    /// Of the password, by argon2id.
+    /// The argon2id hash of the password.
     pub hash: PasswordHash,
-    /// What they may do.
+    /// The user's role.
     pub role: Role,
 }
 
-/// A program with a token.
+/// A program, which authenticates by token.
 #[derive(Clone)]
 pub struct Token {
     /// Unique among users and tokens.
     pub name: Arc<str>,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// What it may do.
+    /// The token's role.
     pub role: Role,
 }
 
@@ -75,7 +76,7 @@ impl fmt::Debug for Token {
 }
 
 impl AccessConfig {
-    /// Whether nobody has to say who they are.
+    /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()
     }
@@ -126,7 +127,7 @@ fn role(name: &str) -> Result<Role> {
         .ok_or_else(|| anyhow!("the role '{name}' is none of ingest, read, operate, admin"))
 }
 
-/// The text of a key, or of the file that a second key names.
+/// The value of a key, or the content of the file that the key with the suffix `_file` names.
 fn secret(key: &str, text: &Option<String>, file: &Option<String>) -> Result<String> {
     match (text, file) {
         (Some(text), None) => Ok(text.trim().to_owned()),
@@ -179,7 +180,7 @@ fn token_digest(text: &str) -> Result<[u8; 32]> {
     Ok(digest)
 }
 
-/// The files of HTTPS; none when it is off.
+/// The files of HTTPS; none if it is off.
 pub fn http_tls(raw: &RawHttpTls) -> Result<Option<TlsFiles>> {
     let file = |text: &str| unless_off(text, |path| Ok(path.into()));
     match (file(&raw.certificate)?, file(&raw.key)?) {

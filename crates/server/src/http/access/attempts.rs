@@ -1,10 +1,9 @@
-//! How often somebody may try passwords: so many for a name from an address, and so many from an
-//! address, within a minute.
+//! Limits failed logins: a number for each name from an address, and a number for each address, in a
+//! window of a minute.
 //!
-//! An attempt counts when it begins and no longer once it has succeeded, so attempts in parallel
-//! are no way around. A stranger behind the same proxy as others can hinder logins with one name by
-//! using it up, which is why sessions, tokens and passwords that were right lately are never
-//! counted.
+//! An attempt counts from its begin, and is taken back if it succeeds, so parallel attempts cannot
+//! exceed the limit. An attacker behind the same proxy as a user can use up the limit of the user's
+//! name; therefore the gate does not count sessions, tokens, and the last right password of a user.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -20,10 +19,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 const NAME_ATTEMPTS_MAX: u32 = 10;
 /// With any names, from one address (of IPv6, one /64).
 const ADDRESS_ATTEMPTS_MAX: u32 = 100;
-/// Entries of the table. Beyond, the one that began first is forgotten.
+/// Entries of the table. A further one replaces the entry that began first.
 const ENTRIES_MAX: usize = 4096;
 
-/// An address, with the hash of a name or with all.
+/// An address, and the hash of a name; no hash for all names of the address.
 type Key = (IpAddr, Option<u64>);
 
 /// Failed attempts of the last minute.
@@ -40,7 +39,7 @@ struct Window {
 }
 
 impl Attempts {
-    /// Counts an attempt, or says for how long none is taken.
+    /// Counts an attempt, or returns how long the caller has to wait before the next one.
     pub fn begin(&self, address: IpAddr, name: &str) -> Result<(), Duration> {
         let keys = self.keys(address, name);
         let mut table = self.lock();
@@ -62,7 +61,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// The attempt succeeded, and counts no longer.
+    /// Takes back an attempt that succeeded.
     pub fn succeeded(&self, address: IpAddr, name: &str) {
         let mut table = self.lock();
         for (key, _) in self.keys(address, name) {

@@ -12,7 +12,7 @@ use super::principal::Caller;
 /// Characters of what a client sent that are shown.
 const SHOWN_CHARS_MAX: usize = 500;
 
-/// Writes that somebody did `what`, for example `deletion 3 begins`, with the text that was sent.
+/// Logs that a caller did `what`, for example `deletion 3 begins`, with the text of the request.
 pub fn note(caller: &Caller, what: &str, sent: &str) {
     let (from, what, sent) = (from(caller.peer, caller.principal.name()), shown(what), shown(sent));
     if sent.is_empty() {
@@ -22,18 +22,18 @@ pub fn note(caller: &Caller, what: &str, sent: &str) {
     }
 }
 
-/// Writes that somebody logged in, or out.
+/// Logs that a user logged in or out.
 pub fn note_login(peer: SocketAddr, name: &str, what: &str) {
     tracing::info!(target: "audit", "by API from {}: {what}", from(peer, Some(name)));
 }
 
-/// Writes that somebody was not believed. Secrets never come here.
+/// Logs that credentials were wrong. Callers must not pass secrets.
 pub fn note_failure(peer: SocketAddr, who: &str, why: &str) {
     let (who, why) = (shown(who), shown(why));
     tracing::warn!(target: "audit", "by API from {peer}: {who} is refused: {why}");
 }
 
-/// The address, and the name where there is one.
+/// The address, and the name if there is one.
 fn from(peer: SocketAddr, name: Option<&str>) -> String {
     match name {
         Some(name) => format!("{peer} ({})", shown(name)),

@@ -1,24 +1,24 @@
-//! The gate: says who calls, and whether they may. Every route passes [`pass`], WebSockets and
-//! streams included, before its handler sees anything of the request.
+//! The gate: identifies the caller of each request, and decides whether the caller's role covers
+//! the scope of the route. Every request passes [`pass`] before its handler runs; WebSockets and
+//! streams are no exception.
 //!
-//! Who calls is said by, in this order:
+//! Credentials, in the order in which the gate looks for them:
 //!
-//! - `Authorization: Bearer TOKEN`,
-//! - `Authorization: Basic NAME:SECRET`, where the secret is a user's password or a token,
-//! - the cookie of a login at the page ([`super::login`]). A call with a cookie that changes
-//!   something must have an `Origin`, which [`super::guard`] has compared: other pages cannot use
-//!   the cookie.
+//! - `Authorization: Bearer TOKEN`;
+//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
+//! - the cookie of a login at the page ([`super::login`]). A call that changes something and
+//!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
+//!   before, so pages of other sites cannot use the cookie.
 //!
-//! Credentials that are given and wrong are refused with 401, whatever else is given.
+//! Wrong credentials are refused with 401, even if the request has other credentials as well. If
+//! the configuration has neither users nor tokens, every caller has the role `admin`.
 //!
-//! Without users and tokens everybody may everything, as on a machine of one's own.
+//! Invariants: the gate compares hashes of secrets, in constant time. It computes at most
+//! [`COMPUTING_MAX`] password hashes at a time, and at most [`WAITING_MAX`] requests wait for that;
+//! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
 //!
-//! Invariants: secrets are compared by their hashes, in constant time. No more than
-//! [`COMPUTING_MAX`] hashes of passwords are computed at a time, and [`WAITING_MAX`] wait; wrong
-//! passwords are counted by [`Attempts`]. A name that is not known takes as long as a wrong
-//! password.
-//!
-//! Left out: ending streams whose session ends meanwhile; they go on until one side closes them.
+//! Left out: a stream does not end with the session that started it; it continues until the client
+//! or the server closes it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -48,21 +48,23 @@ use crate::config::{AccessConfig, Token, User};
 use crate::http::wire::body::{BodyLimits, BodyReader};
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Hashes of passwords that are computed at a time, each with as much memory as it says: 19 MiB as
-/// `loginson hash-password` makes them.
+/// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19
+/// MiB for hashes of `loginson hash-password`.
 const COMPUTING_MAX: usize = 2;
-/// That wait for it. Beyond, a login is refused with 503.
+/// Requests that wait for such a computation. A further request is refused with 503.
 const WAITING_MAX: usize = 32;
-/// Bytes of a password. No longer one was ever set by `loginson hash-password`.
+/// Bytes of a password. `loginson hash-password` refuses longer ones; here they count as wrong.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
-/// Cookies of our name that are looked at: a page of another port of this host may set further.
+/// Cookies with our name that are looked at. Another server on this host can set cookies of the same
+/// name; the further ones are ignored.
 const COOKIES_MAX: usize = 4;
-/// Bytes of a refused request's body that are read and thrown away, so that its sender reads why.
+/// Bytes of the body of a refused request that are read and discarded. Without that, the connection
+/// would be reset, and its client would not see the answer.
 const DISCARDED_BYTES_MAX: u64 = 8 << 20;
-/// And for how long.
+/// The longest time for that.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Knows who there is. Clones share everything.
+/// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
 pub struct Gate(Arc<Shared>);
 
@@ -71,21 +73,21 @@ struct Shared {
     tokens: Vec<Token>,
     sessions: Sessions,
     attempts: Attempts,
-    /// Lines of our log about failures, which nobody can fill it with.
+    /// Limits the entries of the audit log about failures, so that nobody can fill the log.
     logged: Attempts,
     computing: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Marks passwords that were right. Made anew in every process.
+    /// Key of the marks in [`Known::right`]; random for each process.
     key: hmac::Key,
     cookie: String,
     is_https: bool,
-    /// Whether strangers may reach us who need not say who they are.
+    /// Whether other machines can reach the listener and need no credentials.
     is_exposed: bool,
     refused: [AtomicU64; Refused::ALL.len()],
 }
 
-/// A user, and the mark of the password that was right last: tools send it with every request, and
-/// computing its hash each time would take longer than most answers.
+/// A user, and a mark (HMAC) of the last password that was right. Tools send the password with every
+/// request, and computing its argon2 hash each time would take longer than most answers.
 struct Known {
     user: User,
     right: Mutex<Option<hmac::Tag>>,
@@ -94,13 +96,13 @@ struct Known {
 /// Why a call was refused, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Refused {
-    /// Nobody said who they are.
+    /// It had no credentials.
     Unnamed,
-    /// With wrong credentials, or a login that failed.
+    /// Its credentials were wrong.
     Wrong,
-    /// By the role.
+    /// The role of the caller does not cover it.
     Forbidden,
-    /// After too many wrong passwords, or while too many were being checked.
+    /// There were too many wrong passwords before, or too many passwords were being checked.
     Limited,
 }
 
@@ -120,7 +122,7 @@ impl Refused {
     }
 }
 
-/// Lets a request through that may do what has that scope, with its [`Principal`].
+/// The middleware around every handler: calls the handler if [`admit`] lets the request pass.
 pub async fn pass(scope: Scope, mut request: Request, next: Next) -> Response {
     match admit(scope, &mut request).await {
         Ok(()) => next.run(request).await,
@@ -131,15 +133,15 @@ pub async fn pass(scope: Scope, mut request: Request, next: Next) -> Response {
     }
 }
 
-/// The one decision: whether a request may do what has that scope. Its principal is put into the
-/// request.
+/// The one place that decides whether a request may call a route of that scope. If so, the request
+/// carries its [`Principal`] afterwards; otherwise the answer is 401, 403, 429 or 503.
 pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> {
     let Some(gate) = request.extensions().get::<Gate>().cloned() else {
         let error = ApiError::internal("there is no gate before this route");
         return Err(error.into_response());
     };
     let principal = match scope {
-        // Whoever probes our health with a stale password is answered all the same.
+        // A probe of `/health` with outdated credentials is answered like one without.
         Scope::Open => Principal::nobody(),
         _ => {
             let peer = peer(request);
@@ -157,19 +159,19 @@ pub fn peer(request: &Request) -> Option<SocketAddr> {
     request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer)
 }
 
-/// Reads what a refused request brings, so that its sender is not cut off before it reads why. One
-/// that waits to be told to go on is told no instead.
+/// Reads the body of a refused request. Does nothing if the client waits for `100 Continue`: such a
+/// client gets the answer without having sent the body.
 async fn discard(request: Request) {
     if request.headers().contains_key(EXPECT) {
         return;
     }
     let mut reader = BodyReader::new(request.into_body(), BodyLimits::default());
-    // What is longer or slower is cut off.
+    // After that time the connection is closed, whatever the client still sends.
     let _ = tokio::time::timeout(DISCARD_TIME_MAX, reader.discard(DISCARDED_BYTES_MAX)).await;
 }
 
-/// Adds to 401 what may be sent. Browsers would show a dialog of their own for Basic, in front of
-/// the page's login.
+/// Adds `WWW-Authenticate` to an answer of 401. Browsers are not offered Basic: they would show
+/// their own password dialog over the login of the page.
 fn challenge(error: ApiError, headers: &HeaderMap) -> Response {
     let status = error.status();
     let mut response = error.into_response();
@@ -200,8 +202,8 @@ impl Gate {
             computing: Arc::new(Semaphore::new(COMPUTING_MAX)),
             waiting: AtomicUsize::new(0),
             key: key.expect("the system gives random numbers"),
-            // Browsers do not tell ports of a host apart; several servers on it must not log each
-            // other out.
+            // Browsers send cookies to all ports of a host. With the port in the name, servers on
+            // the same host do not overwrite each other's cookies.
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
             is_exposed: !is_loopback && access.is_off(),
@@ -209,22 +211,22 @@ impl Gate {
         }))
     }
 
-    /// Whether nobody has to say who they are.
+    /// Whether no credentials are needed, as there are no users and no tokens.
     pub fn is_off(&self) -> bool {
         self.0.users.is_empty() && self.0.tokens.is_empty()
     }
 
-    /// Whether nobody has to say who they are though other machines reach us.
+    /// Whether no credentials are needed although other machines can reach the listener.
     pub fn is_exposed(&self) -> bool {
         self.0.is_exposed
     }
 
-    /// Whether connections are encrypted here.
+    /// Whether the listener speaks HTTPS.
     pub fn is_https(&self) -> bool {
         self.0.is_https
     }
 
-    /// Whether there is anybody who could log in with a password.
+    /// Whether there are users, who can log in with a password.
     pub fn has_users(&self) -> bool {
         !self.0.users.is_empty()
     }
@@ -248,7 +250,7 @@ impl Gate {
         self.0.refused[why as usize].fetch_add(1, Relaxed);
     }
 
-    /// Whether somebody may do what has that scope.
+    /// Compares the role of a caller with a scope.
     fn check(&self, principal: Principal, scope: Scope) -> ApiResult<Principal> {
         if principal.may(scope) {
             return Ok(principal);
@@ -273,7 +275,12 @@ impl Gate {
         }
     }
 
-    /// Who made a request.
+    /// Identifies the caller of a request. A request without credentials has the principal
+    /// [`Principal::nobody`].
+    ///
+    /// # Errors
+    /// 401 for wrong credentials, 403 for a cookie without `Origin`, and the errors of
+    /// [`Gate::by_password`].
     pub async fn identify(
         &self,
         method: &Method,
@@ -307,7 +314,7 @@ impl Gate {
         Ok(principal)
     }
 
-    /// What cookies of ours hold.
+    /// The values of cookies with our name.
     pub fn cookies<'a>(&'a self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
         let fields = headers
             .get_all(COOKIE)
@@ -360,7 +367,7 @@ impl Gate {
     /// The token with that secret, and with that name if one is given.
     fn by_token(&self, name: Option<&str>, secret: &[u8]) -> Option<Principal> {
         let given = digest(&SHA256, secret);
-        // All are compared, so that the time tells nothing.
+        // Every token is compared, so that the time does not tell which one matches.
         let mut found = None;
         for token in &self.0.tokens {
             let is_it = bool::from(token.digest.ct_eq(given.as_ref()));
@@ -372,13 +379,17 @@ impl Gate {
     }
 
     /// The user with that name and password.
+    ///
+    /// # Errors
+    /// 401 if name or password is wrong, 429 after too many attempts, 503 while too many passwords
+    /// are being checked.
     pub async fn by_password(
         &self,
         name: &str,
         password: &[u8],
         peer: Option<SocketAddr>,
     ) -> ApiResult<Principal> {
-        // Somebody without an address can only be a test; all share one.
+        // Only requests of tests have no address.
         let address = peer.map_or([0, 0, 0, 0].into(), |peer| peer.ip());
         let found = self.0.users.iter().find(|known| *known.user.name == *name);
         if let Some(known) = found
@@ -393,7 +404,7 @@ impl Gate {
                 format!("too many wrong passwords from this address; try again in {seconds} s");
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(seconds));
         }
-        // A name that is not known takes as long.
+        // For an unknown name, the hash of another user is computed, which takes as long.
         let Some(tried) = found.or(self.0.users.first()) else {
             return Err(self.failed(peer, "somebody", "there are tokens alone, no users"));
         };
@@ -410,14 +421,14 @@ impl Gate {
                 Some(known) => {
                     self.failed(peer, &format!("'{}'", known.user.name), "the password is wrong")
                 }
-                // Somebody may have typed the password where the name belongs: it is not shown.
+                // The name is not logged: it may be a password, typed into the wrong field.
                 None => self.failed(peer, "somebody", "there is no user of that name"),
             }),
         }
     }
 
-    /// 401, counted, and in the log unless that address is there often enough. The answer does not
-    /// say what was wrong.
+    /// The answer 401, which does not say what was wrong. Counts the failure, and logs it within
+    /// the limit of its address.
     fn failed(&self, peer: Option<SocketAddr>, who: &str, why: &str) -> ApiError {
         self.count(Refused::Wrong);
         if let Some(peer) = peer
@@ -435,7 +446,7 @@ impl Gate {
         })
     }
 
-    /// Computes the hash of a password, when its turn comes.
+    /// Whether the password has the hash of a user. Waits for its turn to compute.
     async fn computes_to(&self, password: &[u8], user: &User) -> ApiResult<bool> {
         if password.len() > PASSWORD_BYTES_MAX {
             return Ok(false);
@@ -449,7 +460,7 @@ impl Gate {
         let permit = Arc::clone(&self.0.computing).acquire_owned().await.map_err(|_| busy())?;
         let (password, hash) = (password.to_vec(), user.hash.clone());
         let computed = tokio::task::spawn_blocking(move || {
-            // It goes on, with its memory, when the client goes away.
+            // If the client goes away, the computation continues, and its memory still counts.
             let _permit = permit;
             Argon2::default().verify_password(&password, &hash).is_ok()
         });
@@ -457,7 +468,7 @@ impl Gate {
     }
 }
 
-/// One of those who wait for a hash.
+/// A request that waits for the computation of a hash, or computes.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Waiting<'_> {
@@ -473,12 +484,12 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What is marked of a password that was right.
+/// The message of the mark of a password.
 fn marked(known: &Known, password: &[u8]) -> Vec<u8> {
     [known.user.name.as_bytes(), b"\0", password].concat()
 }
 
-/// Roles that cover a scope, for messages.
+/// The roles that cover a scope, for messages.
 fn needed(scope: Scope) -> String {
     let roles = Role::ALL.into_iter().filter(|role| role.may(scope));
     roles.map(Role::name).collect::<Vec<_>>().join(" or ")

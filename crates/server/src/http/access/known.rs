@@ -140,7 +140,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["export"] => &["format", "include", "cursors", "cursor"],
             ["queries"] => &["limit", "include", "format"],
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
-            // Name and password come in the form alone: addresses end up in logs.
+            // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),
             ["context"] => {
                 return Some(vec![&[

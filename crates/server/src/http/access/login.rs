@@ -1,8 +1,8 @@
-//! `/api/v1/login`, `/api/v1/logout`, `/api/v1/me`: the login of the page, and who one is.
+//! `/api/v1/login`, `/api/v1/logout`, `/api/v1/me`: the login of the page, and who is logged in.
 //!
-//! The cookie is out of reach for scripts (`HttpOnly`), is not sent with requests that other sites
-//! make (`SameSite=Strict`), and not over unencrypted connections where the login came over an
-//! encrypted one, to us or to a proxy in front, which the `Origin` of the login tells.
+//! Scripts cannot read the cookie (`HttpOnly`), and browsers do not send it with requests of other
+//! sites (`SameSite=Strict`). If the login came over HTTPS, browsers send the cookie over HTTPS only
+//! (`Secure`). Behind a proxy that speaks HTTPS, the `Origin` of the login says so.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -18,7 +18,8 @@ use super::routes::Routes;
 use crate::http::wire::body::read_whole;
 use crate::http::wire::error::{ApiError, ApiResult};
 
-/// Bytes of a login's form: a name and a password, percent-encoded.
+/// Bytes of the form of a login: name and password, percent-encoded. A longer form is refused with
+/// 413.
 const FORM_BYTES_MAX: usize = 4 * PASSWORD_BYTES_MAX;
 
 /// The routes of this file.
@@ -63,7 +64,7 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
     let Who::Named(user) = &principal.who else {
         return Err(ApiError::internal("a user without a name"));
     };
-    // The one before it, if there is one, is not left behind.
+    // A session that this browser had before ends.
     for cookie in gate.cookies(&parts.headers) {
         gate.sessions().end(cookie);
     }
@@ -89,7 +90,7 @@ async fn logout(State(gate): State<Gate>, request: Request) -> ApiResult {
     Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
 }
 
-/// Who one is. Nobody is refused: the page asks this to know whether to show its login.
+/// Who is logged in. This call is never refused: its answer tells the page whether to show a login.
 async fn me(State(gate): State<Gate>, request: Request) -> Response {
     let identified = gate.identify(request.method(), request.headers(), gate::peer(&request));
     let principal = identified.await.unwrap_or_else(|_| Principal::nobody());
@@ -101,7 +102,6 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
         "login": if gate.is_off() { "off" } else { "on" },
         "name": principal.name(),
         "role": principal.role.map(|role| role.name()),
-        // Said to those alone whom it lets in anyway.
         "exposed": gate.is_exposed(),
     })
 }

@@ -1,7 +1,7 @@
-//! Who calls, and what each role may do.
+//! Callers, roles and scopes.
 //!
-//! A [`Principal`] is made by the gate alone ([`super::gate`]) and travels with the request.
-//! Handlers take it, with the address, as [`Caller`].
+//! The gate ([`super::gate`]) makes a [`Principal`] for each request, which carries it to the
+//! handler. Handlers take it, together with the address, as [`Caller`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use query::Filter;
 
 use crate::http::wire::error::ApiError;
 
-/// What a user or a token is for.
+/// The role of a user or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Brings lines, and reads none.
+    /// Inserts lines, reads none.
     Ingest,
-    /// Reads lines; changes nothing but its own queries.
+    /// Reads lines, and changes only its own queries.
     Read,
-    /// Reads, and looks after the server: seals, makes backups, cancels queries of others.
+    /// Reads, and operates the server: seals, makes backups, cancels queries of others.
     Operate,
     /// Everything, deletions included.
     Admin,
@@ -56,18 +56,18 @@ impl Role {
     }
 }
 
-/// What a route does, as far as it matters who may call it. Every route has one.
+/// What a role has to cover to call a route. Every route has a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// For everybody, without a login: the page itself, the login, health.
+    /// Everybody may call it without credentials: the login, health.
     Open,
-    /// Brings lines.
+    /// It inserts lines.
     Ingest,
-    /// Reads lines, or the state of the server.
+    /// It reads lines, or the state of the server.
     Read,
-    /// Changes how the server works, or shows what operators need.
+    /// It operates the server.
     Operate,
-    /// Destroys what is stored.
+    /// It deletes lines or backups.
     Admin,
 }
 
@@ -85,37 +85,37 @@ impl Scope {
     }
 }
 
-/// Who somebody is.
+/// The identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Nobody who said who they are.
+    /// A caller without credentials.
     Nobody,
-    /// Anybody, as no users and tokens are configured.
+    /// Any caller, if neither users nor tokens are configured.
     Anybody,
     /// A user or a token, by name; names are unique among both.
     Named(Arc<str>),
 }
 
-/// Who calls, and what they may do.
+/// A caller, and what the caller may do.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// Who it is.
     pub who: Who,
-    /// None: nothing but what is open.
+    /// None: only routes of the scope [`Scope::Open`].
     pub role: Option<Role>,
-    /// Which lines may be seen, beside what the request asks for. Nobody is restricted so far; a
-    /// restriction of a user is to be put here, and [`Params`](crate::http::wire::params::Params)
-    /// applies it with those of the request.
+    /// A filter that all lines of an answer must pass, whatever the request asks for. The gate does
+    /// not set it yet, because users have no filters. Handlers get it through
+    /// [`Params`](crate::http::wire::params::Params), together with `extra_filters`.
     pub restriction: Option<Arc<Filter>>,
 }
 
 impl Principal {
-    /// Somebody who did not say who they are.
+    /// A caller without credentials.
     pub fn nobody() -> Principal {
         Principal { who: Who::Nobody, role: None, restriction: None }
     }
 
-    /// Whoever calls, where nobody has to say who they are.
+    /// Any caller, if no credentials are needed.
     pub fn anybody() -> Principal {
         Principal { who: Who::Anybody, role: Some(Role::Admin), restriction: None }
     }
@@ -133,13 +133,13 @@ impl Principal {
         }
     }
 
-    /// Whether it may call what has that scope.
+    /// Whether the caller may call routes of that scope.
     pub fn may(&self, scope: Scope) -> bool {
         scope == Scope::Open || self.role.is_some_and(|role| role.may(scope))
     }
 
-    /// Whether it may see and change a query whose entry names that client (see
-    /// [`Caller::client`]): its own, or any for operators.
+    /// Whether the caller may see and change the query of that client (as [`Caller::client`] formats
+    /// it). Operators may for every query, others only for their own.
     pub fn may_touch(&self, client: &str) -> bool {
         self.may(Scope::Operate)
             || self.name().is_some_and(|name| {
@@ -148,7 +148,7 @@ impl Principal {
     }
 }
 
-/// Who calls, and from where.
+/// A caller and its address.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The address of the connection, which is a proxy's where one is in front.
@@ -158,8 +158,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// As the queue of queries shows it: the address, behind the name and a space where there is
-    /// one. Names have no spaces.
+    /// The client as the queue of queries shows it: the address, after the name and a space if the
+    /// caller has a name. Names contain no spaces.
     pub fn client(&self) -> String {
         match self.principal.name() {
             Some(name) => format!("{name} {}", self.peer),

@@ -5,8 +5,7 @@
 //! they hold wherever lines are read, and where they cannot hold they are refused, never passed
 //! over: see [`Query::restricted`].
 //!
-//! The restriction of the caller ([`super::principal::Principal`]) holds with them, for every call
-//! that takes [`Params`].
+//! The restriction of the caller ([`super::principal::Principal`]) is applied with them.
 //!
 //! Each is a filter in LogsQL, or an object of JSON (`{"app":"shop","env":["test","prod"]}`: all of
 //! these, each with one of the values). Several are all applied.
@@ -29,7 +28,7 @@ const RESTRICTION_BYTES_MAX: usize = 64 << 10;
 impl Params {
     /// The filter that all lines of the answer must pass; none when every line may be seen.
     pub fn restriction(&self, now_ns: i64) -> ApiResult<Option<Arc<Filter>>> {
-        // That of the caller comes first: no parameter can take it away.
+        // No parameter can remove the restriction of the caller.
         let mut filters: Vec<Filter> =
             self.of_caller().map(|to| (**to).clone()).into_iter().collect();
         let mut bytes = 0;

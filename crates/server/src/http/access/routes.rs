@@ -1,9 +1,9 @@
-//! Routes, each with its scope.
+//! The registry of routes, each with its scope.
 //!
-//! Invariant: there is no way to add a route that does not pass the gate ([`super::gate::pass`]).
-//! Nothing else of this crate makes an [`axum::Router`] or adds a route to one; a test reads the
-//! sources for that. The table that is kept beside the routes is what the tests walk, and what
-//! `docs/access.md` shows.
+//! Invariant: every route passes the gate ([`super::gate::pass`]). [`Routes`] has no function that
+//! adds a route without a scope, and no other module of this crate makes an [`axum::Router`] or adds
+//! a route to one; a test checks the sources for that. The registry keeps a table of its routes,
+//! which tests walk, and compare with `docs/access.md`.
 
 use axum::Router;
 use axum::extract::Request;
@@ -15,7 +15,7 @@ use axum::routing::{MethodFilter, on};
 use super::gate;
 use super::principal::Scope;
 
-/// Routes, and what each is for.
+/// Routes with their scopes.
 pub struct Routes<S> {
     router: Router<S>,
     table: Vec<Route>,
@@ -28,12 +28,12 @@ pub struct Route {
     pub method: Method,
     /// The path, with `{name}` for what varies.
     pub path: String,
-    /// Who may.
+    /// The scope that the role of a caller has to cover.
     pub scope: Scope,
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// None.
+    /// An empty registry.
     pub fn new() -> Routes<S> {
         Routes { router: Router::new(), table: Vec::new() }
     }
@@ -90,7 +90,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.on(Method::DELETE, scope, path, handler)
     }
 
-    /// Adds a query, whose parameters may be too long for an address: `GET` and `POST`, to read.
+    /// Adds a call that reads, as `GET` and as `POST`, because its parameters may be too long for an
+    /// address.
     pub fn query<H, T>(self, path: &str, handler: H) -> Routes<S>
     where
         H: Handler<T, S>,
@@ -99,20 +100,20 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.get(Scope::Read, path, handler.clone()).post(Scope::Read, path, handler)
     }
 
-    /// Adds those of another.
+    /// Adds the routes of another registry.
     pub fn merge(mut self, other: Routes<S>) -> Routes<S> {
         self.router = self.router.merge(other.router);
         self.table.extend(other.table);
         self
     }
 
-    /// Gives the handlers what they know.
+    /// Provides the state of the handlers.
     pub fn with_state<S2: Clone + Send + Sync + 'static>(self, state: S) -> Routes<S2> {
         Routes { router: self.router.with_state(state), table: self.table }
     }
 
-    /// The router, and the table of all that it has. Only for what puts layers around it: a route
-    /// that is added to the router passes no gate.
+    /// The router and the table of its routes. For callers that put layers around the router; a
+    /// route that they added would bypass the gate.
     pub fn into_parts(self) -> (Router<S>, Vec<Route>) {
         (self.router, self.table)
     }

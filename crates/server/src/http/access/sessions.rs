@@ -1,7 +1,7 @@
-//! Sessions of users who logged in at the page: a random number in a cookie, and a table here.
+//! Sessions of users who logged in at the page. The cookie holds a random id of 256 bits.
 //!
-//! The table holds hashes of the numbers, so what reads this process's memory cannot take one over,
-//! and finding one takes the same time whatever is near it. Sessions end at a restart.
+//! The table is keyed by the SHA-256 of the id: whoever reads the table cannot take a session over,
+//! and the time of a lookup says nothing about ids. A restart ends all sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Sessions, all in all. Beyond, the oldest ends.
+/// Sessions at a time. If another one begins, the oldest ends.
 const SESSIONS_MAX: usize = 1024;
-/// Sessions of one user. Beyond, the user's oldest ends, so that nobody can end those of all others.
+/// Sessions of one user at a time. If another one begins, the oldest of this user ends, so one user
+/// cannot end the sessions of all others.
 const USER_SESSIONS_MAX: usize = 32;
-/// Random bytes of a session's number.
+/// Random bytes of a session's id.
 const ID_BYTES: usize = 32;
 
 /// All sessions.
@@ -31,7 +32,7 @@ struct Session {
 }
 
 impl Sessions {
-    /// None; each will last so long.
+    /// An empty table of sessions that last so long.
     pub fn new(lasts: Duration) -> Sessions {
         Sessions { lasts, table: Mutex::default() }
     }
@@ -48,7 +49,8 @@ impl Sessions {
         table.len()
     }
 
-    /// Begins one, and gives what the cookie holds. None when the system gives no random numbers.
+    /// Begins a session and returns the value of its cookie; none if the system has no random
+    /// numbers.
     pub fn begin(&self, user: Arc<str>) -> Option<String> {
         let mut id = [0; ID_BYTES];
         SystemRandom::new().fill(&mut id).ok()?;
@@ -65,7 +67,7 @@ impl Sessions {
         Some(URL_SAFE_NO_PAD.encode(id))
     }
 
-    /// Whose session a cookie is of.
+    /// The user of the session with that cookie, unless it has ended.
     pub fn user(&self, cookie: &[u8]) -> Option<Arc<str>> {
         let key = key(&decode(cookie)?);
         let mut table = self.lock();
@@ -77,7 +79,7 @@ impl Sessions {
         Some(Arc::clone(&session.user))
     }
 
-    /// Ends one; whose it was.
+    /// Ends the session with that cookie, and returns its user.
     pub fn end(&self, cookie: &[u8]) -> Option<Arc<str>> {
         let key = key(&decode(cookie)?);
         self.lock().remove(&key).map(|session| session.user)

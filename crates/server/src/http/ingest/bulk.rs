@@ -34,7 +34,8 @@ const VERSION: &str = "8.17.0";
 /// Official clients look for it in every answer.
 const PRODUCT: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-elastic-product"), HeaderValue::from_static("Elasticsearch"));
-/// What all of it is for. What shippers ask before they send is asked with the same credentials.
+/// The scope of all these routes. Shippers send their credentials also with what they ask before
+/// they send lines.
 const SCOPE: Scope = Scope::Ingest;
 /// Where the API stands.
 const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];

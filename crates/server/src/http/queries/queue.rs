@@ -44,7 +44,7 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
     Ok(Json(blocking(move || listed(&app, &caller)).await?).into_response())
 }
 
-/// The queue, as far as the caller may see it.
+/// The entries of the queue that the caller may see.
 fn listed(app: &App, caller: &Caller) -> Value {
     let all = app.queue.list();
     let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
@@ -251,11 +251,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     done.map_err(|error| ApiError::internal(error.to_string()))
 }
 
-/// The number of a query, unless it is of somebody else and the caller is no operator. Whether there
-/// is one with that number is for the callers of this function to find out.
+/// Reads the number of a query, and refuses it with 403 if the query is of another user and the
+/// caller is no operator. A number without a query is not refused here.
 fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
     let number: u64 = id.parse().map_err(|_| unknown(id))?;
-    // Results are kept for longer than entries of the queue.
+    // The results of a query may outlive its entry in the queue.
     let listed = app.queue.get(number).map(|info| info.client);
     let kept = || Some(app.jobs.get()?.info(number)?.asked.client);
     match listed.or_else(kept) {

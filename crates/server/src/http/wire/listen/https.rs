@@ -1,10 +1,11 @@
-//! HTTPS: the handshake of a connection, with the credentials that are in use when it begins.
+//! HTTPS: the TLS handshake of a connection. The connection uses the certificate that is in use when
+//! the handshake begins.
 //!
-//! TLS 1.2 and 1.3, by the same library and the same rules for files as syslog over TLS
-//! ([`collector::tls`]): they are read again when they change, and what is in use stays when they
-//! cannot be used.
+//! TLS 1.2 and 1.3. Library, and handling of the files, are those of syslog over TLS
+//! ([`collector::tls`]): changed files are read again, and the old certificate stays in use if the
+//! new files cannot be used.
 //!
-//! Left out: certificates of clients; users and tokens say who calls.
+//! Left out: client certificates. Users and tokens authenticate callers.
 
 use std::fmt;
 use std::io;
@@ -21,19 +22,19 @@ use tokio_rustls::server::TlsStream;
 
 use super::watched::Watched;
 
-/// Time for a handshake.
+/// The longest that a handshake may take. Then the connection is closed.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// How much is read, and for how long, of a client that does not speak TLS.
+/// Bytes that are read of a client that does not speak TLS, and the time for that.
 const UNENCRYPTED_BYTES_MAX: u64 = 64 << 10;
 const UNENCRYPTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// The first byte of a handshake (RFC 8446, §5.1).
 const TLS_HANDSHAKE: u8 = 22;
-/// What somebody is told who does not speak TLS here.
+/// The answer to a client that does not speak TLS.
 const NOT_ENCRYPTED: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\
     content-length: 73\r\nconnection: close\r\n\r\n\
     {\"error\":\"this server speaks HTTPS here; write https:// in the address\"}\n";
 
-/// What makes HTTPS of a listener.
+/// Certificate and counters of a listener that speaks HTTPS.
 pub struct Tls {
     credentials: Arc<Credentials>,
     failed: AtomicU64,
@@ -61,7 +62,7 @@ impl Tls {
         self.failed.load(Relaxed)
     }
 
-    /// Looks again and again whether the files have changed. Does not return.
+    /// Looks every [`LOOK_INTERVAL`] whether the files have changed. Does not return.
     pub async fn follow_files(self: Arc<Tls>) {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
@@ -72,7 +73,7 @@ impl Tls {
         }
     }
 
-    /// The connection behind its handshake; none when that failed.
+    /// Does the handshake of a connection; none if it fails.
     pub async fn accept(&self, stream: Watched, peer: SocketAddr) -> Option<TlsStream<Watched>> {
         match tokio::time::timeout(HANDSHAKE_TIME_MAX, self.shake_hands(stream)).await {
             Ok(Ok(stream)) => Some(stream),
@@ -82,14 +83,14 @@ impl Tls {
         }
     }
 
-    /// The error is none when the client went away without a byte, as health checks do.
+    /// The error is none if the client closed the connection without a byte, as health checks do.
     async fn shake_hands(&self, stream: Watched) -> Result<TlsStream<Watched>, Option<String>> {
         match stream.peek_first().await {
             Err(error) => return Err(Some(error.to_string())),
             Ok(None) => return Err(None),
             Ok(Some(TLS_HANDSHAKE)) => {}
             Ok(Some(_)) => {
-                // Failing means that the client is gone.
+                // An error here means that the client is gone.
                 let _ = tell_without_tls(stream).await;
                 return Err(Some("what it sent is not TLS".to_owned()));
             }
