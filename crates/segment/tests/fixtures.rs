@@ -10,7 +10,8 @@ use platform::{Disk, RealDisk};
 use record::columns::Columns;
 use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 use segment::sealed::{
-    BlockColumns, Effort, Encoding, SealOptions, SealedFile, SealedHeader, SealedWriter,
+    BlockColumns, Effort, Encoding, SEALED_VERSION, SealOptions, SealedFile, SealedHeader,
+    SealedWriter,
 };
 use segment::tokens::required_tokens;
 use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
@@ -223,7 +224,7 @@ fn fields_of_old_versions_have_the_names_of_today() {
         }
         let written = writer.finish().unwrap();
         let again = SealedFile::open(&RealDisk, &path).unwrap();
-        assert_eq!(again.footer().version, 4);
+        assert_eq!(again.footer().version, SEALED_VERSION);
         for footer in [&**file.footer(), &written] {
             for fields in [&["_level"][..], &["_type"], &["hostname"]] {
                 let mut sum = 0;
@@ -342,7 +343,7 @@ fn hinted_frames() -> Vec<Frame> {
         extra_fields: vec![("dc".to_owned(), "north".to_owned())],
         file: Some("/var/log/shop.log".to_owned()),
         file_id: Some(77),
-        summarised_through: None,
+        ..record::Hints::default()
     };
     let v6 = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6514));
     let hinted =
@@ -423,7 +424,7 @@ fn origins_of_frames_of_version_1_and_of_sealed_version_4_are_read() {
 #[test]
 fn an_older_or_newer_version_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    for version in [0u16, 5, 99] {
+    for version in [0u16, SEALED_VERSION + 1, 99] {
         let mut bytes = std::fs::read(dir().join("2.sealed")).unwrap();
         bytes[8..10].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);

@@ -23,7 +23,10 @@ fn columns() {
     check("a | rename level as severity, host h", &["_msg=a error severity=error size=10 h=x"]);
     check("a | fields _msg, size | rename _msg as size", &["size=a error"]);
     check("a | fields size | copy size as bytes", &["size=10 bytes=10"]);
-    check("a | fields _line_id, _line | rename _line as line", &["_line_id=1-0 line=a error"]);
+    check(
+        "a | fields _line_id, _line | rename _line as line",
+        &["_line_id=00000001-1-0 line=a error"],
+    );
     check("a | fields level | filter size:10", &[]);
 }
 
