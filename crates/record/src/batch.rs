@@ -501,7 +501,7 @@ mod tests {
         assert_eq!(row.raw(), b"k=w");
         assert_eq!(row.get_by_name("k"), Some(&b"w"[..]));
         assert_eq!(row.get_by_name("absent"), None);
-        assert_eq!(row.id().to_string(), "5-1");
+        assert_eq!(row.id().to_string(), "00000001-5-1");
         let mut stream = String::new();
         row.write_stream(&mut stream);
         assert_eq!(stream, r#"{_type="plain",hostname="h\"w"}"#);
