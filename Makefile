@@ -6,6 +6,9 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/loginson/target
 export CARGO_TERM_COLOR ?= auto
 
 BIN := $(CARGO_TARGET_DIR)/release/loginson
+# What tests drive: built with the tests, so that the workspace is compiled once for all of them.
+TEST_BIN := $(CARGO_TARGET_DIR)/debug/loginson
+TESTED := --workspace --locked --features loginson-lab/real-servers
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
 # How long `make test-long` runs.
@@ -13,7 +16,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
+.PHONY: help demo quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-lab lab bench bench-ingest bench-query bench-storage deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,11 +34,13 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@touch $@
 
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
-	npm --prefix web run build
-	@touch $@
+	scripts/build-page.sh
 
-test: tools test-deps web check unit test-lab test-parquet ## Run the tests that a change has to pass
+test: tools test-deps web check unit test-parquet hostile browser ## Run the tests that a change has to pass
 	@echo "All tests passed."
+
+quick: ## Formatting, lints, and unit tests of the crates that a change touches; installs nothing
+	@scripts/quick.py
 
 check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
 
@@ -43,29 +48,33 @@ fmt:
 	cargo fmt --all --check
 
 lint: web
-	cargo clippy --workspace --all-targets --locked --features loginson-lab/real-servers -- -D warnings
+	cargo clippy $(TESTED) --all-targets -- -D warnings
 	npm --prefix web run check
 
-unit: web ## Unit, property and black-box tests
+unit: test-deps web ## Unit, property and black-box tests, and the lab on real stores
 	npm --prefix web run test
-	cargo test --workspace --locked
+	cargo test $(TESTED)
 
-test-long: browser test-binary test-victorialogs ## The browser, hostile inputs, VictoriaLogs, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-bin: web
+	@cargo test $(TESTED) --no-run --quiet
+
+test-long: test-binary test-victorialogs ## All hostile inputs, VictoriaLogs, the release binary, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
-	LOGINSON_KILLS=$(KILLS) cargo test --locked -p loginson --test crash -- --nocapture
-	LOGINSON_HISTORIES=$(HISTORIES) cargo test --locked -p loginson-store --test oracle -- --nocapture
-
-hostile: build ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
-	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py --fast
-
-browser: build ## The tour in a real browser
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+	LOGINSON_KILLS=$(KILLS) cargo test $(TESTED) --test crash -- --nocapture
+	LOGINSON_HISTORIES=$(HISTORIES) cargo test $(TESTED) --test oracle -- --nocapture
+
+hostile: test-bin ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
+	@LOGINSON_BIN="$(TEST_BIN)" scripts/hostile/run.py --fast
+
+browser: test-bin ## The tour in a real browser
+	@LOGINSON_BIN="$(TEST_BIN)" scripts/browser-test.sh
 
 test-binary: build ## The release binary: its size, its page, and nothing of the machine that built it
 	@LOGINSON_BIN="$(BIN)" scripts/test-binary.sh
 
-test-parquet: build ## Exported Parquet, read by DuckDB and pandas
-	@LOGINSON_BIN="$(BIN)" scripts/test-parquet.sh
+test-parquet: test-bin ## Exported Parquet, read by DuckDB and pandas
+	@LOGINSON_BIN="$(TEST_BIN)" scripts/test-parquet.sh
 
 test-logcli: build ## The API of Grafana Loki, asked by the real logcli; needs Go, builds for minutes the first time
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
@@ -74,9 +83,7 @@ test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, 
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
 
 test-lab: test-deps ## The lab on real PostgreSQL, Redis, Elasticsearch and Cassandra: each driver's contract, each study small
-	@# All of the workspace: the lab starts the program that tests build, and nothing is built twice with other features.
-	cargo test --locked --workspace --features loginson-lab/real-servers --no-run
-	cargo test --locked --workspace --features loginson-lab/real-servers --test contract --test studies
+	cargo test $(TESTED) --test contract --test studies
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab

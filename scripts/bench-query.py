@@ -418,7 +418,7 @@ def part_cancel(directory):
         ("finding the columns of CSV", "csv", "*"),
     ]
     # None ends by itself while it is measured.
-    limits = '[query]\nmemory_bytes_max = "4GiB"\nrun_s_max = 600\nresult_bytes_max = "8GiB"\nresult_bytes_total_max = "16GiB"\n'
+    limits = '[query]\nmemory_bytes_max = "4GiB"\nrun_max = "10m"\nresult_bytes_max = "8GiB"\nresult_bytes_total_max = "16GiB"\n'
     rows = []
     with Server(directory, config=FRESH + limits, data=data) as server:
 

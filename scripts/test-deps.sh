@@ -9,6 +9,7 @@ need() { # need COMMAND PACKAGE
   PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null || packages+=("$2")
 }
 need logger bsdutils
+need script bsdutils
 need rsyslogd rsyslog
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_gtls.so 2>/dev/null)" ] || packages+=(rsyslog-gnutls)
 [ -n "$(ls /usr/lib/*/rsyslog/lmnsd_ossl.so 2>/dev/null)" ] || packages+=(rsyslog-openssl)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate and those of the project's crates that it may use.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
@@ -16,11 +16,22 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("query", &["record", "platform"]),
     ("logql", &["query", "record"]),
     ("summary", &["record"]),
+    ("generator", &["record", "platform"]),
     // Our own store is driven over the network like every other.
     ("lab", &[]),
     (
         "server",
-        &["record", "platform", "segment", "store", "collector", "query", "logql", "summary"],
+        &[
+            "record",
+            "platform",
+            "segment",
+            "store",
+            "collector",
+            "query",
+            "logql",
+            "summary",
+            "generator",
+        ],
     ),
 ];
 
@@ -34,7 +45,33 @@ pub fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     anyhow::ensure!(output.status.success(), "cargo metadata failed");
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().context("packages")?;
-    Ok(check(&edges(packages)))
+    let mut faults = check(&edges(packages));
+    faults.extend(table_faults(&std::fs::read_to_string(root.join("ARCHITECTURE.md"))?));
+    Ok(faults)
+}
+
+/// Rows of the table of crates in ARCHITECTURE.md that do not say what [`ALLOWED`] says.
+fn table_faults(page: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, uses) in ALLOWED {
+        let start = format!("| `{name}` |");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let told = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+        let mut told: Vec<&str> = told.unwrap_or_default().trim().split(", ").collect();
+        let mut expected = uses.to_vec();
+        if uses.is_empty() {
+            expected = vec!["\u{2013}"];
+        } else if ALLOWED.len() == uses.len() + 2 {
+            expected = vec!["all but lab"];
+        }
+        told.sort_unstable();
+        expected.sort_unstable();
+        if told != expected {
+            let expected = expected.join(", ");
+            faults.push(format!("ARCHITECTURE.md: crate {name} may use: {expected}; see edges.rs"));
+        }
+    }
+    faults
 }
 
 /// Pairs of (user, used), by the names of their folders.
@@ -79,5 +116,13 @@ mod tests {
         );
         assert_eq!(check(&[edge("collector", "store")]).len(), 1);
         assert_eq!(check(&[edge("record", "platform")]).len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_row_of_the_table_is_found() {
+        let page = "| `query` | LogsQL | record, platform |\n| `store` | writer | record |\n";
+        let faults = table_faults(page);
+        assert_eq!(faults.len(), ALLOWED.len() - 1, "{faults:?}");
+        assert!(faults.iter().any(|fault| fault.contains("crate store may use")), "{faults:?}");
     }
 }

@@ -10,6 +10,7 @@
 mod buffer;
 mod clock;
 mod disk;
+pub mod escape;
 pub mod helpers;
 pub mod memory;
 pub mod placement;
@@ -17,6 +18,7 @@ mod real;
 mod shrink;
 mod sim;
 pub mod threads;
+pub mod units;
 
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};

@@ -21,14 +21,14 @@ use std::sync::Arc;
 use record::{Batch, FieldId, LineId};
 
 use crate::bitmap::Bitmap;
+use crate::exec::{Meter, RunError};
 use crate::filter::MSG;
 use crate::json;
 use crate::number::parse_timestamp;
-use crate::run::{Meter, RunError};
 use crate::time::write_time;
 
 pub use change::{Change, NamePattern};
-pub(crate) use change::{FIELDS_MAX, TooMany};
+pub(crate) use change::{FIELDS_MAX, NewNames};
 use computed::Values;
 pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX};
 use layout::Layout;
@@ -342,19 +342,28 @@ impl Block {
         }
     }
 
-    /// Applies what a pipe does to the columns.
-    pub fn change(&mut self, change: &Change) -> Result<(), RunError> {
-        let changed = match self {
+    /// Applies what a pipe does to the columns. Gives the memory that was counted for that and is still counted, without
+    /// that of the names.
+    pub fn change(
+        &mut self,
+        change: &Change,
+        names: &mut NewNames,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        match self {
             Block::Lines(lines) => {
-                let layout = match &lines.layout {
-                    None => Layout::of_batch(&lines.batch).changed(change),
-                    Some(layout) => layout.changed(change),
+                let (layout, counted) = match &lines.layout {
+                    None => Layout::of_batch(&lines.batch).changed(change, names, meter)?,
+                    Some(layout) => layout.changed(change, names, meter)?,
                 };
-                layout.map(|layout| lines.layout = Some(Arc::new(layout)))
+                lines.layout = Some(Arc::new(layout));
+                Ok(counted)
             }
-            Block::Made(rows) => rows.iter_mut().try_for_each(|row| row.change(change)),
-        };
-        changed.map_err(|TooMany| RunError::FieldLimit(FIELDS_MAX))
+            Block::Made(rows) => {
+                let changed = rows.iter_mut().map(|row| row.change(change, names, meter));
+                changed.sum()
+            }
+        }
     }
 
     /// What orders lines by time: event time and id of the line that row `row` is. None for made rows.

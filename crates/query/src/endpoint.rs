@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::block::Scratch;
-use crate::pipe::{Facets, Pipe, Top, xxh64};
-use crate::query::Query;
-use crate::run::{Context, Meter, Rows, RunError, run};
+use crate::exec::{Context, Meter, Rows, RunError, run};
+use crate::pipe::{Facets, FieldNames, Join, JoinedWith, Pipe, Top, Union, xxh64};
 use crate::source::Source;
+use crate::syntax::query::Query;
 
 pub use hits::{HitsRequest, HitsSeries, hits};
 pub use stats::{StatsQuery, StatsRow};
@@ -54,23 +54,17 @@ pub fn facets(
 ) -> Result<Vec<Facet>, RunError> {
     let mut found: Vec<Facet> = Vec::new();
     let columns = ["field_name", "field_value", "hits"];
-    with_rows(
-        &query.with_pipe(Pipe::Facets(facets.clone())),
-        source,
-        context,
-        &columns,
-        |row, meter| {
-            let [field_name, value, hits] = row else { unreachable!("as many as columns") };
-            meter.take(text_bytes(value) + size_of::<ValueHits>())?;
-            if found.last().is_none_or(|last| last.field_name != *field_name) {
-                meter.take(text_bytes(field_name) + size_of::<Facet>())?;
-                found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
-            }
-            let values = &mut found.last_mut().expect("just pushed").values;
-            values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
-            Ok(())
-        },
-    )?;
+    with_rows(&query.with_pipe(facets.clone().into()), source, context, &columns, |row, meter| {
+        let [field_name, value, hits] = row else { unreachable!("as many as columns") };
+        meter.take(text_bytes(value) + size_of::<ValueHits>())?;
+        if found.last().is_none_or(|last| last.field_name != *field_name) {
+            meter.take(text_bytes(field_name) + size_of::<Facet>())?;
+            found.push(Facet { field_name: std::mem::take(field_name), values: Vec::new() });
+        }
+        let values = &mut found.last_mut().expect("just pushed").values;
+        values.push(ValueHits { value: std::mem::take(value), hits: number(hits) });
+        Ok(())
+    })?;
     Ok(found)
 }
 
@@ -81,7 +75,7 @@ pub fn field_names(
     context: &Context,
     filter: &str,
 ) -> Result<Vec<ValueHits>, RunError> {
-    let query = query.with_pipe(Pipe::FieldNames);
+    let query = query.with_pipe(FieldNames.into());
     let mut names = value_hits(&query, source, context, ["name", "hits"], filter, None)?;
     // They come by name, which stays the order of those with as many rows.
     names.sort_by_key(|name| std::cmp::Reverse(name.hits));
@@ -99,7 +93,7 @@ pub fn field_values(
     limit: Option<usize>,
 ) -> Result<Vec<ValueHits>, RunError> {
     let (by, hits) = (vec![field.to_owned()], HITS.to_owned());
-    let query = query.with_pipe(Pipe::Top(Top { limit: u64::MAX, by, hits, rank: None }));
+    let query = query.with_pipe(Top { limit: u64::MAX, by, hits, rank: None }.into());
     value_hits(&query, source, context, [field, HITS], filter, limit)
 }
 
@@ -197,13 +191,15 @@ impl Query {
 
     /// Takes away the first pipe that leaves rows without their time, and all behind it.
     fn keep_timed(&mut self) {
-        let timed = |pipe: &mut Pipe| match pipe {
-            Pipe::Union(query) => {
-                query.keep_timed();
-                true
+        let timed = |pipe: &mut Pipe| {
+            if let Some(union) = pipe.get_mut::<Union>() {
+                if let JoinedWith::Query(query) = &mut union.with {
+                    query.keep_timed();
+                    return true;
+                }
+                return false;
             }
-            Pipe::Join(_) => true,
-            pipe => pipe.keeps_time(),
+            pipe.get::<Join>().is_some() || pipe.keeps_time()
         };
         if let Some(place) = self.pipes.iter_mut().position(|pipe| !timed(pipe)) {
             self.pipes.truncate(place);
@@ -247,18 +243,26 @@ pub fn stream_field_values(
     Ok(found)
 }
 
-/// Name, value and rows of each field of each stream.
+/// Name, value and rows of a field of a stream.
+type Tag = (String, String, u64);
+
+/// The fields of each stream.
 fn stream_tags(
     query: &Query,
     source: &dyn Source,
     context: &Context,
-) -> Result<Vec<(String, String, u64)>, RunError> {
+) -> Result<Vec<Tag>, RunError> {
     let streams = streams(query, source, context, None)?;
-    let tags = |stream: ValueHits| {
-        let tags = parse_stream(&stream.value).into_iter();
-        tags.map(move |(name, value)| (name, value, stream.hits)).collect::<Vec<_>>()
-    };
-    Ok(streams.into_iter().flat_map(tags).collect())
+    let mut meter = Meter::new(context);
+    let mut tags = Vec::new();
+    for stream in streams {
+        // Each is in two lists for a moment, and its text twice.
+        let count = stream.value.matches('=').count();
+        meter.take(2 * (stream.value.len() + count * (size_of::<Tag>() + 2 * TEXT_BYTES)))?;
+        let parsed = parse_stream(&stream.value).into_iter();
+        tags.extend(parsed.map(|(name, value)| (name, value, stream.hits)));
+    }
+    Ok(tags)
 }
 
 /// Takes `{a="b",c="d"}` apart; what is written otherwise ends it.
@@ -267,7 +271,9 @@ fn parse_stream(text: &str) -> Vec<(String, String)> {
     let mut rest = text.strip_prefix('{').unwrap_or_default();
     while let Some((name, behind)) = rest.split_once('=') {
         let mut value = Vec::new();
-        let Some(length) = crate::unquote::unquote(behind.as_bytes(), &mut value) else { break };
+        let Some(length) = crate::syntax::unquote::unquote(behind.as_bytes(), &mut value) else {
+            break;
+        };
         tags.push((name.to_owned(), String::from_utf8_lossy(&value).into_owned()));
         rest = behind[length..].trim_start_matches(',');
     }

@@ -35,8 +35,8 @@ pub use week_range::WeekRange;
 pub(crate) use word::word_before;
 
 use crate::block::NamePattern;
-use crate::cursor::{quote, quote_name};
 use crate::source::{TimeRange, Whose};
+use crate::syntax::cursor::{quote, quote_name};
 
 /// The field that a filter without field name looks at.
 pub const MSG: &str = "_msg";

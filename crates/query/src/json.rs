@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::run::{Buffer, Meter, RunError};
+use crate::exec::{Buffer, Meter, RunError};
 
 /// Of fewer bytes it is not looked at how many need an escape: room is made for the most that they can become.
 const TEXT_BYTES_FEW: usize = 1 << 10;

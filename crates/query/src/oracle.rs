@@ -16,9 +16,10 @@ use crate::source::TimeRange;
 use crate::testing::{Memory, Record, batch_of, collect};
 use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Context, Filter, Format, Function, JsonArray, Limits, Measure, NamePattern,
-    Overwrite, Parts, Pipe, Query, QueryOptions, Rewrite, Sort, SortKey, Stats, StatsFunction,
-    TextChange, Top, Uniq, Unroll, ValueNumber,
+    Bucket, By, Change, Context, DropEmptyFields, Facets, FieldNames, Filter, Format, Function,
+    JsonArray, Limit, Limits, Measure, NamePattern, Offset, Overwrite, Parts, Pipe, Query,
+    QueryOptions, Rewrite, Sample, Select, Sort, SortKey, Stats, StatsFunction, TextChange, Top,
+    Uniq, Unroll, ValueNumber,
 };
 
 /// A row, as the naive evaluator has it: empty values are not in it.
@@ -96,197 +97,178 @@ fn row_of(names: &[String], values: &[String]) -> Row {
 
 /// `range_s`: length of the time that the query looks at, if it has a beginning and an end.
 fn run_pipe(pipe: &Pipe, mut rows: Vec<Row>, range_s: Option<f64>) -> Vec<Row> {
-    match pipe {
-        Pipe::Change(change) => rows.iter_mut().for_each(|row| apply_change(change, row)),
-        Pipe::Filter(filter) => rows.retain(|row| selects(filter, row)),
-        Pipe::Limit(count) => rows.truncate(*count as usize),
-        Pipe::Offset(count) => drop(rows.drain(..(*count as usize).min(rows.len()))),
-        Pipe::Sort(sort) => {
-            rows.sort_by(|a, b| {
-                let key = |key: &SortKey| {
-                    let (a, b) = (value(a, &key.name), value(b, &key.name));
-                    let ordering = compare_values(a.as_bytes(), b.as_bytes());
-                    if key.descending { ordering.reverse() } else { ordering }
-                };
-                sort.keys.iter().map(key).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-            });
-            let mut groups: Vec<(Vec<String>, Vec<Row>)> = Vec::new();
-            for row in rows {
-                let key = tuple(&row, &sort.partition);
-                match groups.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, group)) => group.push(row),
-                    None => groups.push((key, vec![row])),
-                }
-            }
-            groups.sort_by(|(a, _), (b, _)| {
-                let pairs = a.iter().zip(b);
-                let orders = pairs.map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
-                orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-            });
-            rows = Vec::new();
-            for (_, mut group) in groups {
-                if let Some(rank) = &sort.rank {
-                    (1..).zip(&mut group).for_each(|(i, row)| insert(row, rank, &i.to_string()));
-                }
-                let limit = sort.limit.unwrap_or(u64::MAX) as usize;
-                rows.extend(group.into_iter().skip(sort.offset as usize).take(limit));
-            }
-        }
-        Pipe::Uniq(uniq) => {
-            let counts = count_tuples(&rows, &uniq.by);
-            let row = |(values, hits): (Vec<String>, u64)| {
-                let mut row = row_of(&uniq.by, &values);
-                if uniq.hits {
-                    insert(&mut row, "hits", &hits.to_string());
-                }
-                row
+    if let Some(change) = pipe.get::<Change>() {
+        rows.iter_mut().for_each(|row| apply_change(change, row));
+    } else if let Some(Select { filter }) = pipe.get::<Select>() {
+        rows.retain(|row| selects(filter, row));
+    } else if let Some(Limit { count }) = pipe.get::<Limit>() {
+        rows.truncate(*count as usize);
+    } else if let Some(Offset { count }) = pipe.get::<Offset>() {
+        drop(rows.drain(..(*count as usize).min(rows.len())));
+    } else if let Some(sort) = pipe.get::<Sort>() {
+        rows.sort_by(|a, b| {
+            let key = |key: &SortKey| {
+                let (a, b) = (value(a, &key.name), value(b, &key.name));
+                let ordering = compare_values(a.as_bytes(), b.as_bytes());
+                if key.descending { ordering.reverse() } else { ordering }
             };
-            rows = counts.into_iter().map(row).collect();
-        }
-        Pipe::Top(top) => {
-            let row = |(values, hits): (Vec<String>, u64)| {
-                let mut row = row_of(&top.by, &values);
-                insert(&mut row, &top.hits, &hits.to_string());
-                row
-            };
-            rows = count_tuples(&rows, &top.by)
-                .into_iter()
-                .take(top.limit as usize)
-                .map(row)
-                .collect();
-        }
-        Pipe::Stats(stats) => {
-            let mut groups: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
-            if stats.by.is_empty() {
-                groups.insert(Vec::new(), Vec::new());
+            sort.keys.iter().map(key).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let mut groups: Vec<(Vec<String>, Vec<Row>)> = Vec::new();
+        for row in rows {
+            let key = tuple(&row, &sort.partition);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, group)) => group.push(row),
+                None => groups.push((key, vec![row])),
             }
-            for row in &rows {
-                let key = stats.by.iter().map(|by| bucketed(by, row)).collect();
-                groups.entry(key).or_default().push(row);
+        }
+        groups.sort_by(|(a, _), (b, _)| {
+            let pairs = a.iter().zip(b);
+            let orders = pairs.map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
+            orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        rows = Vec::new();
+        for (_, mut group) in groups {
+            if let Some(rank) = &sort.rank {
+                (1..).zip(&mut group).for_each(|(i, row)| insert(row, rank, &i.to_string()));
             }
-            let names: Vec<String> = stats.by.iter().map(|by| by.name.clone()).collect();
-            let mut made = Vec::new();
-            let mut groups: Vec<_> = groups.into_iter().collect();
-            groups.sort_by(|(a, _), (b, _)| {
-                let orders =
-                    a.iter().zip(b).map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
-                orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-            });
-            for (key, group) in groups {
-                let mut row = row_of(&names, &key);
-                let timed = stats.by.iter().find(|by| by.name == "_time" && by.bucket.is_some());
-                let seconds = timed.and_then(|by| seconds_of(by, &row)).or(range_s);
-                for StatsFunction { function, filter, name } in &stats.functions {
-                    let counted: Vec<&Row> = group
-                        .iter()
-                        .copied()
-                        .filter(|row| filter.as_ref().is_none_or(|f| selects(f, row)))
-                        .collect();
-                    insert(&mut row, name, &apply(function, &counted, seconds));
+            let limit = sort.limit.unwrap_or(u64::MAX) as usize;
+            rows.extend(group.into_iter().skip(sort.offset as usize).take(limit));
+        }
+    } else if let Some(uniq) = pipe.get::<Uniq>() {
+        let counts = count_tuples(&rows, &uniq.by);
+        let row = |(values, hits): (Vec<String>, u64)| {
+            let mut row = row_of(&uniq.by, &values);
+            if uniq.hits {
+                insert(&mut row, "hits", &hits.to_string());
+            }
+            row
+        };
+        rows = counts.into_iter().map(row).collect();
+    } else if let Some(top) = pipe.get::<Top>() {
+        let row = |(values, hits): (Vec<String>, u64)| {
+            let mut row = row_of(&top.by, &values);
+            insert(&mut row, &top.hits, &hits.to_string());
+            row
+        };
+        rows = count_tuples(&rows, &top.by).into_iter().take(top.limit as usize).map(row).collect();
+    } else if let Some(stats) = pipe.get::<Stats>() {
+        let mut groups: BTreeMap<Vec<String>, Vec<&Row>> = BTreeMap::new();
+        if stats.by.is_empty() {
+            groups.insert(Vec::new(), Vec::new());
+        }
+        for row in &rows {
+            let key = stats.by.iter().map(|by| bucketed(by, row)).collect();
+            groups.entry(key).or_default().push(row);
+        }
+        let names: Vec<String> = stats.by.iter().map(|by| by.name.clone()).collect();
+        let mut made = Vec::new();
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by(|(a, _), (b, _)| {
+            let orders = a.iter().zip(b).map(|(a, b)| compare_values(a.as_bytes(), b.as_bytes()));
+            orders.into_iter().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        for (key, group) in groups {
+            let mut row = row_of(&names, &key);
+            let timed = stats.by.iter().find(|by| by.name == "_time" && by.bucket.is_some());
+            let seconds = timed.and_then(|by| seconds_of(by, &row)).or(range_s);
+            for StatsFunction { function, filter, name } in &stats.functions {
+                let counted: Vec<&Row> = group
+                    .iter()
+                    .copied()
+                    .filter(|row| filter.as_ref().is_none_or(|f| selects(f, row)))
+                    .collect();
+                insert(&mut row, name, &apply(function, &counted, seconds));
+            }
+            made.push(row);
+        }
+        rows = made;
+    } else if let Some(FieldNames) = pipe.get::<FieldNames>() {
+        let mut hits: BTreeMap<&String, u64> = BTreeMap::new();
+        rows.iter().flat_map(|row| row.keys()).for_each(|name| *hits.entry(name).or_default() += 1);
+        let names = ["name".to_owned(), "hits".to_owned()];
+        rows = hits.iter().map(|(n, h)| row_of(&names, &[n.to_string(), h.to_string()])).collect();
+    } else if let Some(facets) = pipe.get::<Facets>() {
+        let mut made = Vec::new();
+        let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.keys()).collect();
+        for name in names.into_iter().filter(|n| !matches!(n.as_str(), "_time" | "_stream")) {
+            let mut counts = count_tuples(&rows, std::slice::from_ref(name));
+            counts.retain(|(v, _)| !v[0].is_empty());
+            let constant = counts.len() == 1 && counts[0].1 == rows.len() as u64;
+            let long = counts.iter().any(|(v, _)| v[0].len() as u64 > facets.value_bytes_max);
+            if long
+                || counts.len() as u64 > facets.values_max
+                || constant && !facets.keep_const_fields
+            {
+                continue;
+            }
+            for (values, hits) in counts.into_iter().take(facets.limit as usize) {
+                let columns = ["field_name", "field_value", "hits"].map(str::to_owned);
+                made.push(row_of(&columns, &[name.clone(), values[0].clone(), hits.to_string()]));
+            }
+        }
+        rows = made;
+    } else if let Some(number) = pipe.get::<ValueNumber>() {
+        assert_eq!(number.what, Measure::Len, "the others are not generated");
+        for row in &mut rows {
+            let length = value(row, &number.field).len().to_string();
+            insert(row, &number.result, &length);
+        }
+    } else if let Some(Format { condition, pattern, result, overwrite }) = pipe.get::<Format>() {
+        for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
+            let names = pattern.split(['<', '>']).skip(1).step_by(2);
+            let texts = pattern.split(['<', '>']).step_by(2);
+            let fields = names.map(|name| value(row, name)).chain([""]);
+            let made: String = texts.zip(fields).flat_map(|(text, field)| [text, field]).collect();
+            let kept = overwrite.keep_original && !value(row, result).is_empty();
+            if !(kept || overwrite.skip_empty && made.is_empty()) {
+                insert(row, result, &made);
+            }
+        }
+    } else if let Some(Rewrite { condition, change, field }) = pipe.get::<Rewrite>() {
+        let TextChange::Replace { old, new, limit } = change else {
+            panic!("the others are not generated")
+        };
+        for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
+            let times = limit.map_or(usize::MAX, |limit| limit as usize);
+            let replaced = value(row, field).replacen(old.as_str(), new, times);
+            insert(row, field, &replaced);
+        }
+    } else if let Some(JsonArray { from, result, .. }) = pipe.get::<JsonArray>() {
+        for row in &mut rows {
+            let parts = value(row, from).replace('\\', "\\\\").replace('"', "\\\"");
+            let parts = parts.split(' ').collect::<Vec<_>>().join("\",\"");
+            insert(row, result, &format!("[\"{parts}\"]"));
+        }
+    } else if let Some(unroll) = pipe.get::<Unroll>() {
+        let items = |text: &str| -> Vec<String> {
+            let mut items = Vec::new();
+            let whole =
+                record::parse::json_items(text.as_bytes(), |_, item| items.push(item.to_owned()));
+            whole.map_or(Vec::new(), |()| items)
+        };
+        let mut made = Vec::new();
+        for row in rows {
+            if !is_selected(&unroll.condition, &row) {
+                made.push(row);
+                continue;
+            }
+            let all: Vec<Vec<String>> =
+                unroll.fields.iter().map(|name| items(value(&row, name))).collect();
+            for place in 0..all.iter().map(Vec::len).max().unwrap_or(0).max(1) {
+                let mut row = row.clone();
+                for (name, items) in unroll.fields.iter().zip(&all) {
+                    insert(&mut row, name, items.get(place).map_or("", String::as_str));
                 }
                 made.push(row);
             }
-            rows = made;
         }
-        Pipe::FieldNames => {
-            let mut hits: BTreeMap<&String, u64> = BTreeMap::new();
-            rows.iter()
-                .flat_map(|row| row.keys())
-                .for_each(|name| *hits.entry(name).or_default() += 1);
-            let names = ["name".to_owned(), "hits".to_owned()];
-            rows =
-                hits.iter().map(|(n, h)| row_of(&names, &[n.to_string(), h.to_string()])).collect();
-        }
-        Pipe::Facets(facets) => {
-            let mut made = Vec::new();
-            let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.keys()).collect();
-            for name in names.into_iter().filter(|n| !matches!(n.as_str(), "_time" | "_stream")) {
-                let mut counts = count_tuples(&rows, std::slice::from_ref(name));
-                counts.retain(|(v, _)| !v[0].is_empty());
-                let constant = counts.len() == 1 && counts[0].1 == rows.len() as u64;
-                let long = counts.iter().any(|(v, _)| v[0].len() as u64 > facets.value_bytes_max);
-                if long
-                    || counts.len() as u64 > facets.values_max
-                    || constant && !facets.keep_const_fields
-                {
-                    continue;
-                }
-                for (values, hits) in counts.into_iter().take(facets.limit as usize) {
-                    let columns = ["field_name", "field_value", "hits"].map(str::to_owned);
-                    made.push(row_of(
-                        &columns,
-                        &[name.clone(), values[0].clone(), hits.to_string()],
-                    ));
-                }
-            }
-            rows = made;
-        }
-        Pipe::ValueNumber(number) => {
-            assert_eq!(number.what, Measure::Len, "the others are not generated");
-            for row in &mut rows {
-                let length = value(row, &number.field).len().to_string();
-                insert(row, &number.result, &length);
-            }
-        }
-        Pipe::Format(Format { condition, pattern, result, overwrite }) => {
-            for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
-                let names = pattern.split(['<', '>']).skip(1).step_by(2);
-                let texts = pattern.split(['<', '>']).step_by(2);
-                let fields = names.map(|name| value(row, name)).chain([""]);
-                let made: String =
-                    texts.zip(fields).flat_map(|(text, field)| [text, field]).collect();
-                let kept = overwrite.keep_original && !value(row, result).is_empty();
-                if !(kept || overwrite.skip_empty && made.is_empty()) {
-                    insert(row, result, &made);
-                }
-            }
-        }
-        Pipe::Rewrite(Rewrite { condition, change, field }) => {
-            let TextChange::Replace { old, new, limit } = change else {
-                panic!("the others are not generated")
-            };
-            for row in rows.iter_mut().filter(|row| is_selected(condition, row)) {
-                let times = limit.map_or(usize::MAX, |limit| limit as usize);
-                let replaced = value(row, field).replacen(old.as_str(), new, times);
-                insert(row, field, &replaced);
-            }
-        }
-        Pipe::JsonArray(JsonArray { from, result, .. }) => {
-            for row in &mut rows {
-                let parts = value(row, from).replace('\\', "\\\\").replace('"', "\\\"");
-                let parts = parts.split(' ').collect::<Vec<_>>().join("\",\"");
-                insert(row, result, &format!("[\"{parts}\"]"));
-            }
-        }
-        Pipe::Unroll(unroll) => {
-            let items = |text: &str| -> Vec<String> {
-                let mut items = Vec::new();
-                let whole = record::parse::json_items(text.as_bytes(), |_, item| {
-                    items.push(item.to_owned())
-                });
-                whole.map_or(Vec::new(), |()| items)
-            };
-            let mut made = Vec::new();
-            for row in rows {
-                if !is_selected(&unroll.condition, &row) {
-                    made.push(row);
-                    continue;
-                }
-                let all: Vec<Vec<String>> =
-                    unroll.fields.iter().map(|name| items(value(&row, name))).collect();
-                for place in 0..all.iter().map(Vec::len).max().unwrap_or(0).max(1) {
-                    let mut row = row.clone();
-                    for (name, items) in unroll.fields.iter().zip(&all) {
-                        insert(&mut row, name, items.get(place).map_or("", String::as_str));
-                    }
-                    made.push(row);
-                }
-            }
-            rows = made;
-        }
-        Pipe::DropEmptyFields => rows.retain(|row| !row.is_empty()),
-        Pipe::Sample(1) => {}
-        other => panic!("{other} is not generated"),
+        rows = made;
+    } else if let Some(DropEmptyFields) = pipe.get::<DropEmptyFields>() {
+        rows.retain(|row| !row.is_empty());
+    } else if let Some(Sample { one_in: 1 }) = pipe.get::<Sample>() {
+    } else {
+        panic!("{pipe} is not generated");
     }
     rows
 }
@@ -327,7 +309,7 @@ fn check(query: &Query, source: &Memory) {
     for pipe in query.pipes() {
         expected = run_pipe(pipe, expected, range_s);
     }
-    let ordered = matches!(query.pipes().last(), Some(Pipe::Sort(_)));
+    let ordered = query.pipes().last().is_some_and(|pipe| pipe.get::<Sort>().is_some());
     if !ordered {
         expected.sort();
     }
@@ -453,12 +435,12 @@ fn any_computing() -> impl Strategy<Value = Pipe> {
     prop_oneof![
         (condition.clone(), pattern, any_name(), overwrite).prop_map(
             |(condition, pattern, result, overwrite)| {
-                Pipe::Format(Format { condition, pattern, result, overwrite })
+                Pipe::from(Format { condition, pattern, result, overwrite })
             }
         ),
         (condition.clone(), text.clone(), text, prop::option::of(1u64..3), any_name()).prop_map(
             |(condition, old, new, limit, field)| {
-                Pipe::Rewrite(Rewrite {
+                Pipe::from(Rewrite {
                     condition,
                     change: TextChange::Replace { old, new, limit },
                     field,
@@ -466,15 +448,15 @@ fn any_computing() -> impl Strategy<Value = Pipe> {
             }
         ),
         (any_name(), any_name()).prop_map(|(from, result)| {
-            Pipe::JsonArray(JsonArray { parts: Parts::Separated(" ".to_owned()), from, result })
+            Pipe::from(JsonArray { parts: Parts::Separated(" ".to_owned()), from, result })
         }),
         (condition, prop::collection::btree_set(any_name(), 1..3)).prop_map(
             |(condition, fields)| {
-                Pipe::Unroll(Unroll { condition, fields: fields.into_iter().collect() })
+                Pipe::from(Unroll { condition, fields: fields.into_iter().collect() })
             }
         ),
-        Just(Pipe::DropEmptyFields),
-        Just(Pipe::Sample(1)),
+        Just(Pipe::from(DropEmptyFields)),
+        Just(Pipe::from(Sample { one_in: 1 })),
     ]
 }
 
@@ -483,8 +465,8 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
     let key =
         (any_name(), any::<bool>()).prop_map(|(name, descending)| SortKey { name, descending });
     prop_oneof![
-        any_change().prop_map(Pipe::Change),
-        any_filter().prop_map(Pipe::Filter),
+        any_change().prop_map(Pipe::from),
+        any_filter().prop_map(|filter| Pipe::from(Select { filter })),
         (
             prop::collection::vec(key, 1..3),
             prop::collection::vec(any_name(), 0..2),
@@ -492,7 +474,7 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
             prop::option::of(0u64..20),
             prop::option::of(any_name())
         )
-            .prop_map(|(keys, partition, offset, limit, rank)| Pipe::Sort(Sort {
+            .prop_map(|(keys, partition, offset, limit, rank)| Pipe::from(Sort {
                 keys,
                 partition,
                 offset,
@@ -500,25 +482,25 @@ fn any_pipe() -> impl Strategy<Value = Pipe> {
                 rank
             })),
         any_computing(),
-        (names.clone(), any::<bool>()).prop_map(|(by, hits)| Pipe::Uniq(Uniq {
+        (names.clone(), any::<bool>()).prop_map(|(by, hits)| Pipe::from(Uniq {
             by,
             hits,
             limit: None
         })),
-        (names, 0u64..5).prop_map(|(by, limit)| Pipe::Top(Top {
+        (names, 0u64..5).prop_map(|(by, limit)| Pipe::from(Top {
             limit,
             by,
             hits: "hits".to_owned(),
             rank: None,
         })),
-        any_stats().prop_map(Pipe::Stats),
-        Just(Pipe::FieldNames),
+        any_stats().prop_map(Pipe::from),
+        Just(Pipe::from(FieldNames)),
         (any_name(), any_name()).prop_map(|(field, result)| {
-            Pipe::ValueNumber(ValueNumber { what: Measure::Len, field, result })
+            Pipe::from(ValueNumber { what: Measure::Len, field, result })
         }),
         (1u64..4, 1u64..9, 1u64..9, any::<bool>()).prop_map(
             |(limit, values_max, value_bytes_max, keep)| {
-                Pipe::Facets(crate::Facets {
+                Pipe::from(crate::Facets {
                     limit,
                     values_max,
                     value_bytes_max,
@@ -562,14 +544,14 @@ proptest! {
         });
         let level = By { name: "level".to_owned(), bucket: None };
         let count = |name: &str, filter| StatsFunction {
-            function: Function::Count(Vec::new()),
+            function: Function::count(),
             filter,
             name: name.to_owned(),
         };
         let pipe = if top {
-            Pipe::Top(Top { limit: 9, by: vec!["level".to_owned()], hits: "hits".to_owned(), rank: None })
+            Pipe::from(Top { limit: 9, by: vec!["level".to_owned()], hits: "hits".to_owned(), rank: None })
         } else {
-            Pipe::Stats(Stats {
+            Pipe::from(Stats {
                 by: time.into_iter().chain(by_level.then_some(level)).collect(),
                 functions: vec![count("n", None), count("m", condition)],
             })
@@ -598,7 +580,7 @@ proptest! {
         offset in 0usize..4,
         range in (0i64..50, 0i64..60),
     ) {
-        let query = Query::new(filter, changes.into_iter().map(Pipe::Change).collect());
+        let query = Query::new(filter, changes.into_iter().map(Pipe::from).collect());
         let range = TimeRange { start_ns: range.0, end_ns: range.1 };
         let sent = || source.batches.iter().filter(|batch| !batch.is_internal());
         let mut lines: Vec<_> = sent().flat_map(|batch| batch.rows()).collect();

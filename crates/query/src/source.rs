@@ -6,8 +6,8 @@ use std::sync::Arc;
 use record::columns::{ColumnError, Columns};
 use record::{Batch, LineId};
 
-pub use crate::answers::Answers;
-pub use crate::needs::{Phrase, Phrases};
+pub use crate::exec::answers::Answers;
+pub use crate::plan::needs::{Phrase, Phrases};
 
 /// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,18 +20,18 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::http;
-use crate::http::collecting::Collecting;
-use crate::http::insert::Inserting;
-use crate::http_lines::HttpLines;
-use crate::server::{Signals, bind, end_at_second_signal, write_ready_file};
-use crate::sources::{Sources, Surroundings, addresses};
-use crate::stored::Parsers;
+use crate::http::admin::collecting::Collecting;
+use crate::http::ingest::Inserting;
+use crate::ingest::http_lines::HttpLines;
+use crate::ingest::sources::{Sources, Surroundings, addresses};
+use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
+use crate::storage::stored::Parsers;
 use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::open_files::allow(&mut config);
-    crate::memory::give_back_freed().context("cannot start a thread")?;
+    crate::process::open_files::allow(&mut config);
+    crate::process::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
@@ -43,7 +43,7 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     // It is locked, so that no two collectors follow the same files with it.
     config.data_dir.clone_from(&config.collect.spool_dir);
-    crate::private::own_directory(&config.data_dir)
+    crate::process::private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
     if let Some(journal) = &mut config.journald {
         journal.data_dir.clone_from(&config.data_dir);
@@ -77,14 +77,20 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let sources = Sources::start(&config, &with)?;
     let addresses = addresses(address, &sources.listeners());
     // Certificates are read anew whenever the signal comes; without any it does nothing.
-    let credentials = sources.credentials();
+    let tls = https(&config)?;
+    let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
+    let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
+    warn_of_access(&config, address);
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            if let Some(credentials) = credentials.clone() {
-                let reloaded = tokio::task::spawn_blocking(move || _ = credentials.reload());
-                if let Err(error) = reloaded.await {
-                    tracing::error!("SIGHUP: {error}");
+            let credentials = credentials.clone();
+            let reload = move || {
+                for credentials in credentials {
+                    credentials.reload();
                 }
+            };
+            if let Err(error) = tokio::task::spawn_blocking(reload).await {
+                tracing::error!("SIGHUP: {error}");
             }
         }
     });
@@ -96,18 +102,20 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let inserting = Inserting::new(config.insert, Arc::clone(&accounting), &memory, move || {
         Ok(Arc::clone(&to))
     });
-    let clients = http::Clients::new(config.query.client_idle_max);
+    let clients = http::Clients::new(config.query.client_idle_max, tls.clone());
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,
         Arc::clone(&sources),
         clients.clone(),
         http::Guard::new(address, &config.http_hosts),
+        http::Gate::new(&config.access, address, tls.is_some()),
         addresses.clone(),
     ));
-    let router = http::collecting::router(seen, inserting);
+    let router = http::admin::collecting::router(seen, inserting);
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
-    tracing::info!("health, metrics and state of the stores at http://{address}/api/v1/nodes");
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    tracing::info!("health, metrics and state of the stores at {scheme}://{address}/api/v1/nodes");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses)?;
     }

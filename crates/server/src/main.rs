@@ -3,31 +3,17 @@
 //! This crate is the binary. [`pipeline`] wires the stages in order and is the place to start reading;
 //! [`http`] answers requests, [`cli`] holds the commands, [`config`] what the server is told.
 
-mod at_rest;
-mod backup;
 mod cli;
 mod collect;
 mod config;
-mod delivery;
-mod export;
 mod http;
-mod http_lines;
-mod inspect;
-mod jobs;
-mod log;
-mod memory;
-mod open_files;
+mod ingest;
 mod pipeline;
-mod private;
-mod recall;
-mod reruns;
+mod process;
+mod queries;
 mod server;
-mod sources;
-mod stored;
+mod storage;
 mod summaries;
-mod tails;
-mod upkeep;
-mod verify;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@
 //!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
 //! ```
 //!
-//! Threads: one for each source (started in [`crate::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
+//! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake (collector), one writer and two that seal in turn (store), the
 //! parse stage and the summary stage (here), one for each running query (`http::select`).
 //!
 //! Invariants:
@@ -50,15 +50,15 @@ use store::{ArrivalCursor, Committed, CommittedFrame, FrameHandle, Position, Sto
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 
 use crate::config::Config;
-use crate::delivery::Delivery;
-use crate::http_lines::HttpLines;
-use crate::reruns::{self, KeptReruns, RerunError};
-use crate::sources::{Listener, Sources, Surroundings};
-use crate::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
-use crate::summaries;
-pub use crate::tails::TailBatch;
-use crate::tails::{TailReader, Tails};
-use crate::upkeep::Upkeep;
+use crate::ingest::delivery::Delivery;
+use crate::ingest::http_lines::HttpLines;
+use crate::ingest::sources::{Listener, Sources, Surroundings};
+pub use crate::queries::tails::TailBatch;
+use crate::queries::tails::{TailReader, Tails};
+use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
+use crate::storage::upkeep::Upkeep;
+use crate::summaries::reruns::{self, KeptReruns, RerunError};
+use crate::summaries::rows;
 use unreadable::Unreadable;
 
 /// How often the summary is asked whether rows are due, when nothing else happens.
@@ -287,7 +287,7 @@ impl Pipeline {
         open.rows.iter().for_each(&mut *each);
         let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
         let range_ns = (start_ns, last_ns);
-        summaries::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
+        rows::read(&shared.store, &shared.parsers, range_ns, open.settled_through, |row| {
             if log_type.is_none_or(|log_type| log_type == row.summary_of) && reruns.counts(&row) {
                 each(&row);
             }
@@ -320,7 +320,7 @@ impl Pipeline {
         };
         let settled_through = || {
             let through = lock(&shared.summary).as_ref().and_then(settled);
-            let sequence = through.and_then(summaries::sequence_of);
+            let sequence = through.and_then(rows::sequence_of);
             (through, sequence.unwrap_or_else(|| shared.counted_before.load(Relaxed)))
         };
         let start =
@@ -433,8 +433,8 @@ impl Shared {
     }
 
     fn find_where_to_go_on(&self, config: &SummaryConfig, at_start: &[FrameHandle]) {
-        let mark = summaries::settled_through(&self.store, at_start);
-        let cursor = summaries::cursor(&self.store, mark, at_start);
+        let mark = rows::settled_through(&self.store, at_start);
+        let cursor = rows::cursor(&self.store, mark, at_start);
         self.counted_before.store(cursor.through, Relaxed);
         *lock(&self.counted) = Some(cursor);
         *lock(&self.summary) = Some(Summariser::new(config.clone(), mark));
@@ -574,7 +574,7 @@ impl Shared {
                 let mut summary = lock(&self.summary);
                 let summary = summary.as_mut().expect("made before the first frame");
                 let batches = arrivals.batches.iter().map(|batch| &**batch);
-                summary.observe_all(batches, summaries::mark(next), self.clock.now_ns());
+                summary.observe_all(batches, rows::mark(next), self.clock.now_ns());
             };
             if catch_unwind(AssertUnwindSafe(observe)).is_err() {
                 self.parse_panics.fetch_add(1, Relaxed);

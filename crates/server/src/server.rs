@@ -3,36 +3,37 @@
 //! The HTTP address is taken first, so that a second instance fails at once, and so that health and status answer while
 //! a large store is being opened.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use collector::Accounting;
+use collector::{Accounting, Credentials};
 use platform::threads::STACK_BYTES;
-use platform::{RealDisk, placement};
+use platform::{RealClock, RealDisk, placement};
 use query::Queue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::{Config, QueryOptions};
-use crate::http::{self, App};
-use crate::jobs::{Jobs, QUERIES_DIR};
+use crate::http::{self, App, Tls};
+use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
-use crate::private;
-use crate::sources::addresses;
+use crate::process::private;
+use crate::queries::jobs::{Jobs, QUERIES_DIR};
 
 /// How often it is looked whether background queries have expired.
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are taken.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::open_files::allow(&mut config);
+    crate::process::open_files::allow(&mut config);
     placement::choose(config.placement.priorities);
     private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
-    crate::memory::give_back_freed().context("cannot start a thread")?;
+    crate::process::memory::give_back_freed().context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .thread_stack_size(STACK_BYTES)
@@ -52,8 +53,11 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
     let (stop, stopping) = watch::channel(false);
+    let tls = https(&config)?;
     let app =
-        Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping.clone()));
+        App::new(config.clone(), address, Arc::clone(&accounting), tls.clone(), stopping.clone());
+    let app = Arc::new(app);
+    warn_of_access(&config, address);
     let (router, clients) = (http::router(Arc::clone(&app)), app.clients().clone());
     let serving = tokio::spawn(http::serve(listener, router, clients, stopping));
 
@@ -72,12 +76,13 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     };
     tokio::spawn(expire(Arc::clone(&jobs)));
     app.run(Arc::clone(&pipeline), jobs);
-    tracing::info!("page and API at http://{address}/");
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    tracing::info!("page and API at {scheme}://{address}/");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses(address, &pipeline.listeners()))?;
     }
 
-    tokio::spawn(reload_on(hangup, Arc::clone(&pipeline)));
+    tokio::spawn(reload_on(hangup, Arc::clone(&pipeline), tls));
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
@@ -110,10 +115,15 @@ async fn expire(jobs: Arc<Jobs>) {
 }
 
 /// Reads certificates anew whenever the signal comes.
-async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>) {
+async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<Tls>>) {
     while hangup.recv().await.is_some() {
-        let pipeline = Arc::clone(&pipeline);
-        let reloaded = tokio::task::spawn_blocking(move || pipeline.reload());
+        let (pipeline, tls) = (Arc::clone(&pipeline), tls.clone());
+        let reloaded = tokio::task::spawn_blocking(move || {
+            let https = tls.map(|tls| tls.credentials().reload());
+            if https.is_none() || pipeline.credentials().is_some() {
+                pipeline.reload();
+            }
+        });
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");
         }
@@ -127,6 +137,34 @@ pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
         tracing::warn!("{name} again: ending at once; {consequence}");
         std::process::exit(130);
     });
+}
+
+/// Loads the certificate of HTTPS and starts to follow its files; none if HTTPS is off.
+pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
+    let Some(files) = &config.http_tls else { return Ok(None) };
+    let credentials = Credentials::load(files.clone(), Arc::new(RealClock::new()));
+    let tls = Tls::new(credentials.context("HTTPS ([http_tls])")?);
+    tokio::spawn(Arc::clone(&tls).follow_files());
+    Ok(Some(tls))
+}
+
+/// Warns if other machines can reach the listener without credentials, or send credentials without
+/// encryption.
+pub fn warn_of_access(config: &Config, address: SocketAddr) {
+    if address.ip().to_canonical().is_loopback() {
+        return;
+    }
+    if config.access.is_off() {
+        tracing::warn!(
+            "everybody who reaches {address} may read and delete every line: there are no users; \
+             add some as docs/access.md says, or listen on 127.0.0.1 (http_listen)"
+        );
+    } else if config.http_tls.is_none() {
+        tracing::warn!(
+            "passwords and tokens that come to {address} are not encrypted: give it a certificate \
+             ([http_tls]), or listen on 127.0.0.1 behind a proxy that has one"
+        );
+    }
 }
 
 /// Takes the address of HTTP.

@@ -300,7 +300,7 @@ fn a_client_that_reads_nothing_can_be_cancelled() {
 
 #[test]
 fn limits_end_queries_and_name_the_setting() {
-    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_s_max = 1\nrows_max = 5000\nmemory_bytes_max = '64KiB'\n";
+    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_max = '1s'\nrows_max = 5000\nmemory_bytes_max = '64KiB'\n";
     let server = Server::start_with(&[], config);
     let lines: String = (0..30_000).map(|i| format!("line {i} {}\n", "x".repeat(300))).collect();
     assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);
@@ -315,12 +315,12 @@ fn limits_end_queries_and_name_the_setting() {
     assert!(answer.text().contains("query.memory_bytes_max"));
     let answer = server.get("/select/logsql/query?query=*|count()&timeout=1ns");
     assert_eq!(answer.status, 503, "{}", answer.text());
-    assert!(answer.text().contains("query.run_s_max"));
+    assert!(answer.text().contains("query.run_max"));
 }
 
 #[test]
 fn a_full_queue_refuses() {
-    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_s_max = 1\n";
+    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_max = '1s'\n";
     let server = Server::start_with(&[], config);
     let lines: String = (0..60_000).map(|i| format!("line {i} {}\n", "x".repeat(300))).collect();
     assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);
@@ -340,7 +340,7 @@ fn a_full_queue_refuses() {
     assert!(refused.text().contains("query.waiting_max"), "{}", refused.text());
     let waited = Answer::read(waiting).unwrap();
     assert_eq!(waited.status, 429);
-    assert!(waited.text().contains("query.wait_s_max"), "{}", waited.text());
+    assert!(waited.text().contains("query.wait_max"), "{}", waited.text());
 }
 
 #[test]

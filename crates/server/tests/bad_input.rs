@@ -344,7 +344,7 @@ fn what_cannot_start_says_why() {
             "[retention]\nage = '30d'\nbites = '1GiB'\n",
             "bad.toml: line 3: unknown key 'bites'; did you mean 'bytes'?",
         ),
-        ("[query]\nrun_s_max = 'long'\n", "bad.toml: line 2: invalid type"),
+        ("[query]\nrun_max = 'long'\n", "query.run_max: 'long' is not a duration"),
         ("[retention]\nage = '30 moons'\n", "retention.age: '30 moons' is not a duration"),
         ("[[types]]\nname = 'x'\nregex = '('\n", "regex cannot be used"),
     ] {

@@ -56,8 +56,10 @@ fn mistakes_are_explained() {
     assert_eq!(lines[1..], ["  level:error | frobnicate", "                ^"], "{said}");
     let gone = loginson(&["query", "--server", "http://127.0.0.1:1", "*"]).output().unwrap();
     assert!(String::from_utf8_lossy(&gone.stderr).contains("start one with `loginson`"));
-    let https = loginson(&["query", "--server", "https://127.0.0.1:1", "*"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&https.stderr).contains("https is not spoken here"));
+    let https = format!("https://{}", server.http);
+    let https = loginson(&["query", "--server", &https, "*"]).output().unwrap();
+    let said = String::from_utf8_lossy(&https.stderr).into_owned();
+    assert!(said.contains("speak http there, not https"), "{said}");
     for arguments in [
         &["--help"][..],
         &["query", "--help"],

@@ -118,3 +118,28 @@ fn numbers_are_computed_and_renamed_behind_stats() {
         assert_eq!(server.get(&format!("/select/logsql/{path}")).status, 400, "{refused}");
     }
 }
+
+#[test]
+fn a_plan_is_told_without_running_the_query() {
+    let server = with_lines();
+    let path = "/select/logsql/explain?query=";
+    let stats = "panic%20%7C%20stats%20by%20(host)%20count()%20n";
+    let text = server.get(&format!("{path}{stats}")).text();
+    assert!(text.contains("a unit is read only if it may hold \"panic\""), "{text}");
+    assert!(text.contains("pipe 1    stats by (host) count(*) as n: collecting"), "{text}");
+    let plan = get(&server, "explain", "* | fields host", "limit=2&format=json");
+    assert_eq!(plan["store"]["lines"], 6);
+    assert_eq!(plan["fields"], "host");
+    assert!(plan["order"].as_str().unwrap().starts_with("newest first"), "{plan}");
+    let early = get(&server, "explain", "*", "end=2001-01-01T00:00Z&format=json");
+    assert_eq!((&early["units"]["units"], &early["store"]["lines"]), (&json!(0), &json!(6)));
+    // Filters that are added hold, and hide how much there is.
+    let restricted = get(&server, "explain", "panic", "extra_filters=host:=a&format=json");
+    assert_eq!(restricted["filter"], "host:=\"a\" \"panic\"");
+    assert_eq!((&restricted["units"], &restricted["store"]), (&json!(null), &json!(null)));
+    let refused = |query: &str| server.get(&format!("/select/logsql/explain?{query}")).status;
+    assert_eq!(refused("query=*&format=csv"), 400);
+    assert_eq!(refused("query=*%20%7C%20nothing"), 400);
+    assert_eq!(refused("query=*&fromat=json"), 400);
+    assert_eq!(refused("limit=1"), 400);
+}

@@ -193,6 +193,7 @@ fn unknown_parameters_and_tenants_are_named() {
     let server = Server::start();
     let gets = [
         "select/logsql/query",
+        "select/logsql/explain",
         "select/logsql/hits",
         "select/logsql/facets",
         "select/logsql/field_names",

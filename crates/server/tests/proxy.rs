@@ -57,6 +57,16 @@ fn configuration(directory: &Path, upstream: &str, https: u16, http: u16) -> Str
         assert!(text.contains(from), "the guide has no {from}");
         text.replace(from, to)
     });
+    // The limit on logins that the page about access advises.
+    let access = include_str!("../../../docs/access.md");
+    let limit =
+        access.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let limit = limit.replace("http://127.0.0.1:9514", &format!("http://{upstream}"));
+    let (zone, location) = (limit.lines().next().unwrap(), limit.lines().last().unwrap());
+    assert!(zone.starts_with("limit_req_zone") && location.starts_with("location"), "{limit}");
+    let named = "server_name logs.example;";
+    assert!(advised.contains(named));
+    let advised = format!("{zone}\n{}", advised.replace(named, &format!("{named}\n{location}")));
     format!(
         "daemon off; error_log stderr; pid {here}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n\
          client_body_temp_path {here}/body; proxy_temp_path {here}/proxy; fastcgi_temp_path \
@@ -115,7 +125,12 @@ impl Nginx {
 
     /// The first line of what a WebSocket is answered.
     fn upgrade(&self, origin: &str) -> String {
-        let arguments = [&UPGRADE[..], &["-H", origin]].concat();
+        self.upgrade_with(origin, "X-Nothing: 1")
+    }
+
+    /// The same with a further header.
+    fn upgrade_with(&self, origin: &str, header: &str) -> String {
+        let arguments = [&UPGRADE[..], &["-H", origin, "-H", header]].concat();
         let mut child =
             self.curl(true, "/loki/api/v1/tail?query=%7B%7D", &arguments).spawn().unwrap();
         let mut line = String::new();
@@ -173,6 +188,47 @@ fn the_advised_proxy_works_once_its_name_is_known() {
     assert!(lines.any(|line| line.contains("fresh line")));
     tail.kill().unwrap();
     tail.wait().unwrap();
+}
+
+#[test]
+fn a_login_through_the_advised_proxy() {
+    let mut hashing = common::loginson(&["hash-password"]);
+    let mut hashing = hashing.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut hashing.stdin.take().unwrap(), b"correct horse\n").unwrap();
+    let hash = String::from_utf8(hashing.wait_with_output().unwrap().stdout).unwrap();
+    let config = format!(
+        "[[users]]\nname = \"ann\"\npassword_hash = \"{}\"\nrole = \"operate\"\n",
+        hash.trim()
+    );
+    let server = Server::start_with(&["--http-host", NAME], &config);
+    let nginx = Nginx::start(&server.http, free_port(), free_port());
+    let origin = nginx.origin(true);
+    let login = |password: &str| {
+        let form = format!("name=ann&password={password}");
+        nginx.get(true, "/api/v1/login", &["-H", &origin, "-d", &form])
+    };
+    assert_eq!(nginx.get(true, "/", &[]).status, 200);
+    assert_eq!(nginx.get(true, "/api/v1/status", &[]).status, 401);
+    let answer = login("correct+horse");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let set = answer.header("set-cookie").unwrap();
+    assert!(set.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{set}");
+    let cookie = format!("Cookie: {}", set.split(';').next().unwrap());
+    assert_eq!(nginx.get(true, "/api/v1/status", &["-H", &cookie]).status, 200);
+    let seal = ["-X", "POST", "-H", &cookie];
+    assert_eq!(nginx.get(true, "/api/v1/seal", &seal).status, 403);
+    let own = [&seal[..], &["-H", &origin]].concat();
+    assert_eq!(nginx.get(true, "/api/v1/seal", &own).status, 202);
+    let evil = [&seal[..], &["-H", "Origin: https://evil.example"]].concat();
+    assert_eq!(nginx.get(true, "/api/v1/seal", &evil).status, 403);
+    // WebSockets, with the cookie and without.
+    assert_eq!(nginx.upgrade(&origin), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(nginx.upgrade_with(&origin, &cookie), "HTTP/1.1 101 Switching Protocols");
+    // After ten wrong passwords Loginson refuses the name, and nginx the address.
+    let statuses: Vec<u16> = (0..25).map(|n| login(&format!("wrong{n}")).status).collect();
+    assert_eq!(statuses[0], 401);
+    assert_eq!(statuses.last(), Some(&503), "{statuses:?}");
+    assert_eq!(nginx.get(true, "/api/v1/status", &["-H", &cookie]).status, 200);
 }
 
 #[test]

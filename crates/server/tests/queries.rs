@@ -214,7 +214,7 @@ impl Holder {
 }
 
 const ONE_PLACE: &str =
-    "[query]\nbackground_concurrent_max = 1\nbackground_waiting_max = 3\nwait_s_max = 0\n";
+    "[query]\nbackground_concurrent_max = 1\nbackground_waiting_max = 3\nwait_max = '0s'\n";
 
 #[test]
 fn waiting_in_line_and_out_of_the_way_of_others() {
@@ -255,12 +255,12 @@ fn waiting_in_line_and_out_of_the_way_of_others() {
 
 #[test]
 fn a_pause_has_an_end() {
-    let server = Server::start_with(&[], "[query]\npause_s_max = 0\n");
+    let server = Server::start_with(&[], "[query]\npause_max = '0s'\n");
     let holder = Holder::take(&server);
     assert_eq!(act(&server, &holder.id, "pause").status, 200);
     wait_for_state(&server, &holder.id, "cancelled");
     let why = entry(&server, &holder.id)["error"].to_string();
-    assert!(why.contains("query.pause_s_max"), "{why}");
+    assert!(why.contains("query.pause_max"), "{why}");
 }
 
 #[test]
@@ -296,11 +296,11 @@ fn results_have_limits() {
     let id = submit(&server, &query);
     wait_for_state(&server, &id, "done");
 
-    let server = bytes("background_run_s_max = 0");
+    let server = bytes("background_run_max = '0s'");
     let id = submit(&server, &query);
     wait_for_state(&server, &id, "failed");
     let error = entry(&server, &id)["error"].to_string();
-    assert!(error.contains("query.background_run_s_max"), "{error}");
+    assert!(error.contains("query.background_run_max"), "{error}");
 
     let server = bytes("memory_bytes_max = '100'");
     let id = submit(&server, &format!("query={}", encoded("* | stats by (_msg) count()")));
@@ -308,7 +308,7 @@ fn results_have_limits() {
     let error = entry(&server, &id)["error"].to_string();
     assert!(error.contains("query.memory_bytes_max"), "{error}");
 
-    let server = bytes("results_keep_s = 1");
+    let server = bytes("results_keep = '1s'");
     let id = submit(&server, &query);
     server.wait_for("it expires", |server| state(server, &id) == "gone");
     assert_eq!(std::fs::read_dir(server.data_dir().join("queries")).unwrap().count(), 1);
@@ -477,7 +477,7 @@ fn sorted(lines: &[u8]) -> Vec<&[u8]> {
 
 #[test]
 fn a_client_that_goes_away_ends_its_question_everywhere() {
-    let server = Server::start_with(&[], "[query]\nconcurrent_max = 1\nwait_s_max = 600\n");
+    let server = Server::start_with(&[], "[query]\nconcurrent_max = 1\nwait_max = '600s'\n");
     let holder = Holder::take(&server);
     // The one place of questions is taken by an answer that nobody reads; the others wait behind it.
     let ask = |path: &str| {

@@ -171,7 +171,7 @@ fn who_asks_before_sending_is_told() {
 
 #[test]
 fn silent_and_slow_bodies_end_with_what_was_whole() {
-    let server = Server::start_with(&[], "[insert]\nidle_max = '300ms'\nbytes_per_s_min = 0\n");
+    let server = Server::start_with(&[], "[insert]\nidle_max = '300ms'\nbytes_per_s_min = '0B'\n");
     let mut silent = begin(&server, "/insert/lines", "");
     chunk(&mut silent, b"whole\npart").unwrap();
     let answer = Answer::read(silent).unwrap();
@@ -180,7 +180,7 @@ fn silent_and_slow_bodies_end_with_what_was_whole() {
     drop(server);
 
     let server =
-        Server::start_with(&[], "[insert]\nidle_max = '300ms'\nbytes_per_s_min = 1000000\n");
+        Server::start_with(&[], "[insert]\nidle_max = '300ms'\nbytes_per_s_min = '1000000B'\n");
     let mut slow = begin(&server, "/insert/lines", "");
     let mut reader = slow.try_clone().unwrap();
     let answer = std::thread::spawn(move || Answer::read(&mut reader));

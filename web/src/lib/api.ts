@@ -25,6 +25,13 @@ export interface CallOptions {
   onid?: (id: string) => void;
 }
 
+let unauthorized: () => void = () => {};
+
+/** What is done when the server no longer knows who asks. */
+export function onUnauthorized(act: () => void): void {
+  unauthorized = act;
+}
+
 type Params = Record<string, string | number | null | undefined>;
 
 /** Longer query strings go as a form body: servers and proxies between limit the length of a URL. */
@@ -52,8 +59,33 @@ async function call(path: string, params: Params, options: CallOptions = {}, met
   }
   const id = response.headers.get('X-Loginson-Query-Id');
   if (id !== null) options.onid?.(id);
+  if (response.status === 401) unauthorized();
   if (!response.ok) throw await toError(response);
   return response;
+}
+
+// ---- who asks ----
+
+/** `/api/v1/me`; see access.ts. */
+export function whoAmI(): Promise<unknown> {
+  return json('/api/v1/me', {});
+}
+
+/** Begins a session; the cookie is the browser's to keep. The password goes as a form, never in an address. */
+export async function logIn(name: string, password: string): Promise<unknown> {
+  const body = new URLSearchParams({ name, password });
+  let response: Response;
+  try {
+    response = await fetch('/api/v1/login', { method: 'POST', body, cache: 'no-store' });
+  } catch {
+    throw new ApiError('The server cannot be reached. Is Loginson running?', 0);
+  }
+  if (!response.ok) throw await toError(response);
+  return response.json();
+}
+
+export async function logOut(): Promise<void> {
+  await call('/api/v1/logout', {}, {}, 'POST');
 }
 
 async function toError(response: Response): Promise<ApiError> {

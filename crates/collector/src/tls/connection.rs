@@ -16,7 +16,7 @@
 //! - What cannot be sent at once (the server's part of the handshake, an alert) is sent when the socket takes it, and
 //!   nothing is read before: a peer cannot make answers pile up.
 //!
-//! Left out: kernel TLS, see ARCHITECTURE.md; lines back to the sender, which syslog has not.
+//! Left out: kernel TLS, see docs/decisions; lines back to the sender, which syslog has not.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -367,6 +367,7 @@ mod tests {
             certificate: issued.certificate,
             key: issued.key,
             clients: ClientCertificates::Off,
+            section: "tls",
         };
         let credentials = Credentials::load(files, Arc::new(ManualClock::new(0))).unwrap();
         let mut roots = RootCertStore::empty();

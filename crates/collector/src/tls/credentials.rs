@@ -48,6 +48,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// What is asked of clients.
     pub clients: ClientCertificates,
+    /// The section of the configuration that names the files, for messages.
+    pub section: &'static str,
 }
 
 /// Whether senders show a certificate.
@@ -76,7 +78,7 @@ pub enum TlsError {
         /// What it would be.
         what: &'static str,
         /// The setting that names it.
-        setting: &'static str,
+        setting: String,
         /// The file.
         path: PathBuf,
         /// What the system said.
@@ -207,7 +209,7 @@ impl Credentials {
     }
 
     /// For a connection that begins now.
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+    pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.lock().config)
     }
 
@@ -248,7 +250,7 @@ impl Credentials {
     }
 
     /// Reads the files if they have changed, and not since the last look.
-    pub(crate) fn look(&self) {
+    pub fn look(&self) {
         let stamps = self.files.stamps();
         let mut state = self.lock();
         let (changed, rests) = (stamps != state.read, stamps == state.seen);
@@ -277,8 +279,8 @@ impl Credentials {
 impl TlsFiles {
     /// The library's configuration and when the certificates expire.
     fn read(&self) -> Result<(ServerConfig, i64), TlsError> {
-        let chain = certificates(&self.certificate, "certificate", "tls.certificate")?;
-        let key = private_key(&self.key)?;
+        let chain = certificates(&self.certificate, "certificate", &self.setting("certificate"))?;
+        let key = private_key(&self.key, &self.setting("key"))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let unusable = |error: String| {
             let (certificate, key) = (self.certificate.clone(), self.key.clone());
@@ -293,7 +295,10 @@ impl TlsFiles {
         let builder = match self.clients.ca() {
             None => builder.with_no_client_auth(),
             Some(ca) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider);
+                let verifier = WebPkiClientVerifier::builder_with_provider(
+                    roots(ca, &self.setting("client_ca"))?,
+                    provider,
+                );
                 let verifier = match &self.clients {
                     ClientCertificates::Required { .. } => verifier,
                     _ => verifier.allow_unauthenticated(),
@@ -318,6 +323,10 @@ impl TlsFiles {
         Ok((config, expires_s))
     }
 
+    fn setting(&self, key: &str) -> String {
+        format!("{}.{key}", self.section)
+    }
+
     fn stamps(&self) -> Stamps {
         let files = [Some(self.certificate.as_path()), Some(self.key.as_path()), self.clients.ca()];
         let stamp = |m: Metadata| (m.ino(), m.size(), m.mtime(), m.mtime_nsec());
@@ -338,7 +347,7 @@ impl ClientCertificates {
 fn certificates(
     path: &Path,
     what: &'static str,
-    setting: &'static str,
+    setting: &str,
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read_file(path, what, setting)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -356,9 +365,9 @@ fn certificates(
     Ok(found)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn private_key(path: &Path, setting: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     let what = "private key";
-    let text = read_file(path, what, "tls.key")?;
+    let text = read_file(path, what, setting)?;
     if let Some(key) = PrivateKeyDer::pem_slice_iter(&text).next() {
         return key.map_err(|error| damaged(path, what, &error));
     }
@@ -376,9 +385,9 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 /// The certificates of CAs in a file.
-fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+fn roots(path: &Path, setting: &str) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, "client CA", "tls.client_ca")? {
+    for certificate in certificates(path, "client CA", setting)? {
         roots.add(certificate).map_err(|error| TlsError::UnusableCa {
             path: path.into(),
             error: error.to_string(),
@@ -387,7 +396,7 @@ fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(roots))
 }
 
-fn read_file(path: &Path, what: &'static str, setting: &'static str) -> Result<Vec<u8>, TlsError> {
+fn read_file(path: &Path, what: &'static str, setting: &str) -> Result<Vec<u8>, TlsError> {
     let read = || {
         let metadata = path.metadata()?;
         if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
@@ -400,7 +409,7 @@ fn read_file(path: &Path, what: &'static str, setting: &'static str) -> Result<V
     };
     read().map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => TlsError::Forbidden { what, path: path.into() },
-        _ => TlsError::Unreadable { what, setting, path: path.into(), error },
+        _ => TlsError::Unreadable { what, setting: setting.to_owned(), path: path.into(), error },
     })
 }
 
@@ -433,7 +442,12 @@ mod tests {
     use platform::ManualClock;
 
     fn files(issued: &Issued, clients: ClientCertificates) -> TlsFiles {
-        TlsFiles { certificate: issued.certificate.clone(), key: issued.key.clone(), clients }
+        TlsFiles {
+            certificate: issued.certificate.clone(),
+            key: issued.key.clone(),
+            clients,
+            section: "tls",
+        }
     }
 
     fn load(files: TlsFiles) -> Result<Arc<Credentials>, TlsError> {

@@ -33,7 +33,8 @@ fn start_with(clients: fn(&Authority) -> ClientCertificates, config: TcpConfig) 
     let authority = Authority::new();
     let issued = authority.issue("server");
     let clients = clients(&authority);
-    let files = TlsFiles { certificate: issued.certificate, key: issued.key, clients };
+    let files =
+        TlsFiles { certificate: issued.certificate, key: issued.key, clients, section: "tls" };
     let (recorder, accounting) = (Recorder::new(), Arc::new(Accounting::default()));
     let clock = Arc::new(ManualClock::new(NOW_NS));
     let credentials = Credentials::load(files, clock.clone()).unwrap();

@@ -244,9 +244,9 @@ impl Evaluation<'_> {
         }
         // A name that no field has.
         let count = "count\0".to_owned();
-        let function = Function::Count(Vec::new());
+        let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: count.clone() }];
-        let stats = Query::new(pushed.filter, vec![Pipe::Stats(Stats { by, functions })]);
+        let stats = Query::new(pushed.filter, vec![Pipe::from(Stats { by, functions })]);
         let mut context = Context { range: lines, limit: None, ..self.context.clone() };
         context.limits.rows_max = u64::MAX;
         let mut collected = Collected::default();

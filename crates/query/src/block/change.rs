@@ -3,15 +3,23 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::exec::{Meter, RunError};
+
 /// Fields that rows may have behind a pipe that copies or unpacks some. With more the query ends with an error: `copy
 /// a* as b*` doubles them, and a few such pipes would fill any memory.
 pub(crate) const FIELDS_MAX: usize = 1 << 17;
 /// Bytes of the names that one pair of `rename` or `copy` makes; with more, the same.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 
-/// Rows would have more than [`FIELDS_MAX`] fields, or too long names.
-#[derive(Debug)]
-pub(crate) struct TooMany;
+/// Columns of a row up to which the memory of a change is not counted.
+const UNCOUNTED_COLUMNS_MAX: usize = 1 << 10;
+/// Memory of a name in a set of names, about.
+const SET_BYTES: usize = 48;
+/// Memory of a new name beside its bytes, about: its header, and its place in [`NewNames`].
+const NEW_NAME_BYTES: usize = 128;
+
+/// The query's rows would have more than [`FIELDS_MAX`] fields, or too long names.
+const TOO_MANY: RunError = RunError::FieldLimit(FIELDS_MAX);
 
 /// What a pipe does to the columns of rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,42 +75,114 @@ pub(super) trait Named: Clone {
     fn set_hidden(&mut self, hidden: bool);
 }
 
+/// The names that a change makes: each is made once, and all rows share it. Pipes behind the change may keep rows until the
+/// query ends, long after their block. So the names stay counted until then, unless they are given back.
+#[derive(Default)]
+pub(crate) struct NewNames {
+    /// The new name by the place of the pair and the old name; without an old name where the pair has no beginnings.
+    names: HashMap<(usize, Option<Arc<str>>), Arc<str>, foldhash::fast::RandomState>,
+    counted: usize,
+}
+
+impl NewNames {
+    fn name(
+        &mut self,
+        (place, from, to): (usize, &NamePattern, &NamePattern),
+        old: &Arc<str>,
+        meter: &mut Meter,
+    ) -> Result<Arc<str>, RunError> {
+        let key = (place, from.prefix.then(|| old.clone()));
+        if let Some(name) = self.names.get(&key) {
+            return Ok(name.clone());
+        }
+        let bytes = to.name.len() + if to.prefix { old.len() } else { 0 } + NEW_NAME_BYTES;
+        meter.take(bytes)?;
+        self.counted += bytes;
+        let name: Arc<str> = from.replaced(old, to).into();
+        self.names.insert(key, name.clone());
+        Ok(name)
+    }
+
+    /// Gives the memory of the names back, when no row has them any more.
+    pub fn give_back(self, meter: &mut Meter) {
+        meter.give_back(self.counted);
+    }
+}
+
 impl Change {
-    /// Hidden columns come along until they are named, so that what the client included is still there.
-    pub(super) fn apply<C: Named>(&self, columns: &mut Vec<C>) -> Result<(), TooMany> {
+    /// Hidden columns come along until they are named, so that what the client included is still there. Gives the memory
+    /// that was counted for the work, and is still counted.
+    pub(super) fn apply<C: Named>(
+        &self,
+        columns: &mut Vec<C>,
+        names: &mut NewNames,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        let mut counted = 0;
+        let mut count = |columns: usize, meter: &mut Meter| {
+            let bytes = work_bytes::<C>(columns);
+            let more = bytes.saturating_sub(counted);
+            counted += more;
+            if more > 0 { meter.take(more) } else { Ok(()) }
+        };
+        count(columns.len(), meter)?;
         match self {
             Change::Keep(patterns) => keep(patterns, columns),
             Change::Drop(patterns) => {
                 columns.retain(|c| c.hidden() || !patterns.iter().any(|p| p.matches(c.name())))
             }
             Change::Rename(pairs) => {
-                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                for (place, from, to) in numbered(pairs) {
                     names_fit(from, to, columns)?;
-                    rename(from, to, columns);
+                    let renamed = selected(from, columns);
+                    rename((place, from, to), renamed, columns, names, meter)?;
                 }
             }
             Change::Copy(pairs) => {
-                for (from, to) in pairs.iter().filter(|(from, to)| from != to) {
+                for (place, from, to) in numbered(pairs) {
                     names_fit(from, to, columns)?;
-                    copy(from, to, columns);
+                    let copied = selected(from, columns);
+                    let copies = copied.iter().filter(|copied| **copied).count();
+                    count(columns.len() + copies, meter)?;
+                    copy((place, from, to), copied, columns, names, meter)?;
                     if columns.len() > FIELDS_MAX {
-                        return Err(TooMany);
+                        return Err(TOO_MANY);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(counted)
+    }
+}
+
+/// The pairs that change anything, with their places.
+fn numbered(
+    pairs: &[(NamePattern, NamePattern)],
+) -> impl Iterator<Item = (usize, &NamePattern, &NamePattern)> {
+    let pairs = pairs.iter().enumerate().filter(|(_, (from, to))| from != to);
+    pairs.map(|(place, (from, to))| (place, from, to))
+}
+
+/// Memory that is taken to change so many columns, about: they are there twice, and their names are in a table.
+pub(super) fn work_bytes<C>(columns: usize) -> usize {
+    match columns > UNCOUNTED_COLUMNS_MAX {
+        true => columns * (2 * size_of::<C>() + SET_BYTES),
+        false => 0,
     }
 }
 
 /// Whether the names that a pair makes are few enough bytes.
-fn names_fit<C: Named>(from: &NamePattern, to: &NamePattern, columns: &[C]) -> Result<(), TooMany> {
+fn names_fit<C: Named>(
+    from: &NamePattern,
+    to: &NamePattern,
+    columns: &[C],
+) -> Result<(), RunError> {
     if !from.prefix || to.name.len() * columns.len() <= NAMES_BYTES_MAX {
         return Ok(());
     }
     let matching = columns.iter().filter(|c| from.matches(c.name()));
     let bytes: usize = matching.map(|c| to.name.len() + c.name().len()).sum();
-    if bytes <= NAMES_BYTES_MAX { Ok(()) } else { Err(TooMany) }
+    if bytes <= NAMES_BYTES_MAX { Ok(()) } else { Err(TOO_MANY) }
 }
 
 fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {
@@ -129,39 +209,62 @@ fn keep<C: Named>(patterns: &[NamePattern], columns: &mut Vec<C>) {
     columns.extend(old.into_iter().flatten().filter(|c| c.hidden()));
 }
 
+/// A pair of names or of beginnings of names, and its place among those of its pipe.
+type Pair<'p> = (usize, &'p NamePattern, &'p NamePattern);
+
 /// All names at once: a new name may be the old one of another column.
-fn rename<C: Named>(from: &NamePattern, to: &NamePattern, columns: &mut Vec<C>) {
-    let renamed = selected(from, columns);
-    let mut new_names = vec![Arc::from(to.name.as_str())];
+fn rename<C: Named>(
+    pair: Pair<'_>,
+    renamed: Vec<bool>,
+    columns: &mut Vec<C>,
+    names: &mut NewNames,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    let mut new_names: HashSet<Arc<str>, foldhash::fast::RandomState> = HashSet::default();
     for (column, _) in columns.iter_mut().zip(&renamed).filter(|(_, renamed)| **renamed) {
-        let name: Arc<str> = from.replaced(column.name(), to).into();
-        new_names.push(name.clone());
+        let name = names.name(pair, column.name(), meter)?;
+        new_names.insert(name.clone());
         column.set_name(name);
         column.set_hidden(false);
     }
-    // A name that only begins so is nobody's.
-    let new_names: HashSet<Arc<str>, foldhash::fast::RandomState> =
-        new_names.into_iter().skip(usize::from(to.prefix)).collect();
+    let (_, _, to) = pair;
     let mut renamed = renamed.into_iter();
     columns.retain(|c| {
         let renamed = renamed.next().expect("as many as columns");
-        renamed || c.hidden() || !new_names.contains(c.name())
+        renamed || c.hidden() || !is_new(c.name(), to, &new_names)
     });
+    Ok(())
 }
 
-fn copy<C: Named>(from: &NamePattern, to: &NamePattern, columns: &mut Vec<C>) {
-    let copied = selected(from, columns);
+fn copy<C: Named>(
+    pair: Pair<'_>,
+    copied: Vec<bool>,
+    columns: &mut Vec<C>,
+    names: &mut NewNames,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
     let mut copies: Vec<C> =
         columns.iter().zip(copied).filter(|(_, copied)| *copied).map(|(c, _)| c.clone()).collect();
+    let mut new_names: HashSet<Arc<str>, foldhash::fast::RandomState> = HashSet::default();
     for copy in &mut copies {
-        copy.set_name(from.replaced(copy.name(), to).into());
+        let name = names.name(pair, copy.name(), meter)?;
+        new_names.insert(name.clone());
+        copy.set_name(name);
         copy.set_hidden(false);
     }
-    let new_names: HashSet<Arc<str>, foldhash::fast::RandomState> =
-        copies.iter().map(|c| c.name().clone()).chain([Arc::from(to.name.as_str())]).collect();
-    columns
-        .retain(|c| c.hidden() || !new_names.contains(c.name()) || to.prefix && copies.is_empty());
+    let (_, _, to) = pair;
+    columns.retain(|c| c.hidden() || !is_new(c.name(), to, &new_names));
     columns.extend(copies);
+    Ok(())
+}
+
+/// Whether a pair makes that name. A single name is taken from its column though no other gets it.
+fn is_new(
+    name: &Arc<str>,
+    to: &NamePattern,
+    new_names: &HashSet<Arc<str>, foldhash::fast::RandomState>,
+) -> bool {
+    new_names.contains(name) || !to.prefix && **name == *to.name
 }
 
 /// Which columns a pattern means: the first with a name, or all visible ones whose names begin so.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, Column, Layout, Scratch};
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
 
 /// Longest value that a pipe makes, in bytes. A query that makes a longer one ends with an error: a pipe that puts a field
 /// twice into itself would otherwise fill any memory in a few steps.
@@ -154,7 +154,7 @@ impl Computed {
         if self.columns.is_empty() {
             return Ok(0);
         }
-        let more = match block {
+        let mut more = match block {
             Block::Lines(_) => self.keep_old(block, scratch, meter)?,
             // The values are copied into the rows.
             Block::Made(_) => {
@@ -176,11 +176,13 @@ impl Computed {
             Block::Lines(lines) => {
                 let first = lines.values.len() as u32;
                 let names = self.columns.iter().map(|column| column.name.clone());
-                let added = names.zip((first..).map(Column::Computed));
-                let layout = match &lines.layout {
-                    None => Layout::of_batch(&lines.batch).with(added),
-                    Some(layout) => layout.with(added),
+                let last = first + self.columns.len() as u32;
+                let added = names.zip((first..last).map(Column::Computed));
+                let (layout, counted) = match &lines.layout {
+                    None => Layout::of_batch(&lines.batch).with(added, meter)?,
+                    Some(layout) => layout.with(added, meter)?,
                 };
+                more += counted;
                 lines.layout = Some(Arc::new(layout));
                 for NewColumn { bytes, mut spans, .. } in self.columns {
                     spans.iter_mut().filter(|span| **span == UNSET).for_each(|s| *s = (0, 0));

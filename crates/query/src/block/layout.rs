@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use record::{Batch, FieldId};
 
-use super::change::{Change, Named, TooMany};
+use super::change::{Change, Named, NewNames, work_bytes};
 use super::{Column, Hidden, common_names, is_computed};
+use crate::exec::{Meter, RunError};
 use crate::filter::MSG;
 
 /// The columns of a block of lines after pipes changed them.
@@ -88,15 +89,27 @@ impl Layout {
         Layout { columns, by_field, others }
     }
 
-    /// The layout after a pipe changed it.
-    pub fn changed(&self, change: &Change) -> Result<Layout, TooMany> {
+    /// The layout after a pipe changed it, and the memory that is counted for it.
+    pub fn changed(
+        &self,
+        change: &Change,
+        names: &mut NewNames,
+        meter: &mut Meter,
+    ) -> Result<(Layout, usize), RunError> {
         let mut columns = self.columns.clone();
-        change.apply(&mut columns)?;
-        Ok(Layout::new(columns, self.by_field.len()))
+        let counted = change.apply(&mut columns, names, meter)?;
+        Ok((Layout::new(columns, self.by_field.len()), counted))
     }
 
-    /// The layout with columns that take the place of visible ones with their names, or come behind these.
-    pub fn with(&self, added: impl Iterator<Item = (Arc<str>, Column<'static>)>) -> Layout {
+    /// The layout with columns that take the place of visible ones with their names, or come behind these; and the memory
+    /// that is counted for it.
+    pub fn with(
+        &self,
+        added: impl ExactSizeIterator<Item = (Arc<str>, Column<'static>)>,
+        meter: &mut Meter,
+    ) -> Result<(Layout, usize), RunError> {
+        let counted = work_bytes::<LayoutColumn>(self.columns.len() + added.len());
+        meter.take(counted)?;
         let mut columns = self.columns.clone();
         let mut visible = columns.iter().filter(|c| !c.hidden).count();
         // Hidden ones are last, so that a visible one of the same name is found first.
@@ -113,7 +126,7 @@ impl Layout {
                 }
             }
         }
-        Layout::new(columns, self.by_field.len())
+        Ok((Layout::new(columns, self.by_field.len()), counted))
     }
 
     pub fn column(&self, name: &str) -> Column<'static> {

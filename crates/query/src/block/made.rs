@@ -1,10 +1,12 @@
 //! Rows with bytes of their own.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Each;
-use super::change::{Change, Named, TooMany};
-use crate::run::{Meter, RunError};
+use super::change::{Change, Named, NewNames};
+use crate::exec::{Meter, RunError};
+use crate::pipe::{Decoder, Encoder};
 
 /// Bytes and fields of a row that are counted when it is there, not while it grows.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
@@ -81,6 +83,32 @@ impl MadeRow {
         Ok(copy)
     }
 
+    /// Writes it: how many fields, then each with its name, whether it is hidden, and its value.
+    pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.fields.len() as u64)?;
+        self.fields.iter().try_for_each(|field| {
+            out.bytes(field.name.as_bytes())?;
+            out.flag(field.hidden)?;
+            out.bytes(self.value(field))
+        })
+    }
+
+    /// Reads what [`MadeRow::encode`] wrote; its memory is counted as by [`MadeRow::copy_without`].
+    pub fn decode(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<MadeRow, RunError> {
+        let fields = from.length(2 * size_of::<u32>() + 1)?;
+        let mut names = meter.clone();
+        let mut result = Ok(());
+        let row = MadeRow::copy_without(&[], meter, |each| {
+            result = (0..fields).try_for_each(|_| {
+                let name = from.name(&mut names)?;
+                let is_hidden = from.flag()?;
+                each(&name, from.bytes()?, is_hidden);
+                Ok(())
+            });
+        })?;
+        result.map(|()| row)
+    }
+
     /// Makes room for a value more, which is counted where it is not little; `counted` is how much is so far.
     #[inline]
     pub fn make_room(
@@ -120,9 +148,22 @@ impl MadeRow {
         self.fields.iter_mut().for_each(|field| field.name = name(&field.name));
     }
 
-    /// Changes which fields there are.
-    pub fn change(&mut self, change: &Change) -> Result<(), TooMany> {
-        change.apply(&mut self.fields)
+    /// Changes which fields there are. Gives the memory that was counted for what the row grew by.
+    pub fn change(
+        &mut self,
+        change: &Change,
+        names: &mut NewNames,
+        meter: &mut Meter,
+    ) -> Result<usize, RunError> {
+        let before = self.memory_bytes();
+        let counted = change.apply(&mut self.fields, names, meter)?;
+        let more = self.memory_bytes().saturating_sub(before);
+        match more.cmp(&counted) {
+            Ordering::Greater => meter.take(more - counted)?,
+            Ordering::Equal => {}
+            Ordering::Less => meter.give_back(counted - more),
+        }
+        Ok(more)
     }
 
     /// Gives a field a value, behind the other visible ones if it was not there.

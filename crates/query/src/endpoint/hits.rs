@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{HITS, number, with_rows};
+use crate::exec::{Buffer, Context, RunError};
 use crate::pipe::tuples::put_part;
-use crate::pipe::{Bucket, By, Function, Pipe, Stats, StatsFunction, time_bucket};
-use crate::query::Query;
-use crate::run::{Buffer, Context, RunError};
+use crate::pipe::{Bucket, By, Function, Stats, StatsFunction, time_bucket};
 use crate::source::{Source, TimeRange};
+use crate::syntax::query::Query;
 use crate::time::parse_time;
 
 /// Points of all series up to which buckets without rows are shown too. Beyond, a short step over a long time would make an
@@ -67,14 +67,11 @@ pub fn hits(
     }
     let mut by = vec![By { name: "_time".to_owned(), bucket: Some(bucket) }];
     by.extend(names.iter().map(|&name| By { name: name.to_owned(), bucket: None }));
-    let function = StatsFunction {
-        function: Function::Count(Vec::new()),
-        filter: None,
-        name: HITS.to_owned(),
-    };
+    let function =
+        StatsFunction { function: Function::count(), filter: None, name: HITS.to_owned() };
     let mut timed = query.clone();
     timed.keep_timed();
-    let query = timed.with_pipe(Pipe::Stats(Stats { by, functions: vec![function] }));
+    let query = timed.with_pipe(Stats { by, functions: vec![function] }.into());
     let mut series: Vec<HitsSeries> = Vec::new();
     let mut places: HashMap<Box<[u8]>, usize, foldhash::fast::RandomState> = HashMap::default();
     let mut columns = vec!["_time", HITS];

@@ -5,12 +5,12 @@
 //! in place of what the query says of `_time`, and sorted and selected within each step.
 
 use super::with_rows;
-use crate::block::{Change, NamePattern};
-use crate::error::ParseError;
-use crate::pipe::{Bucket, By, ComputePipe, Function, PackedForm, Pipe, StatsFunction};
-use crate::query::Query;
-use crate::run::{Context, RunError};
+use crate::exec::{Context, RunError};
+use crate::pipe::shown::Shown;
+use crate::pipe::{Bucket, By, Pipe, Sort, Stats, StatsFunction};
 use crate::source::Source;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
 use crate::time::parse_time;
 
 /// A query that ends in `stats`, apart from what computes, names, sorts and selects its rows.
@@ -36,95 +36,6 @@ pub struct StatsRow {
     pub values: Vec<(String, String)>,
 }
 
-/// Which fields of rows are labels, and which are numbers.
-#[derive(Default)]
-struct Shown {
-    labels: Vec<String>,
-    values: Vec<String>,
-}
-
-impl Shown {
-    fn add_label(&mut self, name: &str) {
-        self.values.retain(|known| known != name);
-        if !self.labels.iter().any(|known| known == name) {
-            self.labels.push(name.to_owned());
-        }
-    }
-
-    fn add_value(&mut self, name: &str) {
-        self.labels.retain(|known| known != name);
-        if !self.values.iter().any(|known| known == name) {
-            self.values.push(name.to_owned());
-        }
-    }
-
-    fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.labels.retain(|name| wanted(name));
-        self.values.retain(|name| wanted(name));
-    }
-
-    /// Follows what a pipe does to the names; the error says why it may not stand here.
-    fn follow(&mut self, pipe: &Pipe, is_range: bool) -> Result<(), String> {
-        match pipe {
-            Pipe::Filter(_) => {}
-            Pipe::Sort(sort) => sort.rank.iter().for_each(|name| self.add_value(name)),
-            Pipe::Limit(_) | Pipe::Offset(_) if is_range => {
-                return Err("cannot be applied to each step by itself".to_owned());
-            }
-            Pipe::Limit(_) | Pipe::Offset(_) => {}
-            Pipe::RunningStats(stats) => {
-                let labels = || self.labels.iter().filter(|name| *name != "_time");
-                let known = stats.by.iter().all(|name| self.labels.contains(name));
-                let complete = stats.is_total || labels().all(|name| stats.by.contains(name));
-                if !known || !complete {
-                    return Err("must be grouped by the fields of the stats pipe".to_owned());
-                }
-                stats.functions.iter().for_each(|function| self.add_value(&function.name));
-            }
-            Pipe::Math(math) => math.results().into_iter().for_each(|name| self.add_value(name)),
-            Pipe::Change(Change::Keep(kept)) => {
-                self.retain(|name| kept.iter().any(|pattern| pattern.matches(name)));
-            }
-            Pipe::Change(Change::Drop(dropped)) => {
-                self.retain(|name| !dropped.iter().any(|pattern| pattern.matches(name)));
-            }
-            Pipe::Change(Change::Copy(pairs)) => {
-                for (from, to) in pairs {
-                    self.copy(from, to, false);
-                }
-            }
-            Pipe::Change(Change::Rename(pairs)) => {
-                for (from, to) in pairs {
-                    self.copy(from, to, true);
-                }
-            }
-            Pipe::Format(format) => self.add_label(&format.result),
-            Pipe::Unpack(unpack) if unpack.form == PackedForm::Json => {
-                if unpack.fields.is_empty() || unpack.fields.iter().any(|field| field.prefix) {
-                    return Err("must name its fields here".to_owned());
-                }
-                for field in &unpack.fields {
-                    self.add_label(&format!("{}{}", unpack.prefix, field.name));
-                }
-            }
-            _ => return Err("may not follow the last stats pipe here".to_owned()),
-        }
-        Ok(())
-    }
-
-    fn copy(&mut self, from: &NamePattern, to: &NamePattern, moved: bool) {
-        let matching = |names: &[String]| -> Vec<String> {
-            names.iter().filter(|name| from.matches(name)).cloned().collect()
-        };
-        let (labels, values) = (matching(&self.labels), matching(&self.values));
-        if moved {
-            self.retain(|name| !from.matches(name));
-        }
-        labels.iter().for_each(|name| self.add_label(&from.replaced(name, to)));
-        values.iter().for_each(|name| self.add_value(&from.replaced(name, to)));
-    }
-}
-
 impl StatsQuery {
     /// Takes a query apart. With `step`, (length, shift) in nanoseconds, rows are grouped by time too.
     pub fn new(query: &Query, step: Option<(i64, i64)>) -> Result<StatsQuery, ParseError> {
@@ -134,7 +45,7 @@ impl StatsQuery {
             let expected = vec!["a stats pipe, such as stats by (level) count()".to_owned()];
             Err(ParseError { position: text.len(), expected, message, query: text.clone() })
         };
-        let is_stats = |pipe: &Pipe| matches!(pipe, Pipe::Stats(_));
+        let is_stats = |pipe: &Pipe| pipe.get::<Stats>().is_some();
         let Some(place) = query.pipes.iter().rposition(is_stats) else {
             return refused("the query has no stats pipe".to_owned());
         };
@@ -145,32 +56,29 @@ impl StatsQuery {
                 return refused(format!("\"{pipe}\" before stats leaves rows without their _time"));
             }
             for pipe in &mut query.pipes {
-                match pipe {
-                    Pipe::Stats(stats) => {
-                        stats.by.retain(|by| by.name != "_time");
-                        let bucket = Some(Bucket::Time { step_ns, offset_ns });
-                        stats.by.insert(0, By { name: "_time".to_owned(), bucket });
-                    }
-                    Pipe::Sort(sort) if !sort.partition.iter().any(|name| name == "_time") => {
-                        sort.partition.push("_time".to_owned());
-                    }
-                    _ => {}
+                if let Some(stats) = pipe.get_mut::<Stats>() {
+                    stats.by.retain(|by| by.name != "_time");
+                    let bucket = Some(Bucket::Time { step_ns, offset_ns });
+                    stats.by.insert(0, By { name: "_time".to_owned(), bucket });
+                }
+                if let Some(sort) = pipe.get_mut::<Sort>()
+                    && !sort.partition.iter().any(|name| name == "_time")
+                {
+                    sort.partition.push("_time".to_owned());
                 }
             }
         }
-        let Pipe::Stats(stats) = &query.pipes[place] else { unreachable!("found by its kind") };
+        let stats = query.pipes[place].get::<Stats>().expect("found by its kind");
         let mut shown = Shown::default();
         stats.by.iter().for_each(|by| shown.add_label(&by.name));
         for StatsFunction { function, name, .. } in &stats.functions {
-            match function {
-                Function::RowAny(_) | Function::RowMin(..) | Function::RowMax(..) => {
-                    shown.add_label(name);
-                }
-                _ => shown.add_value(name),
+            match function.gives_row() {
+                true => shown.add_label(name),
+                false => shown.add_value(name),
             }
         }
         for pipe in &query.pipes[place + 1..] {
-            if let Err(why) = shown.follow(pipe, step.is_some()) {
+            if let Err(why) = pipe.follow_names(&mut shown, step.is_some()) {
                 return refused(format!("\"{pipe}\" {why}"));
             }
         }
@@ -225,7 +133,7 @@ impl StatsQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Context;
+    use crate::exec::Context;
     use crate::testing::{Memory, record};
 
     fn check(text: &str, step: Option<(i64, i64)>, expected: &[&str]) {

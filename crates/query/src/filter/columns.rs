@@ -20,8 +20,8 @@ use super::lines::LineRegex;
 use super::value::{Matcher, Test};
 use super::word::PhraseFinder;
 use crate::bitmap::Bitmap;
-use crate::needs::is_stored;
-use crate::run::RunError;
+use crate::exec::RunError;
+use crate::plan::needs::is_stored;
 use crate::source::{SourceError, TimeRange};
 
 /// Where a column has more than so many values for each row in question, the rows are looked at one by one.

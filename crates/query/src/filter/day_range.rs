@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, MINUTE_NS, format_duration};
 
 /// Minutes of a day.

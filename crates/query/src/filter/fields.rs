@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 use super::Filter;
 use super::value::Comparison;
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::number::Kind;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// How the values of two fields are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use regex_automata::{Input, MatchKind, meta};
 use regex_syntax::hir::{Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode};
 use regex_syntax::hir::{ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
-use crate::regexes::LARGE_BYTES;
+use crate::syntax::regexes::LARGE_BYTES;
 
 /// Bytes of a text that show whether a literal stands everywhere.
 const SAMPLE_BYTES: usize = 16 << 10;

@@ -11,8 +11,8 @@ use super::time::parse_time_filter;
 use super::value::{self, Test, parse_comparison, parse_exact, parse_regex, parse_substring};
 use super::{Filter, MSG};
 use crate::block::NamePattern;
-use crate::cursor::{Cursor, Written};
-use crate::error::ParseError;
+use crate::syntax::cursor::{Cursor, Written};
+use crate::syntax::error::ParseError;
 
 /// What a filter may begin with, for messages.
 const FILTER: &[&str] = &["a word", "a \"phrase\"", "field:value", "\"(\"", "\"*\""];

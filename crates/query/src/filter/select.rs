@@ -8,7 +8,7 @@ use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Lines, Scratch};
-use crate::needs::is_stored;
+use crate::plan::needs::is_stored;
 use crate::source::TimeRange;
 
 /// A filter made ready to run.

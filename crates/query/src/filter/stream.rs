@@ -6,8 +6,8 @@
 
 use super::Filter;
 use super::value::{Test, parse_pattern, parse_values};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Reads a stream selector.
 pub(super) fn parse_selector(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {

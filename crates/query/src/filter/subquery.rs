@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{Filter, Test};
-use crate::block::{Change, NamePattern};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::block::NamePattern;
 use crate::filter::MSG;
-use crate::pipe::Pipe;
-use crate::query::{Query, parse_inner};
+use crate::pipe::Names;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
 /// A test of a field with the values of a query.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,20 +74,14 @@ pub(super) fn parse(
 
 /// The field whose values a query gives.
 fn value_field(query: &Query) -> Option<String> {
-    let keeps = |pipe: &&Pipe| {
-        matches!(pipe, Pipe::Sort(_) | Pipe::Limit(_) | Pipe::Offset(_) | Pipe::Filter(_))
-    };
-    match query.pipes().iter().rev().find(|pipe| !keeps(pipe))? {
-        Pipe::Change(Change::Keep(names)) => match &names[..] {
-            [name] if !name.prefix => Some(name.name.clone()),
-            _ => None,
-        },
-        Pipe::Uniq(uniq) if uniq.by.len() == 1 => Some(uniq.by[0].clone()),
-        Pipe::Stats(stats) if stats.by.is_empty() && stats.functions.len() == 1 => {
-            Some(stats.functions[0].name.clone())
+    for pipe in query.pipes().iter().rev() {
+        match pipe.value_field() {
+            Names::Same => {}
+            Names::Are(mut names) if names.len() == 1 => return names.pop(),
+            Names::Are(_) | Names::Unknown => return None,
         }
-        _ => None,
     }
+    None
 }
 
 impl fmt::Display for Subquery {

@@ -7,9 +7,9 @@
 use std::fmt;
 
 use super::{Filter, Recurring, day_range, week_range};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::source::TimeRange;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{Instants, format_time, parse_duration, parse_time};
 
 const TIME: &str = "a time such as 2026-01-31T12:00Z";

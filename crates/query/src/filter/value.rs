@@ -32,9 +32,9 @@ use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
 use crate::bitmap::Bitmap;
 use crate::block::NamePattern;
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::needs::Phrase;
+use crate::plan::needs::Phrase;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 pub use self::compare::Comparison;
 pub(super) use self::compare::parse_sign as parse_comparison;

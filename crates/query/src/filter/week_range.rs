@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration};
 
 /// The days as they are written in full; three letters are enough.

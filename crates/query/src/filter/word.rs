@@ -5,7 +5,7 @@
 
 use memchr::memmem::Finder;
 
-use crate::cursor::is_word_char;
+use crate::syntax::cursor::is_word_char;
 
 /// Finds a phrase or a prefix of one.
 pub(crate) struct PhraseFinder {

@@ -138,7 +138,14 @@ fn passes(test: &Test, text: &str) -> bool {
                     }
                     false => is_word(before),
                 };
-                !(pattern.starts_with('<') && inside && *place != PatternPlace::Beginning)
+                // A search begins `<W>` at a letter only; at the beginning it may be empty.
+                let searched = matches!(place, PatternPlace::Anywhere | PatternPlace::End);
+                let letter = text.get(start).copied().is_some_and(is_word);
+                let empty_word = searched && pattern.starts_with("<W>") && !letter;
+                let cut_off =
+                    pattern.starts_with('<') && inside && *place != PatternPlace::Beginning;
+                !empty_word
+                    && !cut_off
                     && pattern_end(pattern, &text, start)
                         .is_some_and(|end| !to_end || end == text.len())
             })

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use super::filters::any_filter;
 use super::{Row, any_name, time_of, value};
 use crate::number::{compare_values, parse_number, parse_quantity, write_number};
+use crate::pipe::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_patterns};
 use crate::time::format_time;
-use crate::{Bucket, By, Function, NamePattern, Number, SortKey, Stats, StatsFunction};
+use crate::{Bucket, By, Function, NamePattern, Number, Query, Stats, StatsFunction, quote};
 
 /// The values of fields in a row; of those that are only a beginning, the ones that are there, by the names of their fields.
 fn row_values<'r>(row: &'r Row, names: &'r [NamePattern]) -> impl Iterator<Item = &'r str> {
@@ -75,63 +76,57 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         let place = ((share * numbers.len() as f64) as usize).min(numbers.len().saturating_sub(1));
         text(numbers.get(place).copied().unwrap_or(f64::NAN))
     };
-    match function {
-        Function::Count(names) if names.is_empty() => rows.len().to_string(),
-        Function::Count(names) => rows.iter().filter(|row| any(row, names)).count().to_string(),
-        Function::CountEmpty(names) => {
-            rows.iter().filter(|row| !any(row, names)).count().to_string()
-        }
-        Function::CountUniq(names, limit) | Function::CountUniqHash(names, limit) => {
-            uniq(names, limit)
-        }
-        Function::SumLen(names) => all(names).iter().map(String::len).sum::<usize>().to_string(),
-        Function::Rate => text(rows.len() as f64 / seconds.unwrap_or(1.0)),
-        Function::RateSum(names) => {
-            let numbers = numbers(names);
-            let sum = if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() };
-            text(sum / seconds.unwrap_or(1.0))
-        }
-        Function::Stddev(names) => {
+    if let Some(QuantileCall { share, fields }) = function.get() {
+        return quantile(*share, fields);
+    }
+    if let Some(RowMinMaxCall { by, kept, .. }) = function.get() {
+        let is_least = function.name().ends_with("min");
+        let row = best(by, if is_least { Ordering::Less } else { Ordering::Greater });
+        return match kept {
+            Kept::Row(names) => row.map_or("{}".to_owned(), |row| object(row, names)),
+            Kept::Field(name) => row.map_or(String::new(), |row| value(row, name).to_owned()),
+        };
+    }
+    if let Some(JsonValuesCall { fields, keys, limit }) = function.get() {
+        let mut rows = rows.to_vec();
+        rows.sort_by(|a, b| {
+            let orders = keys.iter().map(|key| {
+                let (a, b) = (value(a, &key.name), value(b, &key.name));
+                let order = compare_values(a.as_bytes(), b.as_bytes());
+                if key.descending { order.reverse() } else { order }
+            });
+            orders.into_iter().find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        });
+        return array(rows.into_iter().take(limited(limit)).map(|r| object(r, fields)).collect());
+    }
+    let FieldsCall { fields: names, limit, .. } = function.get().expect("the others are these");
+    let sum = |names: &[NamePattern]| {
+        let numbers = numbers(names);
+        if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() }
+    };
+    match function.name() {
+        "count" if names.is_empty() => rows.len().to_string(),
+        "count" => rows.iter().filter(|row| any(row, names)).count().to_string(),
+        "count_empty" => rows.iter().filter(|row| !any(row, names)).count().to_string(),
+        "count_uniq" | "count_uniq_hash" => uniq(names, limit),
+        "sum_len" => all(names).iter().map(String::len).sum::<usize>().to_string(),
+        "rate" => text(rows.len() as f64 / seconds.unwrap_or(1.0)),
+        "rate_sum" => text(sum(names) / seconds.unwrap_or(1.0)),
+        "stddev" => {
             // The text of the result depends on rounding; of one number it does not.
             let numbers = numbers(names);
             assert!(numbers.len() < 2, "others are not generated");
             text(if numbers.is_empty() { f64::NAN } else { 0.0 })
         }
-        Function::Any(names) => all(names).into_iter().find(|v| !v.is_empty()).unwrap_or_default(),
-        Function::Values(names, limit) => {
-            array(all(names).iter().take(limited(limit)).map(|v| json(v)).collect())
-        }
-        Function::UniqValues(names, _) => {
+        "any" => all(names).into_iter().find(|v| !v.is_empty()).unwrap_or_default(),
+        "values" => array(all(names).iter().take(limited(limit)).map(|v| json(v)).collect()),
+        "uniq_values" => {
             let mut values = values(names);
             values.dedup();
             array(values.iter().map(|v| json(v)).collect())
         }
-        Function::RowAny(names) => rows.first().map_or("{}".to_owned(), |row| object(row, names)),
-        Function::RowMin(by, names) => {
-            best(by, Ordering::Less).map_or("{}".to_owned(), |row| object(row, names))
-        }
-        Function::RowMax(by, names) => {
-            best(by, Ordering::Greater).map_or("{}".to_owned(), |row| object(row, names))
-        }
-        Function::FieldMin(by, name) => {
-            best(by, Ordering::Less).map_or(String::new(), |row| value(row, name).to_owned())
-        }
-        Function::FieldMax(by, name) => {
-            best(by, Ordering::Greater).map_or(String::new(), |row| value(row, name).to_owned())
-        }
-        Function::JsonValues { fields, keys, limit } => {
-            let mut rows = rows.to_vec();
-            rows.sort_by(|a, b| {
-                let orders = keys.iter().map(|key| {
-                    let (a, b) = (value(a, &key.name), value(b, &key.name));
-                    let order = compare_values(a.as_bytes(), b.as_bytes());
-                    if key.descending { order.reverse() } else { order }
-                });
-                orders.into_iter().find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
-            });
-            array(rows.into_iter().take(limited(limit)).map(|row| object(row, fields)).collect())
-        }
-        Function::Histogram(names) => {
+        "row_any" => rows.first().map_or("{}".to_owned(), |row| object(row, names)),
+        "histogram" => {
             // Ranges one after the other, each told by its upper end.
             let mut hits: Vec<(String, u64)> = Vec::new();
             let bound = |i: i32| 10f64.powf(-9.0 + f64::from(i) / 18.0);
@@ -155,23 +150,22 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
                     hits.push((format!("{low}...{}", written(i)), count));
                 }
             }
+            // They come in the order of their texts.
+            hits.sort();
             let member = |(range, hits): (String, u64)| {
                 format!("{{\"vmrange\":\"{range}\",\"hits\":{hits}}}")
             };
             array(hits.into_iter().map(member).collect())
         }
-        Function::Sum(names) => {
-            let numbers = numbers(names);
-            text(if numbers.is_empty() { f64::NAN } else { numbers.iter().sum() })
-        }
-        Function::Avg(names) => {
+        "sum" => text(sum(names)),
+        "avg" => {
             let numbers = numbers(names);
             text(numbers.iter().sum::<f64>() / numbers.len() as f64)
         }
-        Function::Min(names) => values(names).first().cloned().unwrap_or_default(),
-        Function::Max(names) => values(names).last().cloned().unwrap_or_default(),
-        Function::Quantile(share, names) => quantile(*share, names),
-        Function::Median(names) => quantile(0.5, names),
+        "min" => values(names).first().cloned().unwrap_or_default(),
+        "max" => values(names).last().cloned().unwrap_or_default(),
+        "median" => quantile(0.5, names),
+        other => panic!("{other} is not generated"),
     }
 }
 
@@ -230,22 +224,46 @@ pub(super) fn seconds_of(by: &By, group: &Row) -> Option<f64> {
 
 // ---- random functions ----
 
+/// The function of a call as it is written in a query.
+fn parsed(call: &str) -> Function {
+    let query = Query::parse(&format!("* | stats {call} x"), 0).unwrap_or_else(|e| panic!("{e}"));
+    query.pipes()[0].get::<Stats>().unwrap().functions[0].function.clone()
+}
+
+/// A call of one of these functions with fields.
+fn of_fields(
+    functions: &'static [&'static str],
+    names: impl Strategy<Value = Vec<NamePattern>>,
+) -> impl Strategy<Value = Function> {
+    (prop::sample::select(functions), names)
+        .prop_map(|(function, names)| parsed(&format!("{function}({})", write_patterns(&names))))
+}
+
+/// The same with a limit, or none.
+fn of_fields_limited(
+    functions: &'static [&'static str],
+    names: impl Strategy<Value = Vec<NamePattern>>,
+) -> impl Strategy<Value = Function> {
+    (prop::sample::select(functions), names, any_limit()).prop_map(|(function, names, limit)| {
+        let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
+        parsed(&format!("{function}({}){limit}", write_patterns(&names)))
+    })
+}
+
 fn any_function() -> impl Strategy<Value = Function> {
     let names = prop::collection::vec(any_field(), 1..3);
+    let one = any_name().prop_map(|name| vec![NamePattern::exact(&name)]);
     prop_oneof![
-        any_row_function(),
-        any_other_function(),
-        Just(Function::Count(Vec::new())),
-        names.clone().prop_map(Function::Count),
-        names.clone().prop_map(Function::CountEmpty),
-        (names.clone(), prop::option::of(1u64..4))
-            .prop_map(|(n, limit)| Function::CountUniq(n, limit)),
-        names.clone().prop_map(Function::Sum),
-        names.clone().prop_map(Function::Avg),
-        names.clone().prop_map(Function::Min),
-        names.clone().prop_map(Function::Max),
-        (0f64..=1.0, names.clone()).prop_map(|(share, n)| Function::Quantile(share, n)),
-        names.prop_map(Function::Median),
+        4 => any_row_function(),
+        2 => Just(Function::count()),
+        1 => Just(parsed("rate()")),
+        8 => of_fields(&["count", "count_empty", "sum", "avg", "min", "max", "median"], names.clone()),
+        5 => of_fields(&["sum_len", "rate_sum", "any", "uniq_values"], names.clone()),
+        1 => of_fields(&["histogram"], one),
+        1 => Just(parsed("stddev(none)")),
+        3 => of_fields_limited(&["count_uniq", "count_uniq_hash", "values"], names.clone()),
+        1 => (0f64..=1.0, names)
+            .prop_map(|(share, n)| parsed(&format!("quantile({share}, {})", write_patterns(&n)))),
     ]
 }
 
@@ -265,31 +283,29 @@ fn any_limit() -> impl Strategy<Value = Option<u64>> + Clone {
 fn any_row_function() -> impl Strategy<Value = Function> {
     let fields = prop::collection::btree_set(any_name(), 1..3)
         .prop_map(|names| names.iter().map(|name| NamePattern::exact(name)).collect::<Vec<_>>());
-    let key =
-        (any_name(), any::<bool>()).prop_map(|(name, descending)| SortKey { name, descending });
+    let key = (any_name(), any::<bool>())
+        .prop_map(|(name, descending)| quote(&name) + if descending { " desc" } else { "" });
+    let by_and_fields =
+        (prop::sample::select(&["row_min", "row_max"][..]), any_name(), fields.clone());
+    let two = (prop::sample::select(&["field_min", "field_max"][..]), any_name(), any_name());
     prop_oneof![
-        fields.clone().prop_map(Function::RowAny),
-        (any_name(), fields.clone()).prop_map(|(by, fields)| Function::RowMin(by, fields)),
-        (any_name(), fields.clone()).prop_map(|(by, fields)| Function::RowMax(by, fields)),
-        (any_name(), any_name()).prop_map(|(by, field)| Function::FieldMin(by, field)),
-        (any_name(), any_name()).prop_map(|(by, field)| Function::FieldMax(by, field)),
-        (fields, prop::collection::vec(key, 0..3), any_limit())
-            .prop_map(|(fields, keys, limit)| Function::JsonValues { fields, keys, limit }),
-    ]
-}
-
-fn any_other_function() -> impl Strategy<Value = Function> {
-    let names = prop::collection::vec(any_field(), 1..3);
-    prop_oneof![
-        (names.clone(), any_limit()).prop_map(|(n, limit)| Function::CountUniqHash(n, limit)),
-        names.clone().prop_map(Function::SumLen),
-        any_name().prop_map(|n| Function::Histogram(vec![NamePattern::exact(&n)])),
-        Just(Function::Rate),
-        names.clone().prop_map(Function::RateSum),
-        names.clone().prop_map(Function::Any),
-        (names.clone(), any_limit()).prop_map(|(n, limit)| Function::Values(n, limit)),
-        names.prop_map(|n| Function::UniqValues(n, None)),
-        Just(Function::Stddev(vec![NamePattern::exact("none")])),
+        of_fields(&["row_any"], fields.clone()),
+        by_and_fields.prop_map(|(function, by, fields)| {
+            parsed(&format!("{function}({}, {})", quote(&by), write_patterns(&fields)))
+        }),
+        two.prop_map(|(function, by, field)| {
+            parsed(&format!("{function}({}, {})", quote(&by), quote(&field)))
+        }),
+        (fields, prop::collection::vec(key, 0..3), any_limit()).prop_map(
+            |(fields, keys, limit)| {
+                let keys = match keys.is_empty() {
+                    true => String::new(),
+                    false => format!(" sort by ({})", keys.join(", ")),
+                };
+                let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
+                parsed(&format!("json_values({}){keys}{limit}", write_patterns(&fields)))
+            }
+        ),
     ]
 }
 

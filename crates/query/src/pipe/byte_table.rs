@@ -1,17 +1,20 @@
-//! A table from strings of bytes to numbers, for millions of them: what `top`, `uniq` and `stats by` keep of different values.
+//! A table from strings of bytes to numbers, for millions of them: what `top`, `uniq` and `stats
+//! by` keep of different values.
 //!
-//! A slot has the string itself where that is short ([`SHORT_BYTES`]), so that looking it up is one access to memory; longer
-//! ones stand behind each other in few pieces of memory ([`Texts`]). All tables have the same hashes, and each is in the same
-//! parts by them: so two tables are merged part by part, without hashing again and by several threads, a part grows by itself, and
-//! what is dropped are a few pieces of memory, however many strings there are.
+//! A slot has the string itself where that is short ([`SHORT_BYTES`]), so that looking it up is one
+//! access to memory; longer ones stand behind each other in few pieces of memory ([`Texts`]). All
+//! tables have the same hashes, and each is in the same parts by them: so two tables are merged
+//! part by part, without hashing again and by several threads, a part grows by itself, and what is
+//! dropped are a few pieces of memory, however many strings there are.
 //!
-//! Memory is counted by the [`Meter`], before it is taken: a slot of 32 bytes, of which three eighths to three quarters are in
-//! use, so 43 to 85 bytes for a string, and those of a long one besides. Left out: removing strings, and any order.
+//! Memory is counted by the [`Meter`], before it is taken: a slot of 32 bytes, of which three
+//! eighths to three quarters are in use, so 43 to 85 bytes for a string, and those of a long one
+//! besides. Left out: removing strings, and any order.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
-use crate::run::{Meter, Next, RunError};
+use crate::exec::{Meter, Next, RunError};
 
 /// Longest string that stands in its slot, in bytes.
 const SHORT_BYTES: usize = 16;
@@ -23,8 +26,9 @@ const SLOTS_MIN: usize = 4;
 /// Pieces of memory for long strings: the first, and the largest unless a string is longer.
 const PIECE_BYTES_MIN: usize = 1 << 7;
 const PIECE_BYTES_MAX: usize = 1 << 20;
-/// The slots of a part that is merged are visited with this step, which is odd: in the order of their hashes they would fill
-/// one end of the other part, which is in that order too, before it grows.
+/// The slots of a part that is merged are visited with this step, which is odd: in the order of
+/// their hashes they would fill one end of the other part, which is in that order too, before it
+/// grows.
 const MERGE_STEP: usize = 0x9e37_79b1;
 
 /// Tables of fewer strings are merged by one thread.
@@ -40,7 +44,8 @@ pub(crate) struct ByteTable {
     parts: Vec<Part>,
 }
 
-/// The strings with some highest bits of their hashes, by the next bits; those of the same bits behind each other.
+/// The strings with some highest bits of their hashes, by the next bits; those of the same bits
+/// behind each other.
 #[derive(Default)]
 struct Part {
     slots: Vec<Slot>,
@@ -76,8 +81,8 @@ pub(crate) fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A short string with zeros behind it, as a number: in few steps and without a call, which copying so few bytes would be. 0 for
-/// a long one.
+/// A short string with zeros behind it, as a number: in few steps and without a call, which copying
+/// so few bytes would be. 0 for a long one.
 #[inline]
 fn short_of(key: &[u8]) -> u128 {
     // Two reads that may overlap; what both have is shifted out of the second.
@@ -163,7 +168,8 @@ impl Part {
         ((u64::from(tag) * self.slots.len() as u64) >> u32::BITS) as usize
     }
 
-    /// The slot of a string, or the free one that it would get; there has to be one. `short`: the string, if it is short.
+    /// The slot of a string, or the free one that it would get; there has to be one. `short`: the
+    /// string, if it is short.
     #[inline]
     fn find(&self, tag: u32, key: &[u8], short: u128) -> Result<usize, usize> {
         let mut at = self.home(tag);
@@ -286,8 +292,9 @@ impl ByteTable {
         Ok(())
     }
 
-    /// Calls `each` with the numbers of strings, in their order, and whether they are new; at most [`TOGETHER`]. All slots are
-    /// touched before the first is looked at, so that memory brings them side by side.
+    /// Calls `each` with the numbers of strings, in their order, and whether they are new; at most
+    /// [`TOGETHER`]. All slots are touched before the first is looked at, so that memory brings
+    /// them in parallel.
     #[inline]
     pub fn look_up<'k>(
         &mut self,
@@ -310,7 +317,8 @@ impl ByteTable {
         Ok(())
     }
 
-    /// Takes over another table: calls `each` with the own number of each of its strings, whether that is new, and the other's.
+    /// Takes over another table: calls `each` with the own number of each of its strings, whether
+    /// that is new, and the other's.
     pub fn merge(
         &mut self,
         other: ByteTable,
@@ -364,7 +372,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::run::with_next;
+    use crate::exec::with_next;
     use crate::{Context, Limits};
 
     fn meter(memory_bytes_max: u64) -> Meter {
@@ -422,7 +430,7 @@ mod tests {
     #[test]
     fn large_tables_are_added_by_threads() {
         let half = ALONE_MAX as u64;
-        crate::run::with_next(|next| {
+        crate::exec::with_next(|next| {
             let held = next.meter().held();
             let mut own = numbered(0..2 * half, next.meter());
             let other = numbered(half..3 * half, next.meter());

@@ -1,16 +1,18 @@
-//! `coalesce(a, b) [default "x"] [as c]`: the first of some fields that has a value, else a text; in `_msg` without `as`.
+//! `coalesce(a, b) [default "x"] [as c]`: the first of some fields that has a value, else a text;
+//! in `_msg` without `as`.
 
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `coalesce` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,17 @@ pub struct Coalesce {
     /// Field for the value.
     pub result: String,
 }
+
+pub(super) static COALESCE: Registration = Registration {
+    doc: Documentation {
+        name: "coalesce",
+        aliases: &[],
+        syntax: "coalesce(<field>, …) [default \"<text>\"] [as <name>]",
+        summary: "the first of some fields that has a value",
+        example: "coalesce(user, login) default \"nobody\" as who",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Coalesce, ParseError> {
     let position = cursor.position();

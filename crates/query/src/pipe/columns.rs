@@ -1,22 +1,59 @@
-//! `fields a, b*`, `delete a, b*`, `rename a as b, c* as d*`, `copy a as b`: pipes that change the columns only.
+//! `fields a, b*`, `delete a, b*`, `rename a as b, c* as d*`, `copy a as b`: pipes that change the
+//! columns only.
 
 use std::fmt;
-use std::ops::ControlFlow;
 
-use super::{Pipe, Processor};
+use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
+use super::shown::Shown;
 use crate::block::{Block, Change, HIDDEN, NamePattern};
-use crate::cursor::{Cursor, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::{Next, RunError};
+use crate::exec::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote, quote_name};
+use crate::syntax::error::ParseError;
 
-pub(super) fn parse_keep(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
-    parse_patterns(cursor).map(|patterns| Pipe::Change(Change::Keep(patterns)))
-}
+pub(super) static FIELDS: Registration = Registration {
+    doc: Documentation {
+        name: "fields",
+        aliases: &["keep"],
+        syntax: "fields <field>, …",
+        summary: "these fields only, in this order",
+        example: "fields _time, level, app*",
+    },
+    parse: |cursor| parse_patterns(cursor).map(|patterns| one(Change::Keep(patterns))),
+};
 
-pub(super) fn parse_drop(cursor: &mut Cursor<'_>) -> Result<Pipe, ParseError> {
-    parse_patterns(cursor).map(|patterns| Pipe::Change(Change::Drop(patterns)))
-}
+pub(super) static DELETE: Registration = Registration {
+    doc: Documentation {
+        name: "delete",
+        aliases: &["drop", "del", "rm"],
+        syntax: "delete <field>, …",
+        summary: "all fields but these",
+        example: "delete _stream, x*",
+    },
+    parse: |cursor| parse_patterns(cursor).map(|patterns| one(Change::Drop(patterns))),
+};
+
+pub(super) static RENAME: Registration = Registration {
+    doc: Documentation {
+        name: "rename",
+        aliases: &["mv"],
+        syntax: "rename <field> as <name>, …",
+        summary: "other names",
+        example: "rename level as severity, k8s.* as *",
+    },
+    parse: |cursor| parse_pairs(cursor).map(|pairs| one(Change::Rename(pairs))),
+};
+
+pub(super) static COPY: Registration = Registration {
+    doc: Documentation {
+        name: "copy",
+        aliases: &["cp"],
+        syntax: "copy <field> as <name>, …",
+        summary: "second names",
+        example: "copy level as severity",
+    },
+    parse: |cursor| parse_pairs(cursor).map(|pairs| one(Change::Copy(pairs))),
+};
 
 /// Reads `a, b*`, or `(a, b*)`.
 pub(super) fn parse_patterns(cursor: &mut Cursor<'_>) -> Result<Vec<NamePattern>, ParseError> {
@@ -43,9 +80,7 @@ fn parse_pattern(cursor: &mut Cursor<'_>, what: &str) -> Result<NamePattern, Par
 }
 
 /// Reads `a as b, c* as d*`; the `as` may be left out.
-pub(super) fn parse_pairs(
-    cursor: &mut Cursor<'_>,
-) -> Result<Vec<(NamePattern, NamePattern)>, ParseError> {
+fn parse_pairs(cursor: &mut Cursor<'_>) -> Result<Vec<(NamePattern, NamePattern)>, ParseError> {
     let mut pairs = Vec::new();
     loop {
         let from = parse_pattern(cursor, "a field name")?;
@@ -71,11 +106,17 @@ pub(super) fn write_pattern(pattern: &NamePattern) -> String {
     }
 }
 
-pub(super) fn write_patterns(patterns: &[NamePattern]) -> String {
+pub(crate) fn write_patterns(patterns: &[NamePattern]) -> String {
     patterns.iter().map(write_pattern).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn write(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self, f)
+    }
+}
+
+fn write(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let pairs = |pairs: &[(NamePattern, NamePattern)]| {
         let pair =
             |(from, to): &(_, _)| format!("{} as {}", write_pattern(from), write_pattern(to));
@@ -90,7 +131,7 @@ pub(super) fn write(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result 
 }
 
 /// What rows must have before the change for them to have `wanted` behind it.
-pub(super) fn needed_fields(change: &Change, wanted: &mut FieldSet) {
+fn needed_fields(change: &Change, wanted: &mut FieldSet) {
     match change {
         Change::Keep(patterns) => wanted.retain(patterns),
         // Fields that are hidden until they are named are not dropped.
@@ -118,20 +159,64 @@ pub(super) fn needed_fields(change: &Change, wanted: &mut FieldSet) {
     }
 }
 
-pub(super) struct Changer {
-    pub change: Change,
+impl Operator for Change {
+    fn mode(&self) -> Mode {
+        Mode::RowWise
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        needed_fields(self, &mut wanted);
+        wanted
+    }
+
+    fn row_wise(&self) -> Option<Box<dyn RowWise>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn keeps_time(&self) -> bool {
+        let is_time = |pattern: &NamePattern| pattern.matches("_time");
+        match self {
+            Change::Keep(kept) => kept.iter().any(is_time),
+            Change::Drop(dropped) => !dropped.iter().any(is_time),
+            Change::Rename(pairs) => !pairs.iter().any(|(from, to)| is_time(from) || is_time(to)),
+            Change::Copy(pairs) => !pairs.iter().any(|(_, to)| is_time(to)),
+        }
+    }
+
+    fn keeps_rows(&self) -> bool {
+        true
+    }
+
+    fn names(&self) -> Names {
+        match self {
+            Change::Keep(kept) if kept.iter().all(|field| !field.prefix) => {
+                Names::Are(kept.iter().map(|field| field.name.clone()).collect())
+            }
+            _ => Names::Unknown,
+        }
+    }
+
+    fn value_field(&self) -> Names {
+        self.names()
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        match self {
+            Change::Keep(kept) => {
+                shown.retain(|name| kept.iter().any(|pattern| pattern.matches(name)));
+            }
+            Change::Drop(dropped) => {
+                shown.retain(|name| !dropped.iter().any(|pattern| pattern.matches(name)));
+            }
+            Change::Copy(pairs) => pairs.iter().for_each(|(from, to)| shown.copy(from, to, false)),
+            Change::Rename(pairs) => pairs.iter().for_each(|(from, to)| shown.copy(from, to, true)),
+        }
+        Ok(())
+    }
 }
 
-impl Processor for Changer {
-    fn push(
-        &mut self,
-        mut block: Block,
-        next: &mut Next<'_, '_>,
-    ) -> Result<ControlFlow<()>, RunError> {
-        if block.is_empty() {
-            return Ok(ControlFlow::Continue(()));
-        }
-        block.change(&self.change)?;
-        next.push(block)
+impl RowWise for Change {
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        block.change(self, work.names, work.meter)
     }
 }

@@ -1,25 +1,27 @@
-//! Pipes that compute fields of each row from other fields of that row, and what they have in common: the condition
-//! `if (filter)`, the words `keep_original_fields` and `skip_empty_results`, and how the new values get into the block.
+//! Pipes that compute fields of each row from other fields of that row, and what they have in
+//! common: the condition `if (filter)`, the words `keep_original_fields` and `skip_empty_results`,
+//! and how the new values get into the block.
 //!
-//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what is held is bounded by
-//! one piece, whatever the size of a block. Its bytes are counted as memory of the query.
+//! Blocks are taken apart into pieces of [`COMPUTED_ROWS_MAX`] rows, which go on at once: so what
+//! is held is bounded by one piece, whatever the size of a block. Its bytes are counted as memory
+//! of the query.
 
 use std::fmt;
-use std::ops::ControlFlow;
 
-use super::Processor;
+use super::operator::{Mode, Node, Operator, RowWise, Work};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Meter, RunError};
 use crate::filter::{Filter, Selector, parse_filter};
-use crate::run::{Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
-/// A pipe of the kind, as it is written in a query.
-pub(crate) trait ComputePipe: fmt::Display {
+/// A pipe of the kind, as it is written in a query. It is an [`Operator`] by that.
+pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
     /// Makes it ready to run.
     fn prepare(&self) -> Box<dyn Compute>;
 
@@ -28,14 +30,74 @@ pub(crate) trait ComputePipe: fmt::Display {
         None
     }
 
-    /// Turns what rows are to have behind it into what they must have before it, without the condition.
+    /// The same, to be changed.
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        assert!(self.condition().is_none(), "a condition can be changed where there is one");
+        None
+    }
+
+    /// Turns what rows are to have behind it into what they must have before it, without the
+    /// condition.
     fn needed_fields(&self, wanted: &mut FieldSet);
 
     /// The fields that it gives values to, if that is known without rows.
     fn results(&self) -> Vec<&str>;
+
+    /// As [`Operator::keeps_time`].
+    fn keeps_time(&self) -> bool {
+        !self.results().contains(&TIME)
+    }
+
+    /// As [`Operator::settle_order`].
+    fn settle_order(&mut self, _before: &dyn Fn() -> Option<Vec<String>>) {}
+
+    /// As [`Operator::follow_names`].
+    fn follow_names(&self, _shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        Err("may not follow the last stats pipe here".to_owned())
+    }
 }
 
-/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`. `always`: to every row.
+/// The field that orders rows.
+const TIME: &str = "_time";
+
+impl<P: ComputePipe> Operator for P {
+    fn mode(&self) -> Mode {
+        if self.results().contains(&TIME) { Mode::Streaming } else { Mode::RowWise }
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        ComputePipe::needed_fields(self, &mut wanted);
+        self.condition().iter().for_each(|filter| wanted.add_filter(filter));
+        wanted
+    }
+
+    fn row_wise(&self) -> Option<Box<dyn RowWise>> {
+        Some(Box::new(ComputeRows::new(self)))
+    }
+
+    fn keeps_time(&self) -> bool {
+        ComputePipe::keeps_time(self)
+    }
+
+    fn filters(&self) -> Vec<&Filter> {
+        self.condition().into_iter().collect()
+    }
+
+    fn filters_mut(&mut self) -> Vec<&mut Filter> {
+        self.condition_mut().into_iter().collect()
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        ComputePipe::settle_order(self, before);
+    }
+
+    fn follow_names(&self, shown: &mut Shown, is_range: bool) -> Result<(), String> {
+        ComputePipe::follow_names(self, shown, is_range)
+    }
+}
+
+/// As [`ComputePipe::needed_fields`], for a pipe that gives values to `results` from `sources`.
+/// `always`: to every row.
 pub(super) fn needs_for<'n>(
     wanted: &mut FieldSet,
     results: &[&str],
@@ -222,6 +284,17 @@ impl Output<'_> {
         self.computed.get(column, row)
     }
 
+    /// Counts memory that is needed for the work on a row, until it is given back by
+    /// [`Output::release`].
+    pub fn hold(&mut self, bytes: usize) -> Result<(), RunError> {
+        self.meter.take(bytes)
+    }
+
+    /// Gives back what was held for a row.
+    pub fn release(&mut self, bytes: usize) {
+        self.meter.give_back(bytes);
+    }
+
     /// Counts memory that was taken since.
     fn count(&mut self) -> Result<(), RunError> {
         let held = self.computed.memory_bytes();
@@ -235,23 +308,20 @@ impl Output<'_> {
 }
 
 /// Runs what computes fields, on the rows that pass a condition.
-pub(crate) struct ComputeRows {
+struct ComputeRows {
     compute: Box<dyn Compute>,
     condition: Option<Selector>,
 }
 
 impl ComputeRows {
-    pub fn new(pipe: &dyn ComputePipe) -> ComputeRows {
+    fn new(pipe: &dyn ComputePipe) -> ComputeRows {
         ComputeRows { compute: pipe.prepare(), condition: pipe.condition().map(Selector::new) }
     }
+}
 
-    /// Computes the fields of a block of at most [`COMPUTED_ROWS_MAX`] rows; gives the memory that was counted for them.
-    pub fn apply(
-        &self,
-        block: &mut Block,
-        scratch: &mut Scratch,
-        meter: &mut Meter,
-    ) -> Result<usize, RunError> {
+impl RowWise for ComputeRows {
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        let Work { scratch, meter, .. } = work;
         let mut rows = Bitmap::full(block.len());
         if let Some(condition) = &self.condition {
             condition.narrow(block, &mut rows, scratch);
@@ -273,25 +343,8 @@ impl ComputeRows {
         }
         Ok(counted + computed.add_to(block, scratch, meter)?)
     }
-}
 
-/// The pipe: computes, and hands on.
-pub(super) struct Computing {
-    pub rows: ComputeRows,
-    pub scratch: Scratch,
-}
-
-impl Processor for Computing {
-    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        for mut part in block.into_parts(COMPUTED_ROWS_MAX) {
-            next.check()?;
-            let held = self.rows.apply(&mut part, &mut self.scratch, next.meter())?;
-            let flow = next.push(part)?;
-            next.meter().give_back(held);
-            if flow.is_break() {
-                return Ok(flow);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+    fn rows_max(&self) -> usize {
+        COMPUTED_ROWS_MAX
     }
 }

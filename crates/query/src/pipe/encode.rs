@@ -89,7 +89,8 @@ fn without_underscores(value: &[u8]) -> Vec<u8> {
     value.iter().copied().filter(|byte| *byte != b'_').collect()
 }
 
-/// Writes `<` and `'` of a JSON string, which begins at `from`, so that it can stand in HTML, as VictoriaLogs does.
+/// Writes `<` and `'` of a JSON string, which begins at `from`, so that it can stand in HTML, as
+/// VictoriaLogs does.
 fn escape_for_html(from: usize, out: &mut Vec<u8>) {
     if !out[from..].iter().any(|byte| matches!(byte, b'<' | b'\'')) {
         return;
@@ -187,7 +188,8 @@ fn base64_decode(value: &[u8]) -> Option<Vec<u8>> {
     rest.is_empty().then_some(out)
 }
 
-/// A number of seconds, milliseconds, microseconds or nanoseconds since 1970; which, its size tells.
+/// A number of seconds, milliseconds, microseconds or nanoseconds since 1970; which, its size
+/// tells.
 fn since_1970_ns(value: &[u8]) -> Option<i64> {
     let number: f64 = match parsed::<i64>(&without_underscores(value)) {
         Some(whole) => {

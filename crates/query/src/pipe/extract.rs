@@ -1,9 +1,10 @@
-//! `extract [if (filter)] "ip=<ip> " [from a]` and `extract_regexp [if (filter)] "ip=(?P<ip>[^ ]+)" [from a]`: parts of a value
-//! as fields of their own.
+//! `extract [if (filter)] "ip=<ip> " [from a]` and `extract_regexp [if (filter)] "ip=(?P<ip>[^ ]+)"
+//! [from a]`: parts of a value as fields of their own.
 //!
-//! A pattern of `extract` is matched from its first text on, each field as far as the next text; a text that is not found
-//! ends it, and the fields that are left are empty. Where a field begins with a quote, it is what the quoted text says, whatever
-//! stands behind that, unless the field is written `<plain:name>`.
+//! A pattern of `extract` is matched from its first text on, each field as far as the next text; a
+//! text that is not found ends it, and the fields that are left are empty. Where a field begins
+//! with a quote, it is what the quoted text says, whatever stands behind that, unless the field is
+//! written `<plain:name>`.
 
 use std::fmt;
 
@@ -13,15 +14,16 @@ use super::compute::{
     Compute, ComputePipe, Output, Overwrite, needs_for, parse_condition, parse_field,
     write_condition, write_field,
 };
+use super::operator::{Documentation, Registration, one};
 use super::pattern::{Step, parse_steps};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG, Pattern};
-use crate::run::RunError;
-use crate::unquote::unquote;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::unquote::unquote;
 
 /// The `extract` and `extract_regexp` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +46,28 @@ pub enum ExtractPattern {
     /// A regular expression with named groups.
     Regex(Pattern),
 }
+
+pub(super) static EXTRACT: Registration = Registration {
+    doc: Documentation {
+        name: "extract",
+        aliases: &[],
+        syntax: "extract [if (<filter>)] \"<pattern>\" [from <field>] [keep_original_fields] [skip_empty_results]",
+        summary: "what stands between the texts of a pattern, as fields",
+        example: "extract \"ip=<ip> port=<port>;\" from head",
+    },
+    parse: |cursor| parse(cursor, false).map(one),
+};
+
+pub(super) static EXTRACT_REGEXP: Registration = Registration {
+    doc: Documentation {
+        name: "extract_regexp",
+        aliases: &[],
+        syntax: "extract_regexp [if (<filter>)] \"<regexp>\" [from <field>] [keep_original_fields] [skip_empty_results]",
+        summary: "what the named groups of a regular expression find, as fields",
+        example: "extract_regexp \"ip=(?P<ip>[0-9.]+)\" from head",
+    },
+    parse: |cursor| parse(cursor, true).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, is_regex: bool) -> Result<Extract, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -107,6 +131,10 @@ impl ComputePipe for Extract {
 
     fn condition(&self) -> Option<&Filter> {
         self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {

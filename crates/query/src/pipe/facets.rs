@@ -1,9 +1,9 @@
-//! `facets [N] [max_values_per_field M] [max_value_len L] [keep_const_fields]`: the most frequent values of
-//! every field.
+//! `facets [N] [max_values_per_field M] [max_value_len L] [keep_const_fields]`: the most frequent
+//! values of every field.
 //!
-//! Fields that would make no useful facet are left out: those with more than M different values, with a value
-//! longer than L bytes, and, unless `keep_const_fields`, with one value in every row. Computed fields are not
-//! counted.
+//! Fields that would make no useful facet are left out: those with more than M different values,
+//! with a value longer than L bytes, and, unless `keep_const_fields`, with one value in every row.
+//! Computed fields are not counted.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -12,12 +12,15 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
 use super::outgoing::{Outgoing, RowBuilder};
-use super::{Processor, limit::parse_count, tuples};
+use super::partial::{Decoder, Encoder, wrong};
+use super::{limit::parse_count, tuples};
 use crate::block::{Block, Lines, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::run::{CHECK_ROWS, Meter, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `facets` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,18 @@ impl Default for Facets {
     }
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Facets, ParseError> {
+pub(super) static FACETS: Registration = Registration {
+    doc: Documentation {
+        name: "facets",
+        aliases: &[],
+        syntax: "facets [<n>] [max_values_per_field <n>] [max_value_len <n>] [keep_const_fields]",
+        summary: "the most frequent values of every field",
+        example: "facets 5 max_values_per_field 100 max_value_len 50 keep_const_fields",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Facets, ParseError> {
     let mut facets = Facets::default();
     if cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
         facets.limit = parse_count(cursor, None)?;
@@ -67,7 +81,26 @@ impl fmt::Display for Facets {
     }
 }
 
-pub(super) struct FacetCounts {
+impl Operator for Facets {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::all()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        let (counts, scratch) = (Counts::default(), Scratch::default());
+        Box::new(FacetCounts { facets: self.clone(), counts, scratch })
+    }
+}
+
+struct FacetCounts {
     facets: Facets,
     counts: Counts,
     scratch: Scratch,
@@ -140,13 +173,6 @@ impl FieldCounts {
         if self.hits.len() as u64 > facets.values_max {
             self.leave_out(meter);
         }
-    }
-}
-
-impl FacetCounts {
-    pub fn new(facets: &Facets) -> FacetCounts {
-        let (counts, scratch) = (Counts::default(), Scratch::default());
-        FacetCounts { facets: facets.clone(), counts, scratch }
     }
 }
 
@@ -225,6 +251,46 @@ impl Processor for FacetCounts {
             let place = self.counts.place(&field.name, next.meter())?;
             next.meter().give_back(field.name.len() + FIELD_BYTES);
             self.counts.fields[place].merge(field, &self.facets, next.meter());
+        }
+        Ok(())
+    }
+
+    /// Rows, then each field: its name, its rows, whether it is left out, and its values with their
+    /// hits.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.counts.rows)?;
+        out.number(self.counts.fields.len() as u64)?;
+        for field in &self.counts.fields {
+            out.bytes(field.name.as_bytes())?;
+            out.number(field.rows)?;
+            out.flag(field.left_out)?;
+            out.number(field.hits.len() as u64)?;
+            for (value, hits) in &field.hits {
+                out.bytes(value)?;
+                out.number(*hits)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.counts.rows = from.count()?;
+        for _ in 0..from.length(size_of::<u32>())? {
+            let name = from.name(meter)?;
+            if self.counts.places.contains_key(&name) {
+                return Err(wrong("a field comes twice"));
+            }
+            let place = self.counts.place(&name, meter)?;
+            let field = &mut self.counts.fields[place];
+            field.rows = from.count()?;
+            field.left_out = from.flag()?;
+            for _ in 0..from.length(size_of::<u32>())? {
+                let value = from.bytes()?;
+                meter.take(value.len() + tuples::ENTRY_BYTES)?;
+                if field.hits.insert(value.into(), from.count()?).is_some() {
+                    return Err(wrong("a value comes twice"));
+                }
+            }
         }
         Ok(())
     }

@@ -1,39 +1,89 @@
-//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number of rows that have a value
-//! for them.
+//! `field_names [as a] [filter x]`: the names of fields, those that contain a text, with the number
+//! of rows that have a value for them.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::{Pipe, Processor, tuples, uniq::push_tuples};
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration};
+use super::partial::{Decoder, Encoder, wrong};
+use super::select::Select;
+use super::{Pipe, tuples, uniq::push_tuples};
 use crate::block::{Block, Change, Lines, NamePattern, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::{Filter, Test};
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
-/// Reads what stands behind the name of the pipe: another name for the field of names, and a text that these contain.
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
-    let mut pipes = vec![Pipe::FieldNames];
+/// The `field_names` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldNames;
+
+pub(super) static FIELD_NAMES: Registration = Registration {
+    doc: Documentation {
+        name: "field_names",
+        aliases: &[],
+        syntax: "field_names [as <name>] [filter <text>]",
+        summary: "the names of fields, with the number of rows that have them",
+        example: "field_names as n",
+    },
+    parse,
+};
+
+/// Reads what stands behind the name of the pipe: another name for the field of names, and a text
+/// that these contain.
+fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
+    let mut pipes = vec![Pipe::new(FieldNames)];
     let mut name = parse_field(cursor, "as")?;
     if cursor.eat_keyword("filter") {
         let text = cursor.expect_string(true, "a text")?.text;
         if !text.is_empty() {
-            pipes.push(Pipe::Filter(Filter::field("name", Test::Substring(text))));
+            let filter = Filter::field("name", Test::Substring(text));
+            pipes.push(Pipe::new(Select { filter }));
         }
         name = name.or(parse_field(cursor, "as")?);
     }
     if let Some(name) = name.filter(|name| name != "name") {
         let renamed = (NamePattern::exact("name"), NamePattern::exact(&name));
-        pipes.push(Pipe::Change(Change::Rename(vec![renamed])));
+        pipes.push(Pipe::new(Change::Rename(vec![renamed])));
     }
     Ok(pipes)
 }
 
+impl fmt::Display for FieldNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("field_names")
+    }
+}
+
+impl Operator for FieldNames {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::all()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Names::default())
+    }
+}
+
+/// Rows by the names of their fields.
+type Hits = HashMap<Arc<str>, u64, foldhash::fast::RandomState>;
+
 #[derive(Default)]
-pub(super) struct Names {
-    hits: HashMap<Arc<str>, u64, foldhash::fast::RandomState>,
+struct Names {
+    hits: Hits,
     scratch: Scratch,
 }
 
@@ -86,6 +136,37 @@ impl Processor for Names {
         }
         self.scratch = scratch;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.hits)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
+        let others = collected.downcast_mut::<Hits>().expect("of the same pipe");
+        for (name, hits) in std::mem::take(others) {
+            next.meter().give_back(name.len() + tuples::ENTRY_BYTES);
+            self.add(&name, hits, next)?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.hits.len() as u64)?;
+        self.hits.iter().try_for_each(|(name, hits)| {
+            out.bytes(name.as_bytes())?;
+            out.number(*hits)
+        })
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        for _ in 0..from.length(size_of::<u32>())? {
+            let name = from.name(meter)?;
+            if self.hits.insert(name, from.count()?).is_some() {
+                return Err(wrong("a name comes twice"));
+            }
+        }
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -1,8 +1,9 @@
 //! `format [if (filter)] "from <ip>:<q:port>" [as a]`: fields put together into a text.
 //!
-//! Options in front of a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`, `hexencode`, `hexdecode`,
-//! `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time` (a number since 1970), `duration` (nanoseconds),
-//! `duration_seconds`, `ipv4`. A value that an option cannot be used on stays as it is.
+//! Options in front of a field: `q` (JSON string), `uc`, `lc`, `urlencode`, `urldecode`,
+//! `hexencode`, `hexdecode`, `base64encode`, `base64decode`, `hexnumencode`, `hexnumdecode`, `time`
+//! (a number since 1970), `duration` (nanoseconds), `duration_seconds`, `ipv4`. A value that an
+//! option cannot be used on stays as it is.
 
 use std::fmt;
 
@@ -11,14 +12,16 @@ use super::compute::{
     write_condition, write_field,
 };
 use super::encode;
+use super::operator::{Documentation, Registration, one};
 use super::pattern::{Step, parse_steps};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `format` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,17 @@ pub struct Format {
     /// When the field gets the text.
     pub overwrite: Overwrite,
 }
+
+pub(super) static FORMAT: Registration = Registration {
+    doc: Documentation {
+        name: "format",
+        aliases: &[],
+        syntax: "format [if (<filter>)] \"<pattern>\" [as <name>] [keep_original_fields] [skip_empty_results]",
+        summary: "a text put together from fields",
+        example: "format \"from <ip>:<port>\" as peer",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Format, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -78,6 +92,10 @@ impl ComputePipe for Format {
         self.condition.as_ref()
     }
 
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
+    }
+
     fn needed_fields(&self, wanted: &mut FieldSet) {
         let steps = self.steps();
         let sources =
@@ -88,6 +106,11 @@ impl ComputePipe for Format {
 
     fn results(&self) -> Vec<&str> {
         vec![&self.result]
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        shown.add_label(&self.result);
+        Ok(())
     }
 }
 

@@ -1,25 +1,65 @@
 //! `generate_sequence N`: the numbers from 0 to N-1 in `_msg`, one a row, in place of all rows.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
-use super::Processor;
 use super::limit::parse_count;
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{Next, RunError};
 use crate::filter::MSG;
-use crate::run::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+/// The `generate_sequence` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerateSequence {
+    /// How many numbers.
+    pub count: u64,
+}
+
+pub(super) static GENERATE_SEQUENCE: Registration = Registration {
+    doc: Documentation {
+        name: "generate_sequence",
+        aliases: &[],
+        syntax: "generate_sequence <n>",
+        summary: "in place of all rows, the numbers from 0 on in _msg",
+        example: "generate_sequence 10",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<GenerateSequence, ParseError> {
     let position = cursor.position();
     match parse_count(cursor, None)? {
         0 => Err(cursor.error_at(position, &["a number from 1 on"], "a sequence of no numbers")),
-        count => Ok(count),
+        count => Ok(GenerateSequence { count }),
     }
 }
 
-pub(super) struct Sequence {
-    pub count: u64,
+impl fmt::Display for GenerateSequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generate_sequence {}", self.count)
+    }
+}
+
+impl Operator for GenerateSequence {
+    fn mode(&self) -> Mode {
+        Mode::Streaming
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::none()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Sequence { count: self.count })
+    }
+}
+
+struct Sequence {
+    count: u64,
 }
 
 impl Processor for Sequence {

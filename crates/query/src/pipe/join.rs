@@ -1,21 +1,25 @@
-//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another query that have the same
-//! values in some fields, where it has no value of its own; `join by (a) rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several rows; one without stays as it is, or is left out with `inner`.
+//! `join by (a, b) (query) [inner] [prefix "x."]`: rows with the fields of those rows of another
+//! query that have the same values in some fields, where it has no value of its own; `join by (a)
+//! rows({"a":"1","b":"2"}, …)`: with those of given rows. A row with several such gives several
+//! rows; one without stays as it is, or is left out with `inner`.
 //!
-//! The other query is run when the first row comes, within what is left of time and memory; its rows are held until the
-//! end.
+//! The other query is run when the first row comes, within what is left of time and memory; its
+//! rows are held until the end.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use super::{Processor, parse_by, tuples, write_names};
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::{parse_by, tuples, write_names};
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Column, Computed, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::query::{Query, parse_inner};
-use crate::run::{Buffer, Meter, Next, RunError};
+use crate::exec::{Buffer, Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
 /// The `join` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +43,18 @@ pub enum JoinedWith {
     Rows(Vec<Vec<(String, String)>>),
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
+pub(super) static JOIN: Registration = Registration {
+    doc: Documentation {
+        name: "join",
+        aliases: &[],
+        syntax: "join by (<field>, …) (<query>) [inner] [prefix \"<text>\"], or rows({…}, …) in place of the query",
+        summary: "rows with the fields of those of another query that are alike in some fields",
+        example: "join by (user) (app:x | stats by (user) count() n) inner prefix \"x.\"",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Join, ParseError> {
     cursor.eat_keyword("by");
     let position = cursor.position();
     let by = parse_by(cursor)?;
@@ -100,6 +115,35 @@ pub(super) fn parse_rows(
         }
     }
     Ok(rows)
+}
+
+impl JoinedWith {
+    /// The query, to be changed.
+    pub(super) fn query_mut(&mut self) -> Option<&mut Query> {
+        match self {
+            JoinedWith::Query(query) => Some(query),
+            JoinedWith::Rows(_) => None,
+        }
+    }
+}
+
+impl Operator for Join {
+    fn mode(&self) -> Mode {
+        Mode::Streaming
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        wanted.add_all(&self.by);
+        wanted
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(JoinRows::new(self))
+    }
+
+    fn queries_mut(&mut self) -> Vec<&mut Query> {
+        self.with.query_mut().into_iter().collect()
+    }
 }
 
 impl fmt::Display for JoinedWith {

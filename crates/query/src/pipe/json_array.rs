@@ -1,6 +1,8 @@
-//! `split "," [from a] [as b]` and `unpack_words [from a] [as b] [drop_duplicates]`: the parts of a value as a JSON array.
+//! `split "," [from a] [as b]` and `unpack_words [from a] [as b] [drop_duplicates]`: the parts of a
+//! value as a JSON array.
 //!
-//! Words are those of filters: runs of letters, digits and underscores. An empty separator splits between characters.
+//! Words are those of filters: runs of letters, digits and underscores. An empty separator splits
+//! between characters.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,14 +10,15 @@ use std::fmt;
 use memchr::memmem;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
-use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, is_word_char, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
+use crate::exec::RunError;
 use crate::filter::MSG;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, is_word_char, quote};
+use crate::syntax::error::ParseError;
 
 /// The `split` and `unpack_words` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,28 @@ pub enum Parts {
         drop_duplicates: bool,
     },
 }
+
+pub(super) static UNPACK_WORDS: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_words",
+        aliases: &[],
+        syntax: "unpack_words [from <field>] [as <name>] [drop_duplicates]",
+        summary: "the words of a value, as a JSON array",
+        example: "unpack_words from path as words drop_duplicates",
+    },
+    parse: |cursor| parse_words(cursor).map(one),
+};
+
+pub(super) static SPLIT: Registration = Registration {
+    doc: Documentation {
+        name: "split",
+        aliases: &[],
+        syntax: "split \"<separator>\" [from <field>] [as <name>]",
+        summary: "what is between separators, as a JSON array",
+        example: "split \",\" from tags as list",
+    },
+    parse: |cursor| parse_split(cursor).map(one),
+};
 
 pub(super) fn parse_split(cursor: &mut Cursor<'_>) -> Result<JsonArray, ParseError> {
     // The separator may be a mark, such as a comma, only in quotes.
@@ -107,10 +132,17 @@ impl Compute for JsonArray {
         let (from, to) = (block.column(&self.from), out.column(&self.result));
         rows.iter().try_for_each(|row| {
             let value = block.value(from, row, scratch);
+            let held = self.parts.memory_bytes(value);
+            out.hold(held)?;
             out.set_with(to, row, |out| {
+                let begin = out.len();
                 out.push(b'[');
                 let mut is_first = true;
                 self.parts.each(value, &mut |part| {
+                    if out.len() - begin > VALUE_BYTES_MAX {
+                        // It is refused, before it grows on.
+                        return;
+                    }
                     if !is_first {
                         out.push(b',');
                     }
@@ -118,12 +150,29 @@ impl Compute for JsonArray {
                     write_text(part, out);
                 });
                 out.push(b']');
-            })
+            })?;
+            out.release(held);
+            Ok(())
         })
     }
 }
 
+/// Memory of a word in the table of those that were seen: its place, twice while the table grows.
+const SEEN_BYTES: usize = 3 * size_of::<&[u8]>();
+/// Bytes of a value whose words are not worth counting.
+const VALUE_BYTES_FEW: usize = 16 << 10;
+
 impl Parts {
+    /// Memory that it takes to find the parts of a value.
+    fn memory_bytes(&self, value: &[u8]) -> usize {
+        if value.len() <= VALUE_BYTES_FEW || *self != (Parts::Words { drop_duplicates: true }) {
+            return 0;
+        }
+        let mut words = 0;
+        (Parts::Words { drop_duplicates: false }).each(value, &mut |_| words += 1);
+        words * SEEN_BYTES
+    }
+
     fn each<'v>(&self, value: &'v [u8], each: &mut dyn FnMut(&'v [u8])) {
         match self {
             Parts::Separated(separator) if separator.is_empty() => {

@@ -1,18 +1,20 @@
-//! `json_array_concat ["-"] [from a] [as b]`: the items of a JSON array put together into a text, with a separator between
-//! them. What is no array gives an empty text. Without `as` the result takes the place of the array.
+//! `json_array_concat ["-"] [from a] [as b]`: the items of a JSON array put together into a text,
+//! with a separator between them. What is no array gives an empty text. Without `as` the result
+//! takes the place of the array.
 
 use std::fmt;
 
 use record::parse::json_items;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
 
 /// The `json_array_concat` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,17 @@ pub struct JsonArrayConcat {
     /// Field for the text.
     pub result: String,
 }
+
+pub(super) static JSON_ARRAY_CONCAT: Registration = Registration {
+    doc: Documentation {
+        name: "json_array_concat",
+        aliases: &[],
+        syntax: "json_array_concat \"<separator>\" [from <field>] [as <name>]",
+        summary: "the items of a JSON array as a text",
+        example: "json_array_concat \"-\" from tags as text",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<JsonArrayConcat, ParseError> {
     let word = |cursor: &mut Cursor<'_>, words: &[&str]| {

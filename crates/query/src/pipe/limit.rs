@@ -1,14 +1,53 @@
-//! `limit N` and `offset N`: rows by count. Behind lines these are any rows, in practice of the newest units;
-//! behind `sort` they are the first ones.
+//! `limit N` and `offset N`: rows by count. Behind lines these are any rows, in practice of the
+//! newest units; behind `sort` they are the first ones.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
-use super::Processor;
+use super::operator::{Documentation, Mode, Names, Operator, Processor, Registration, one};
+use super::shown::Shown;
 use crate::block::Block;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{Next, RunError};
 use crate::number::parse_number;
-use crate::run::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+
+/// The `limit` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Rows that go on.
+    pub count: u64,
+}
+
+/// The `offset` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offset {
+    /// Rows that are left out.
+    pub count: u64,
+}
+
+pub(super) static LIMIT: Registration = Registration {
+    doc: Documentation {
+        name: "limit",
+        aliases: &["head"],
+        syntax: "limit [<n>]",
+        summary: "so many rows",
+        example: "limit 10",
+    },
+    parse: |cursor| parse_count(cursor, Some(10)).map(|count| one(Limit { count })),
+};
+
+pub(super) static OFFSET: Registration = Registration {
+    doc: Documentation {
+        name: "offset",
+        aliases: &["skip"],
+        syntax: "offset <n>",
+        summary: "all rows but so many",
+        example: "offset 10",
+    },
+    parse: |cursor| parse_count(cursor, None).map(|count| one(Offset { count })),
+};
 
 /// Reads a count of rows; `otherwise` when there is none.
 pub(super) fn parse_count(
@@ -28,8 +67,56 @@ pub(super) fn parse_count(
     }
 }
 
-pub(super) struct LimitRows {
-    pub left: u64,
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "limit {}", self.count)
+    }
+}
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {}", self.count)
+    }
+}
+
+/// What both have in common as operators.
+macro_rules! operator_by_count {
+    ($operator:ty, $rows:ident) => {
+        impl Operator for $operator {
+            fn mode(&self) -> Mode {
+                Mode::Streaming
+            }
+
+            fn needed_fields(&self, wanted: FieldSet) -> FieldSet {
+                wanted
+            }
+
+            fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+                Box::new($rows { left: self.count })
+            }
+
+            fn names(&self) -> Names {
+                Names::Same
+            }
+
+            fn value_field(&self) -> Names {
+                Names::Same
+            }
+
+            fn follow_names(&self, _shown: &mut Shown, is_range: bool) -> Result<(), String> {
+                match is_range {
+                    true => Err("cannot be applied to each step by itself".to_owned()),
+                    false => Ok(()),
+                }
+            }
+        }
+    };
+}
+operator_by_count!(Limit, LimitRows);
+operator_by_count!(Offset, OffsetRows);
+
+struct LimitRows {
+    left: u64,
 }
 
 impl Processor for LimitRows {
@@ -46,8 +133,8 @@ impl Processor for LimitRows {
     }
 }
 
-pub(super) struct OffsetRows {
-    pub left: u64,
+struct OffsetRows {
+    left: u64,
 }
 
 impl Processor for OffsetRows {

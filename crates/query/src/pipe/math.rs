@@ -1,22 +1,26 @@
 //! `math a + b * 2 as c, round(c / 1KB, 0.1) d` or `eval …`: numbers computed from fields.
 //!
-//! From tight to loose: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`; `default`; of the same kind from the left. Functions:
-//! `abs`, `ceil`, `exp`, `floor`, `ln`, `max`, `min`, `now`, `rand`, `round`. A value counts as a number as in filters, a
-//! time as nanoseconds since 1970; anything else is `NaN`, for which `default` gives another number. A name with other
-//! characters than letters, digits, `_` and `.` is written in quotes.
+//! From tight to loose: `^`; `*`, `/`, `%`; `+`, `-`; `&`; `xor`; `or`; `default`; of the same kind
+//! from the left. Functions: `abs`, `ceil`, `exp`, `floor`, `ln`, `max`, `min`, `now`, `rand`,
+//! `round`. A value counts as a number as in filters, a time as nanoseconds since 1970; anything
+//! else is `NaN`, for which `default` gives another number. A name with other characters than
+//! letters, digits, `_` and `.` is written in quotes.
 //!
-//! An expression is kept as steps of a machine with a stack, so that neither its length nor its depth costs stack of ours.
+//! An expression is kept as steps of a machine with a stack, so that neither its length nor its
+//! depth costs stack of ours.
 
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output};
+use super::operator::{Documentation, Registration, one};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch};
-use crate::cursor::{Cursor, is_word_char, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::number::{parse_number, parse_timestamp, write_number};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, is_word_char, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 /// Most steps of an expression: numbers, fields and operations. A longer one is refused.
 const STEPS_MAX: usize = 1_000;
@@ -114,6 +118,17 @@ const FUNCTIONS: [(&str, Function, usize, usize); 9] = [
     ("rand", Function::Rand, 0, 0),
     ("round", Function::Round, 1, 2),
 ];
+
+pub(super) static MATH: Registration = Registration {
+    doc: Documentation {
+        name: "math",
+        aliases: &["eval"],
+        syntax: "math <expression> [as <name>], …",
+        summary: "numbers computed from fields",
+        example: "math took / 1s as seconds, round(seconds, 0.1) r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Math, ParseError> {
     let mut entries = Vec::new();
@@ -269,7 +284,8 @@ impl fmt::Display for Math {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no nesting is added.
+        // Texts, and how loose they bind. Parentheses stand only where they were read, so that no
+        // nesting is added.
         let mut stack: Vec<(String, u8)> = Vec::new();
         let bracketed = |(text, looseness): (String, u8), limit: u8| match looseness > limit {
             true => format!("({text})"),
@@ -344,6 +360,11 @@ impl ComputePipe for Math {
 
     fn results(&self) -> Vec<&str> {
         self.entries.iter().map(|entry| entry.result.as_str()).collect()
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        self.results().into_iter().for_each(|name| shown.add_value(name));
+        Ok(())
     }
 }
 
@@ -468,7 +489,8 @@ impl Function {
     }
 }
 
-/// The multiple of `step` that is nearest, without digits that are only there because of how numbers are kept.
+/// The multiple of `step` that is nearest, without digits that are only there because of how
+/// numbers are kept.
 fn round_to(number: f64, step: f64) -> f64 {
     let rounded = (number / step).round() * step;
     let digits = format!("{step}").split_once('.').map_or(0, |(_, digits)| digits.len());

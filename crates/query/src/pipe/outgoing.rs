@@ -1,11 +1,12 @@
-//! Rows that a pipe made, on their way to the next one: handed on in blocks that are bounded in rows and in bytes, so that
-//! a thousand rows with values of megabytes are never there at once. Their memory is counted while the next pipe has them.
+//! Rows that a pipe made, on their way to the next one: handed on in blocks that are bounded in
+//! rows and in bytes, so that a thousand rows with values of megabytes are never there at once.
+//! Their memory is counted while the next pipe has them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
-use crate::run::{Meter, Next, RunError};
+use crate::exec::{Meter, Next, RunError};
 
 /// Bytes of rows that are handed on at once, unless one row has more.
 const BLOCK_BYTES_MAX: usize = 4 << 20;

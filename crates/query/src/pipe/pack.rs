@@ -1,19 +1,20 @@
-//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one field, `_msg` unless said
-//! otherwise. Empty fields are left out, but in logfmt not those that are named. The order of the fields does not depend on how
-//! lines are kept.
+//! `pack_json [fields (a, b*)] [as c]` and `pack_logfmt …`: the fields of a row as a text in one
+//! field, `_msg` unless said otherwise. Empty fields are left out, but in logfmt not those that are
+//! named. The order of the fields does not depend on how lines are kept.
 
 use std::fmt;
 
 use super::columns::{parse_patterns, write_patterns};
 use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, HIDDEN, NamePattern, RowFields, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `pack_json` and `pack_logfmt` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +25,32 @@ pub struct Pack {
     pub fields: Vec<NamePattern>,
     /// Field for the text.
     pub result: String,
-    /// The order of the fields where the pipes before say it; else time, stream and message come first, the others by name.
+    /// The order of the fields where the pipes before say it; else time, stream and message come
+    /// first, the others by name.
     pub(crate) order: Vec<String>,
 }
+
+pub(super) static PACK_JSON: Registration = Registration {
+    doc: Documentation {
+        name: "pack_json",
+        aliases: &[],
+        syntax: "pack_json [fields (<field>, …)] [as <name>]",
+        summary: "fields as a JSON object",
+        example: "pack_json fields (a, b*) as packed",
+    },
+    parse: |cursor| parse(cursor, true).map(one),
+};
+
+pub(super) static PACK_LOGFMT: Registration = Registration {
+    doc: Documentation {
+        name: "pack_logfmt",
+        aliases: &[],
+        syntax: "pack_logfmt [fields (<field>, …)] [as <name>]",
+        summary: "fields as key=value",
+        example: "pack_logfmt fields (a, b*) as packed",
+    },
+    parse: |cursor| parse(cursor, false).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, json: bool) -> Result<Pack, ParseError> {
     let mut fields = Vec::new();
@@ -71,6 +95,12 @@ impl ComputePipe for Pack {
 
     fn results(&self) -> Vec<&str> {
         vec![&self.result]
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        if self.fields.is_empty() {
+            self.order = before().unwrap_or_default();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Patterns `text<field>text<option:field>`: what `extract` looks for and `format` writes.
 //!
-//! `<_>` and `<>` stand for any text without a name. Characters such as `<` are written as in HTML: `&lt;`, `&gt;`, `&amp;`,
-//! `&quot;`, `&#60;`.
+//! `<_>` and `<>` stand for any text without a name. Characters such as `<` are written as in HTML:
+//! `&lt;`, `&gt;`, `&amp;`, `&quot;`, `&#60;`.
 
 /// A piece of a pattern: a text, and the field behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
-//! `replace ("a", "b")`, `replace_regexp ("a(.+)", "$1")`, `collapse_nums`, `decolorize`: pipes that rewrite the value of a
-//! field, `at a` or else `_msg`, on the rows of `if (filter)`.
+//! `replace ("a", "b")`, `replace_regexp ("a(.+)", "$1")`, `collapse_nums`, `decolorize`: pipes
+//! that rewrite the value of a field, `at a` or else `_msg`, on the rows of `if (filter)`.
 //!
-//! `collapse_nums` puts `<N>` in place of decimal and hexadecimal numbers, so that messages that differ in numbers only
-//! become alike; what counts as a number is as in VictoriaLogs. `decolorize` takes out the escape sequences of terminals
-//! (ECMA-48, section 5.4).
+//! `collapse_nums` puts `<N>` in place of decimal and hexadecimal numbers, so that messages that
+//! differ in numbers only become alike; what counts as a number is as in VictoriaLogs. `decolorize`
+//! takes out the escape sequences of terminals (ECMA-48, section 5.4).
 
 use std::fmt;
 
@@ -15,13 +15,14 @@ use super::compute::{
     write_field,
 };
 use super::limit::parse_count;
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG, Pattern};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `replace`, `replace_regexp`, `collapse_nums` and `decolorize` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,50 @@ pub enum TextChange {
     /// No escape sequences of terminals.
     Decolorize,
 }
+
+pub(super) static REPLACE: Registration = Registration {
+    doc: Documentation {
+        name: "replace",
+        aliases: &[],
+        syntax: "replace [if (<filter>)] (\"<old>\", \"<new>\") [at <field>] [limit <n>]",
+        summary: "one text in place of another",
+        example: "replace (\"old\", \"new\") at path limit 1",
+    },
+    parse: |cursor| parse_replace(cursor, false).map(one),
+};
+
+pub(super) static REPLACE_REGEXP: Registration = Registration {
+    doc: Documentation {
+        name: "replace_regexp",
+        aliases: &[],
+        syntax: "replace_regexp [if (<filter>)] (\"<regexp>\", \"<new>\") [at <field>] [limit <n>]",
+        summary: "a text in place of what a regular expression finds",
+        example: "replace_regexp (\"host-(.+?)-x\", \"$1\") at host",
+    },
+    parse: |cursor| parse_replace(cursor, true).map(one),
+};
+
+pub(super) static COLLAPSE_NUMS: Registration = Registration {
+    doc: Documentation {
+        name: "collapse_nums",
+        aliases: &[],
+        syntax: "collapse_nums [if (<filter>)] [at <field>] [prettify]",
+        summary: "<N> in place of numbers",
+        example: "collapse_nums at path prettify",
+    },
+    parse: |cursor| parse_collapse_nums(cursor).map(one),
+};
+
+pub(super) static DECOLORIZE: Registration = Registration {
+    doc: Documentation {
+        name: "decolorize",
+        aliases: &[],
+        syntax: "decolorize [<field>]",
+        summary: "no escape sequences of terminals",
+        example: "decolorize text",
+    },
+    parse: |cursor| parse_decolorize(cursor).map(one),
+};
 
 pub(super) fn parse_replace(
     cursor: &mut Cursor<'_>,
@@ -143,6 +188,10 @@ impl ComputePipe for Rewrite {
 
     fn condition(&self) -> Option<&Filter> {
         self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {
@@ -240,14 +289,38 @@ fn replace_regex(
         }
         left -= 1;
         out.extend_from_slice(&value[from..whole.start()]);
-        found.expand(new, out);
+        expand(&found, new, out);
         from = whole.end();
     }
     out.extend_from_slice(&value[from..]);
 }
 
-/// Whether a place is behind the first byte of a character and before its end. Expressions that match nothing match there too,
-/// as they are run over bytes; what is put there would break the character.
+/// Appends `new` with the groups that it names, piece by piece: a text that names a long group many
+/// times would otherwise grow far beyond the limit before anybody looks at it.
+fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
+    let mut rest = new;
+    while !rest.is_empty() && !is_too_long(out) {
+        let (piece, behind) = rest.split_at(piece_length(rest));
+        found.expand(piece, out);
+        rest = behind;
+    }
+}
+
+/// Bytes of the first piece of a text that names groups: at most one of them is in it, whole.
+fn piece_length(text: &[u8]) -> usize {
+    let named = match text {
+        [b'$', b'$', ..] => return 2,
+        [b'$', b'{', ..] => text.iter().position(|&byte| byte == b'}').map_or(1, |end| end + 1),
+        [b'$', ..] => 1,
+        _ => 0,
+    };
+    let next = memchr::memchr(b'$', &text[named..]);
+    next.map_or(text.len(), |next| named + next)
+}
+
+/// Whether a place is behind the first byte of a character and before its end. Expressions that
+/// match nothing match there too, as they are run over bytes; what is put there would break the
+/// character.
 fn is_inside_character(value: &[u8], at: usize) -> bool {
     let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
     let Some(begin) = begins else { return false };
@@ -354,6 +427,7 @@ mod tests {
             " password: abc",
         );
         check("ab", "replace_regexp ('(?P<x>a)', '${x}${x}')", "aab");
+        check("ab", "replace_regexp ('(a)(b)', '<$2-$1$$1${2}${x$y}${$1$')", "<b-a$1b${a$");
         check("ab", "replace_regexp ('x*', '-')", "-a-b-");
         check("aéx用😀", "replace_regexp ('x*', '-')", "-a-é-用-😀-");
         check("é", "replace_regexp ('', '-') limit 2", "-é-");

@@ -1,69 +1,197 @@
-//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only look at how many rows there are, or whether they have
-//! anything.
+//! `sample N`, `drop_empty_fields` and `blocks_count`: pipes that only look at how many rows there
+//! are, or whether they have anything.
 //!
-//! `sample` keeps each row with a chance of one in N. Empty fields are never shown, so all that is left to do for
-//! `drop_empty_fields` is to leave out rows without any other. A block, for `blocks_count`, is what comes through the pipes at
-//! once: the lines that a unit of the store gave, or a part of them.
+//! `sample` keeps each row with a chance of one in N. Empty fields are never shown, so all that is
+//! left to do for `drop_empty_fields` is to leave out rows without any other. A block, for
+//! `blocks_count`, is what comes through the pipes at once: the lines that a unit of the store
+//! gave, or a part of them.
 
+use std::any::Any;
+use std::fmt;
 use std::ops::ControlFlow;
 
-use super::Processor;
+use super::compute::parse_field;
+use super::limit::parse_count;
+use super::operator::{
+    Documentation, Merges, Mode, Names, Operator, Processor, Registration, RowWise, Work, one,
+};
+use super::partial::{Decoder, Encoder};
 use crate::bitmap::Bitmap;
-use crate::block::{Block, MadeRow, Scratch};
-use crate::run::{Next, RunError};
+use crate::block::{Block, MadeRow, NamePattern};
+use crate::exec::{Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
-pub(super) struct SampleRows {
+/// The `sample` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// One row in so many goes on; at least 1.
     pub one_in: u64,
 }
 
-impl Processor for SampleRows {
-    fn push(
-        &mut self,
-        mut block: Block,
-        next: &mut Next<'_, '_>,
-    ) -> Result<ControlFlow<()>, RunError> {
-        sample(&mut block, self.one_in);
-        next.push(block)
-    }
-}
+/// The `drop_empty_fields` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropEmptyFields;
 
-/// Keeps each row with a chance of one in so many.
-pub(crate) fn sample(block: &mut Block, one_in: u64) {
-    let mut rows = Bitmap::full(block.len());
-    rows.retain(|_| fastrand::u64(..one_in) == 0);
-    block.retain(&rows);
-}
-
-#[derive(Default)]
-pub(super) struct DropEmpty {
-    pub scratch: Scratch,
-}
-
-impl Processor for DropEmpty {
-    fn push(
-        &mut self,
-        mut block: Block,
-        next: &mut Next<'_, '_>,
-    ) -> Result<ControlFlow<()>, RunError> {
-        drop_empty(&mut block, &mut self.scratch);
-        next.push(block)
-    }
-}
-
-/// Keeps the rows that have any field.
-pub(crate) fn drop_empty(block: &mut Block, scratch: &mut Scratch) {
-    let mut rows = Bitmap::full(block.len());
-    rows.retain(|row| {
-        let mut any = false;
-        block.visit(row, &[], scratch, &mut |_, _, _| any = true);
-        any
-    });
-    block.retain(&rows);
-}
-
-pub(super) struct CountBlocks {
+/// The `blocks_count` pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlocksCount {
+    /// Name of the field for the number.
     pub name: String,
-    pub blocks: u64,
+}
+
+pub(super) static SAMPLE: Registration = Registration {
+    doc: Documentation {
+        name: "sample",
+        aliases: &[],
+        syntax: "sample <n>",
+        summary: "one row in so many, by chance",
+        example: "sample 100",
+    },
+    parse: |cursor| parse_sample(cursor).map(one),
+};
+
+pub(super) static DROP_EMPTY_FIELDS: Registration = Registration {
+    doc: Documentation {
+        name: "drop_empty_fields",
+        aliases: &[],
+        syntax: "drop_empty_fields",
+        summary: "only rows that have any field",
+        example: "drop_empty_fields",
+    },
+    parse: |_| Ok(one(DropEmptyFields)),
+};
+
+pub(super) static BLOCKS_COUNT: Registration = Registration {
+    doc: Documentation {
+        name: "blocks_count",
+        aliases: &[],
+        syntax: "blocks_count [as <name>]",
+        summary: "the number of parts in which the rows came",
+        example: "blocks_count as n",
+    },
+    parse: |cursor| parse_blocks_count(cursor).map(one),
+};
+
+/// Name of the field that `blocks_count` makes.
+const BLOCKS_COUNT_FIELD: &str = "blocks_count";
+
+fn parse_sample(cursor: &mut Cursor<'_>) -> Result<Sample, ParseError> {
+    let position = cursor.position();
+    match parse_count(cursor, None)? {
+        0 => Err(cursor.error_at(position, &["a number from 1 on"], "not one row in 0")),
+        one_in => Ok(Sample { one_in }),
+    }
+}
+
+fn parse_blocks_count(cursor: &mut Cursor<'_>) -> Result<BlocksCount, ParseError> {
+    let name = parse_field(cursor, "as")?.unwrap_or(BLOCKS_COUNT_FIELD.to_owned());
+    Ok(BlocksCount { name })
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sample {}", self.one_in)
+    }
+}
+
+impl fmt::Display for DropEmptyFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("drop_empty_fields")
+    }
+}
+
+impl fmt::Display for BlocksCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name == BLOCKS_COUNT_FIELD {
+            true => f.write_str("blocks_count"),
+            false => write!(f, "blocks_count as {}", quote_name(&self.name)),
+        }
+    }
+}
+
+impl Operator for Sample {
+    fn mode(&self) -> Mode {
+        Mode::RowWise
+    }
+
+    fn needed_fields(&self, wanted: FieldSet) -> FieldSet {
+        wanted
+    }
+
+    fn row_wise(&self) -> Option<Box<dyn RowWise>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn names(&self) -> Names {
+        Names::Same
+    }
+}
+
+impl RowWise for Sample {
+    fn apply(&self, block: &mut Block, _work: &mut Work<'_>) -> Result<usize, RunError> {
+        let mut rows = Bitmap::full(block.len());
+        rows.retain(|_| fastrand::u64(..self.one_in) == 0);
+        block.retain(&rows);
+        Ok(0)
+    }
+}
+
+impl Operator for DropEmptyFields {
+    fn mode(&self) -> Mode {
+        Mode::RowWise
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        // Any field decides whether a row has one.
+        wanted.add_pattern(&NamePattern::ANY);
+        wanted
+    }
+
+    fn row_wise(&self) -> Option<Box<dyn RowWise>> {
+        Some(Box::new(DropEmptyFields))
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+}
+
+impl RowWise for DropEmptyFields {
+    fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
+        let mut rows = Bitmap::full(block.len());
+        rows.retain(|row| {
+            let mut any = false;
+            block.visit(row, &[], work.scratch, &mut |_, _, _| any = true);
+            any
+        });
+        block.retain(&rows);
+        Ok(0)
+    }
+}
+
+impl Operator for BlocksCount {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::none()
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(CountBlocks { name: self.name.clone(), blocks: 0 })
+    }
+}
+
+struct CountBlocks {
+    name: String,
+    blocks: u64,
 }
 
 impl Processor for CountBlocks {
@@ -74,6 +202,24 @@ impl Processor for CountBlocks {
     ) -> Result<ControlFlow<()>, RunError> {
         self.blocks += u64::from(!block.is_empty());
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn collected(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.blocks)
+    }
+
+    fn merge(&mut self, collected: &mut dyn Any, _: &mut Next<'_, '_>) -> Result<(), RunError> {
+        self.blocks += *collected.downcast_mut::<u64>().expect("of the same pipe");
+        Ok(())
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.blocks)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<(), RunError> {
+        self.blocks = from.count()?;
+        Ok(())
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

@@ -1,17 +1,19 @@
-//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are named.
+//! `set_stream_fields [if (filter)] a, b`: another stream for rows, made of the fields that are
+//! named.
 
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_condition, write_condition};
+use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::Filter;
 use crate::json::write_text;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `set_stream_fields` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,17 @@ pub struct SetStreamFields {
     /// The fields that it is made of; at least one.
     pub fields: Vec<String>,
 }
+
+pub(super) static SET_STREAM_FIELDS: Registration = Registration {
+    doc: Documentation {
+        name: "set_stream_fields",
+        aliases: &[],
+        syntax: "set_stream_fields [if (<filter>)] <field>, …",
+        summary: "another _stream, made of these fields",
+        example: "set_stream_fields hostname, path",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<SetStreamFields, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -48,6 +61,10 @@ impl ComputePipe for SetStreamFields {
 
     fn condition(&self) -> Option<&Filter> {
         self.condition.as_ref()
+    }
+
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {

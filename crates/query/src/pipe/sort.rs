@@ -1,14 +1,16 @@
-//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the order of values; and
-//! `first N by (a)`, `last N by (a)`, which are sorted with a limit.
+//! `sort by (a desc, b) [desc] [partition by (c)] [limit N] [offset N] [rank as d]`: rows in the
+//! order of values; and `first N by (a)`, `last N by (a)`, which are sorted with a limit.
 //!
-//! With `partition by`, rows that have the same values there are sorted by themselves, and limit and offset hold for each
-//! such group; the groups come in the order of their values. `rank` is the place of a row in its group, from 1.
+//! With `partition by`, rows that have the same values there are sorted by themselves, and limit
+//! and offset hold for each such group; the groups come in the order of their values. `rank` is the
+//! place of a row in its group, from 1.
 //!
-//! Without fields rows are sorted by all that they have, in their order, where the pipes before name them; else by `_time`.
+//! Without fields rows are sorted by all that they have, in their order, where the pipes before
+//! name them; else by `_time`.
 //!
-//! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most twice that
-//! many are held; without, all of them, up to the memory limit of queries. Equal rows stay in the order in which units
-//! and their rows come, whichever thread reads them.
+//! Rows are copied, so that a few rows do not hold their batches in memory. With a limit at most
+//! twice that many are held; without, all of them, up to the memory limit of queries. Equal rows
+//! stay in the order in which units and their rows come, whichever thread reads them.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -19,14 +21,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::compute::parse_field;
-use super::{Processor, limit::parse_count, parse_by, tuples, write_names};
+use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
+use super::partial::{Decoder, Encoder, wrong};
+use super::shown::Shown;
+use super::{limit::parse_count, parse_by, tuples, write_names};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::sorted::{Sorted, key_bytes_max, put_key, select};
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::number::{Kind, compare_kinds};
-use crate::run::{Buffer, CHECK_ROWS, Next, RunError};
-use crate::sorted::{Sorted, key_bytes_max, put_key, select};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `sort` pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +57,40 @@ pub struct SortKey {
     pub descending: bool,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
+pub(super) static SORT: Registration = Registration {
+    doc: Documentation {
+        name: "sort",
+        aliases: &["order"],
+        syntax: "sort [by (<field> [desc], …)] [desc] [partition by (<field>, …)] [offset <n>] [limit <n>] [rank as <name>]",
+        summary: "rows in the order of values",
+        example: "sort by (took desc, _time) partition by (host) offset 10 limit 5 rank as r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+pub(super) static FIRST: Registration = Registration {
+    doc: Documentation {
+        name: "first",
+        aliases: &[],
+        syntax: "first [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        summary: "the first rows in the order of values",
+        example: "first 3 by (took) partition by (host)",
+    },
+    parse: |cursor| parse_ends(cursor, false).map(one),
+};
+
+pub(super) static LAST: Registration = Registration {
+    doc: Documentation {
+        name: "last",
+        aliases: &[],
+        syntax: "last [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        summary: "the last rows in the order of values",
+        example: "last 3 by (took)",
+    },
+    parse: |cursor| parse_ends(cursor, true).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
     let mut sort = Sort::default();
     parse_keys(cursor, &mut sort, false)?;
     parse_rest(cursor, &mut sort)?;
@@ -60,7 +98,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
 }
 
 /// Reads what stands behind `first`, or with `last` behind that.
-pub(super) fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
+fn parse_ends(cursor: &mut Cursor<'_>, last: bool) -> Result<Sort, ParseError> {
     let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
     let limit = if number { parse_count(cursor, None)? } else { 1 };
     let mut sort = Sort { limit: Some(limit), ..Sort::default() };
@@ -92,7 +130,8 @@ fn parse_keys(cursor: &mut Cursor<'_>, sort: &mut Sort, last: bool) -> Result<()
     Ok(())
 }
 
-/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted by it again.
+/// The keys, each field once: rows that are alike in a field stay so, whichever way they are sorted
+/// by it again.
 pub(super) fn once(keys: &[SortKey]) -> Vec<SortKey> {
     let mut once: Vec<SortKey> = Vec::with_capacity(keys.len());
     for key in keys {
@@ -139,9 +178,9 @@ pub(super) fn write_rank(rank: &Option<String>, f: &mut fmt::Formatter<'_>) -> f
 const ALL_FIELDS: &str = "*\0";
 
 impl Sort {
-    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else `_time`, which is the first
-    /// field of a line.
-    pub(crate) fn name_keys(&mut self, fixed: Option<Vec<String>>) {
+    /// Says which fields a sort without fields is by: all of `fixed`, where they are known, else
+    /// `_time`, which is the first field of a line.
+    fn name_keys(&mut self, fixed: Option<Vec<String>>) {
         let [SortKey { name, descending }] = &self.keys[..] else { return };
         if name == ALL_FIELDS {
             let descending = *descending;
@@ -150,12 +189,43 @@ impl Sort {
             self.keys = names.into_iter().map(|name| SortKey { name, descending }).collect();
         }
     }
+}
 
-    /// Turns what rows are to have behind it into what they must have before.
-    pub(super) fn needed_fields(&self, wanted: &mut FieldSet) {
+impl Operator for Sort {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
         self.rank.iter().for_each(|name| wanted.remove(name));
         self.keys.iter().for_each(|key| wanted.add(&key.name));
         wanted.add_all(&self.partition);
+        wanted
+    }
+
+    fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Sorter::new(self, carried))
+    }
+
+    fn names(&self) -> Names {
+        if self.rank.is_none() { Names::Same } else { Names::Unknown }
+    }
+
+    fn value_field(&self) -> Names {
+        Names::Same
+    }
+
+    fn settle_order(&mut self, before: &dyn Fn() -> Option<Vec<String>>) {
+        self.name_keys(before());
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        self.rank.iter().for_each(|name| shown.add_value(name));
+        Ok(())
     }
 }
 
@@ -368,6 +438,45 @@ impl Processor for Sorter {
                     place.insert(group);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Each group: its values, then its rows, each behind what its place follows from.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.groups.len() as u64)?;
+        for (group, Group { entries, .. }) in &self.groups {
+            out.bytes(group)?;
+            out.number(entries.len() as u64)?;
+            for Entry { place, row } in entries {
+                out.bytes(&place.key)?;
+                out.number(place.arrived.0 as u64)?;
+                out.number(place.arrived.1)?;
+                row.encode(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        for _ in 0..from.length(size_of::<u32>())? {
+            let key = from.bytes()?;
+            // Several values, or none, stand behind their lengths; so does one here.
+            let has_values = tuples::parts_fit(key, self.sort.partition.len());
+            if !has_values || self.groups.contains_key(key) {
+                return Err(wrong("a group is not one of its own"));
+            }
+            meter.take(key.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
+            let mut group = Group::default();
+            for _ in 0..from.length(size_of::<u32>())? {
+                let key = from.bytes()?;
+                meter.take(key.len() + size_of::<Place>())?;
+                let unit =
+                    usize::try_from(from.count()?).map_err(|_| wrong("there is no place"))?;
+                let place = Place { key: key.into(), arrived: (unit, from.count()?) };
+                group.entries.push(Entry { place, row: MadeRow::decode(from, meter)? });
+            }
+            self.groups.insert(key.into(), group);
         }
         Ok(())
     }

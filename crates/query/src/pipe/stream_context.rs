@@ -1,11 +1,13 @@
-//! `stream_context [before N] [after M] [time_window 1h]`: the lines around those that were selected, of the same stream.
+//! `stream_context [before N] [after M] [time_window 1h]`: the lines around those that were
+//! selected, of the same stream.
 //!
-//! Must be the first pipe. Lines come by stream, in order of time, and between lines that do not follow one another stands
-//! a row with the message `---`. Lines farther in time than the window are not looked at.
+//! Must be the first pipe. Lines come by stream, in order of time, and between lines that do not
+//! follow one another stands a row with the message `---`. Lines farther in time than the window
+//! are not looked at.
 //!
-//! Cost: the units of the store that overlap the window around any selected line are read once more, to know the order of
-//! the lines of these streams (40 bytes a line, counted as memory of the query), and those with lines that come out a third
-//! time.
+//! Cost: the units of the store that overlap the window around any selected line are read once
+//! more, to know the order of the lines of these streams (40 bytes a line, counted as memory of the
+//! query), and those with lines that come out a third time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -14,14 +16,15 @@ use std::sync::Arc;
 
 use record::LineId;
 
-use super::Processor;
 use super::limit::parse_count;
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, Lines, MadeRow, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::MSG;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::fields::FieldSet;
 use crate::source::{ScanUnit, TimeRange};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{format_duration, format_time, parse_duration};
 
 /// The `stream_context` pipe.
@@ -41,7 +44,18 @@ const WINDOW_NS: i64 = 3_600_000_000_000;
 /// The message between lines that do not follow one another.
 const GAP: &str = "---";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
+pub(super) static STREAM_CONTEXT: Registration = Registration {
+    doc: Documentation {
+        name: "stream_context",
+        aliases: &[],
+        syntax: "stream_context [before <n>] [after <n>] [time_window <duration>]",
+        summary: "the lines around, of the same stream; only as the first pipe",
+        example: "stream_context before 5 after 10 time_window 2h",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
     let position = cursor.position();
     let mut context = StreamContext { before: 0, after: 0, window_ns: WINDOW_NS };
     let mut any = false;
@@ -81,6 +95,30 @@ impl fmt::Display for StreamContext {
     }
 }
 
+impl Operator for StreamContext {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        // Lines are selected by stream, and read again.
+        wanted.add("_stream");
+        wanted
+    }
+
+    fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
+        Box::new(Surroundings::new(self, carried))
+    }
+
+    fn reads_other_lines(&self) -> bool {
+        true
+    }
+
+    fn first_because(&self) -> Option<&'static str> {
+        Some("stream_context has to be the first pipe, as it looks at lines of the store")
+    }
+}
+
 /// What orders lines.
 type Key = (i64, LineId);
 
@@ -99,7 +137,7 @@ struct Stream {
 
 type Streams = HashMap<Box<[u8]>, Stream, foldhash::fast::RandomState>;
 
-pub(super) struct Surroundings {
+struct Surroundings {
     context: StreamContext,
     carried: Vec<String>,
     streams: Streams,
@@ -110,7 +148,7 @@ pub(super) struct Surroundings {
 const STREAM_BYTES: usize = 128;
 
 impl Surroundings {
-    pub fn new(context: &StreamContext, carried: &[String]) -> Surroundings {
+    fn new(context: &StreamContext, carried: &[String]) -> Surroundings {
         Surroundings {
             context: context.clone(),
             carried: carried.to_vec(),

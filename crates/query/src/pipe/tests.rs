@@ -24,6 +24,10 @@ fn columns() {
     check("a | fields _msg, size | rename _msg as size", &["size=a error"]);
     check("a | fields size | copy size as bytes", &["size=10 bytes=10"]);
     check(
+        "a | fields size, host | rename host as l | copy s* as l*, s* as m*",
+        &["size=10 l=x lize=10 mize=10"],
+    );
+    check(
         "a | fields _line_id, _line | rename _line as line",
         &["_line_id=00000001-1-0 line=a error"],
     );

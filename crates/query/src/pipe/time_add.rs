@@ -1,14 +1,16 @@
-//! `time_add 1h [at a]`: moves a time, in `_time` or another field. A value that is no full RFC 3339 time stays as it is.
+//! `time_add 1h [at a]`: moves a time, in `_time` or another field. A value that is no full RFC
+//! 3339 time stays as it is.
 
 use std::fmt;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
-use crate::fields::FieldSet;
-use crate::run::RunError;
+use crate::exec::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{format_duration, parse_duration, write_time};
 
 /// The `time_add` pipe.
@@ -19,6 +21,17 @@ pub struct TimeAdd {
     /// In which field.
     pub field: String,
 }
+
+pub(super) static TIME_ADD: Registration = Registration {
+    doc: Documentation {
+        name: "time_add",
+        aliases: &[],
+        syntax: "time_add <duration> [at <field>]",
+        summary: "a time moved",
+        example: "time_add -1h at began",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TimeAdd, ParseError> {
     let what = "a duration such as 1h or -30m";
@@ -47,6 +60,10 @@ impl ComputePipe for TimeAdd {
 
     fn results(&self) -> Vec<&str> {
         vec![&self.field]
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
     }
 }
 

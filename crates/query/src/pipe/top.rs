@@ -1,4 +1,5 @@
-//! `top N by (a, b) [hits as name] [rank as name]`: the most frequent values, with the number of rows that have them.
+//! `top N by (a, b) [hits as name] [rank as name]`: the most frequent values, with the number of
+//! rows that have them.
 //!
 //! All different values are counted, up to the memory limit of queries.
 
@@ -6,17 +7,19 @@ use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 
+use super::operator::{Documentation, Merges, Mode, Operator, Processor, Registration, one};
+use super::partial::{Decoder, Encoder};
 use super::sort::{parse_rank, write_rank};
 use super::{
-    Processor, limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples,
-    write_names,
+    limit::parse_count, parse_by, tuples::Tuples, uniq::hits_name, uniq::push_tuples, write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::Tally;
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::rolled::Weighted;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::counting::{CountedBy, Tally};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::Weighted;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `top` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,18 @@ pub struct Top {
 /// Rows when no number is given.
 const TOP_ROWS: u64 = 10;
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
+pub(super) static TOP: Registration = Registration {
+    doc: Documentation {
+        name: "top",
+        aliases: &[],
+        syntax: "top [<n>] by (<field>, …) [hits as <name>] [rank as <name>]",
+        summary: "the most frequent values, with the number of their rows",
+        example: "top 5 by (hostname) hits as n rank as r",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     let number = cursor.peek().is_some_and(|c| c.is_ascii_digit());
     let limit = if number { parse_count(cursor, None)? } else { TOP_ROWS };
     cursor.eat_keyword("by");
@@ -66,15 +80,31 @@ impl fmt::Display for Top {
     }
 }
 
-pub(super) struct TopRows {
-    top: Top,
-    tuples: Tuples,
+impl Operator for Top {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        Merges::AnyOrder
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::of(&self.by)
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(TopRows { top: self.clone(), tuples: Tuples::default() })
+    }
+
+    fn counted_by(&self) -> Option<CountedBy> {
+        Some(CountedBy::fields(self.by.iter().map(String::as_str)))
+    }
 }
 
-impl TopRows {
-    pub fn new(top: &Top) -> TopRows {
-        TopRows { top: top.clone(), tuples: Tuples::default() }
-    }
+struct TopRows {
+    top: Top,
+    tuples: Tuples,
 }
 
 impl TopRows {
@@ -120,6 +150,14 @@ impl Processor for TopRows {
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
         self.tuples.merge(std::mem::take(other), next)
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.tuples.encode(out)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.tuples.decode(self.top.by.len(), from, meter)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {

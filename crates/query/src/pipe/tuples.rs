@@ -1,14 +1,16 @@
 //! Counts of different tuples of values: what `uniq` and `top` keep.
 //!
-//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one field, the value is.
+//! A tuple of several values is kept as one string of bytes: each value behind its length. Of one
+//! field, the value is.
 
 use std::cmp::Ordering;
 
 use super::byte_table::{ByteTable, TOGETHER, hash_of};
+use super::partial::{Decoder, Encoder, wrong};
 use crate::block::{Block, Column, Scratch};
-use crate::counting::Tally;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
-use crate::sorted::Sorted;
+use crate::exec::sorted::Sorted;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::plan::counting::Tally;
 
 /// Memory of an entry of a common table beside its bytes, about.
 pub(crate) const ENTRY_BYTES: usize = 56;
@@ -88,6 +90,37 @@ impl Tuples {
         self.hits.merge_sums(other.hits, next)
     }
 
+    /// Writes them: how many, then each with its hits.
+    pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(self.len() as u64)?;
+        self.hits.iter().try_for_each(|(key, hits)| {
+            out.bytes(key)?;
+            out.number(hits)
+        })
+    }
+
+    /// Reads tuples of so many fields.
+    pub fn decode(
+        &mut self,
+        fields: usize,
+        from: &mut Decoder<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        for _ in 0..from.length(LENGTH_BYTES)? {
+            let key = from.bytes()?;
+            if !is_key(key, fields) {
+                return Err(wrong("a tuple is not of these fields"));
+            }
+            let hits = from.count()?;
+            let (known, is_new) = self.hits.entry(hash_of(key), key, meter)?;
+            if !is_new {
+                return Err(wrong("a tuple comes twice"));
+            }
+            *known = hits;
+        }
+        Ok(())
+    }
+
     /// The first `count` tuples, most hits first, then by the bytes of their values.
     pub fn first<'t>(
         &'t self,
@@ -102,7 +135,8 @@ impl Tuples {
             };
             b.1.cmp(&a.1).then_with(by_values)
         };
-        // Twice as many, at most, wait to be looked through; those that have fewer hits than the last of the first are left out.
+        // Twice as many, at most, wait to be looked through; those that have fewer hits than the
+        // last of the first are left out.
         let entries_max = count.saturating_mul(2).saturating_add(CHECK_ROWS).min(self.len());
         next.meter().take(entries_max * size_of::<Hits<'_>>())?;
         let mut entries: Vec<Hits<'_>> = Vec::with_capacity(entries_max);
@@ -124,7 +158,8 @@ impl Tuples {
     }
 }
 
-/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none is left out.
+/// Leaves the first `count` entries, in any order, and gives the fewest hits of them; 0 where none
+/// is left out.
 fn keep_first<'t>(
     entries: &mut Vec<Hits<'t>>,
     count: usize,
@@ -164,6 +199,22 @@ pub(crate) fn parts(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
         key = rest;
         Some(value)
     })
+}
+
+/// Whether bytes are a key of so many fields: any for a single one, else a value behind its length
+/// for each.
+pub(crate) fn is_key(key: &[u8], fields: usize) -> bool {
+    fields == 1 || parts_fit(key, fields)
+}
+
+/// Whether bytes are so many values, each behind its length.
+pub(crate) fn parts_fit(mut key: &[u8], fields: usize) -> bool {
+    for _ in 0..fields {
+        let Some((length, rest)) = key.split_first_chunk::<LENGTH_BYTES>() else { return false };
+        let Some(rest) = rest.get(u32::from_le_bytes(*length) as usize..) else { return false };
+        key = rest;
+    }
+    key.is_empty()
 }
 
 /// The values of a key: those of a tuple, or the one of a single field.

@@ -1,18 +1,73 @@
-//! `union (query)`: the rows, and behind them those of another query, which is run then, within what is left of time and
-//! memory. Its rows are not held. `union rows({"a":"b"}, …)`: the same with given rows.
+//! `union (query)`: the rows, and behind them those of another query, which is run then, within
+//! what is left of time and memory. Its rows are not held. `union rows({"a":"b"}, …)`: the same
+//! with given rows.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
-use super::Processor;
-use super::join::given_row;
+use super::join::{JoinedWith, given_row, parse_rows};
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::block::Block;
-use crate::query::Query;
-use crate::run::{Next, RunError};
+use crate::exec::{Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::{Query, parse_inner};
 
-pub(super) struct UnionRows {
-    pub query: Query,
+/// The `union` pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Union {
+    /// What gives the rows behind the others.
+    pub with: JoinedWith,
+}
+
+pub(super) static UNION: Registration = Registration {
+    doc: Documentation {
+        name: "union",
+        aliases: &[],
+        syntax: "union (<query>), or rows({…}, …) in place of the query",
+        summary: "behind the rows, those of another query",
+        example: "union (_time:1h panic)",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Union, ParseError> {
+    if cursor.eat_call("rows") {
+        return Ok(Union { with: JoinedWith::Rows(parse_rows(cursor)?) });
+    }
+    cursor.expect('(', "union (query)")?;
+    Ok(Union { with: JoinedWith::Query(parse_inner(cursor, "union (query)")?) })
+}
+
+impl fmt::Display for Union {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "union {}", self.with)
+    }
+}
+
+impl Operator for Union {
+    fn mode(&self) -> Mode {
+        Mode::Streaming
+    }
+
+    fn needed_fields(&self, wanted: FieldSet) -> FieldSet {
+        wanted
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(UnionRows { with: self.with.clone(), is_full: false })
+    }
+
+    fn queries_mut(&mut self) -> Vec<&mut Query> {
+        self.with.query_mut().into_iter().collect()
+    }
+}
+
+struct UnionRows {
+    with: JoinedWith,
     /// Nobody wants more.
-    pub is_full: bool,
+    is_full: bool,
 }
 
 impl Processor for UnionRows {
@@ -26,29 +81,13 @@ impl Processor for UnionRows {
         if self.is_full {
             return Ok(());
         }
-        next.run_query(&self.query, &mut |block, next| next.push(block))
-    }
-}
-
-/// The same with given rows.
-pub(super) struct UnionGiven {
-    pub rows: Vec<Vec<(String, String)>>,
-    /// Nobody wants more.
-    pub is_full: bool,
-}
-
-impl Processor for UnionGiven {
-    fn push(&mut self, block: Block, next: &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError> {
-        let flow = next.push(block)?;
-        self.is_full |= flow.is_break();
-        Ok(flow)
-    }
-
-    fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        if !self.is_full {
-            let _ = next.push(Block::Made(self.rows.iter().map(|row| given_row(row)).collect()))?;
+        match &self.with {
+            JoinedWith::Query(query) => next.run_query(query, &mut |block, next| next.push(block)),
+            JoinedWith::Rows(rows) => {
+                let rows = rows.iter().map(|row| given_row(row)).collect();
+                next.push(Block::Made(rows)).map(drop)
+            }
         }
-        Ok(())
     }
 }
 

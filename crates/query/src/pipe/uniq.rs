@@ -1,27 +1,32 @@
 //! `uniq by (a, b) [with hits] [limit N]` and `field_values a [limit N]`: different values.
 //!
-//! With a limit, so many different values are kept, which ones is not defined; they come with most hits first.
+//! With a limit, so many different values are kept, which ones is not defined; they come with most
+//! hits first.
 
 use std::any::Any;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration};
 use super::outgoing::{Outgoing, RowBuilder};
+use super::partial::{Decoder, Encoder};
+use super::select::Select;
 use super::{
-    Pipe, Processor,
+    Pipe,
     limit::parse_count,
     parse_by, tuples,
     tuples::{Hits, Tuples},
     write_names,
 };
 use crate::block::{Block, Column};
-use crate::counting::Tally;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::{Filter, Test};
-use crate::rolled::Weighted;
-use crate::run::{CHECK_ROWS, Next, RunError};
+use crate::plan::counting::{CountedBy, Tally};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::Weighted;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `uniq` pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +39,36 @@ pub struct Uniq {
     pub limit: Option<u64>,
 }
 
-/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a filter before it does.
-pub(super) struct Written {
-    pub uniq: Uniq,
-    pub filter: Option<String>,
+/// A `uniq` pipe as it is written: with `filter x`, only values that contain a text count, which a
+/// filter before it does.
+struct Written {
+    uniq: Uniq,
+    filter: Option<String>,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
+pub(super) static UNIQ: Registration = Registration {
+    doc: Documentation {
+        name: "uniq",
+        aliases: &[],
+        syntax: "uniq by (<field>, …) [with hits] [filter <text>] [limit <n>]",
+        summary: "different values",
+        example: "uniq by (hostname, level) with hits limit 100",
+    },
+    parse: |cursor| parse(cursor).map(Written::pipes),
+};
+
+pub(super) static FIELD_VALUES: Registration = Registration {
+    doc: Documentation {
+        name: "field_values",
+        aliases: &[],
+        syntax: "field_values <field> [filter <text>] [limit <n>]",
+        summary: "different values of a field, with the number of their rows",
+        example: "field_values level limit 10",
+    },
+    parse: |cursor| parse_field_values(cursor).map(Written::pipes),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     cursor.eat_keyword("by");
     let position = cursor.position();
     let by = parse_by(cursor)?;
@@ -71,7 +99,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     }
 }
 
-pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
+fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     let name = cursor.expect_string(false, "a field name")?.text;
     let mut uniq = Uniq { by: vec![name], hits: true, limit: None };
     let mut filter = None;
@@ -86,17 +114,18 @@ pub(super) fn parse_field_values(cursor: &mut Cursor<'_>) -> Result<Written, Par
 
 impl Written {
     /// The pipes that do it.
-    pub fn pipes(self) -> Vec<Pipe> {
+    fn pipes(self) -> Vec<Pipe> {
         let Written { uniq, filter } = self;
         let contains = filter.filter(|text| !text.is_empty()).map(|text| {
             let test = |name: &String| Filter::field(name, Test::Substring(text.clone()));
             let mut tests: Vec<Filter> = uniq.by.iter().map(test).collect();
-            Pipe::Filter(match tests.len() {
+            let filter = match tests.len() {
                 1 => tests.remove(0),
                 _ => Filter::Or(tests),
-            })
+            };
+            Pipe::new(Select { filter })
         });
-        contains.into_iter().chain([Pipe::Uniq(uniq)]).collect()
+        contains.into_iter().chain([Pipe::new(uniq)]).collect()
     }
 }
 
@@ -108,15 +137,37 @@ impl fmt::Display for Uniq {
     }
 }
 
-pub(super) struct UniqRows {
-    uniq: Uniq,
-    tuples: Tuples,
+impl Operator for Uniq {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn merges(&self) -> Merges {
+        // With a limit, each would keep different values and count only theirs.
+        if self.limit.is_none() { Merges::AnyOrder } else { Merges::Never }
+    }
+
+    fn needed_fields(&self, _wanted: FieldSet) -> FieldSet {
+        FieldSet::of(&self.by)
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(UniqRows { uniq: self.clone(), tuples: Tuples::default() })
+    }
+
+    fn value_field(&self) -> Names {
+        Names::Are(self.by.clone())
+    }
+
+    fn counted_by(&self) -> Option<CountedBy> {
+        let all = self.limit.is_none();
+        all.then(|| CountedBy::fields(self.by.iter().map(String::as_str)))
+    }
 }
 
-impl UniqRows {
-    pub fn new(uniq: &Uniq) -> UniqRows {
-        UniqRows { uniq: uniq.clone(), tuples: Tuples::default() }
-    }
+struct UniqRows {
+    uniq: Uniq,
+    tuples: Tuples,
 }
 
 impl UniqRows {
@@ -156,7 +207,6 @@ impl Processor for UniqRows {
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {
-        // With a limit, threads would keep different values and count only theirs.
         let all = self.uniq.limit.is_none();
         all.then_some(&mut self.tuples as &mut dyn Any)
     }
@@ -168,6 +218,14 @@ impl Processor for UniqRows {
     fn merge(&mut self, collected: &mut dyn Any, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let other = collected.downcast_mut::<Tuples>().expect("of the same pipe");
         self.tuples.merge(std::mem::take(other), next)
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.tuples.encode(out)
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.tuples.decode(self.uniq.by.len(), from, meter)
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
@@ -186,7 +244,8 @@ pub(super) fn hits_name(by: &[String]) -> String {
     name
 }
 
-/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the place.
+/// Hands tuples on as rows of the fields `by` and, when asked for, the number of hits and the
+/// place.
 pub(super) fn push_tuples<'t>(
     by: &[String],
     hits: Option<&str>,

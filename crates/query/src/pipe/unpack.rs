@@ -1,11 +1,14 @@
-//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: the fields that a value holds, `from a` or else from `_msg`.
+//! `unpack_json`, `unpack_logfmt` and `unpack_syslog`: the fields that a value holds, `from a` or
+//! else from `_msg`.
 //!
-//! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots, arrays stay JSON text. A value
-//! that is no JSON object gives no fields. Of logfmt, words without `=` give none. The message of a syslog line is in
-//! `message`, its time in `timestamp`: of RFC 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has
-//! none from the time of the query, and from `offset`.
+//! JSON and syslog are read as lines are on arrival: keys of nested objects are joined by dots,
+//! arrays stay JSON text. A value that is no JSON object gives no fields. Of logfmt, words without
+//! `=` give none. The message of a syslog line is in `message`, its time in `timestamp`: of RFC
+//! 5424 as it stands; of RFC 3164 completed from the row's `_time`, or where it has none from the
+//! time of the query, and from `offset`.
 //!
-//! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not have are emptied.
+//! With `fields (a, b*)` only these are taken; of an object, those without `*` that it does not
+//! have are emptied.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,15 +23,17 @@ use super::compute::{
     Compute, ComputePipe, Output, Overwrite, parse_condition, parse_field, write_condition,
     write_field,
 };
+use super::operator::{Documentation, Registration, one};
+use super::shown::Shown;
 use crate::bitmap::Bitmap;
 use crate::block::{Block, NamePattern, Scratch};
-use crate::cursor::{Cursor, quote};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::{Filter, MSG};
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote};
+use crate::syntax::error::ParseError;
+use crate::syntax::unquote::unquote;
 use crate::time::{format_duration, format_time, parse_duration};
-use crate::unquote::unquote;
 
 /// The `unpack_json`, `unpack_logfmt` and `unpack_syslog` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +67,39 @@ pub enum PackedForm {
         zone_offset_s: i32,
     },
 }
+
+pub(super) static UNPACK_JSON: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_json",
+        aliases: &[],
+        syntax: "unpack_json [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
+        summary: "the members of a JSON object, as fields",
+        example: "unpack_json from body fields (b, c*) result_prefix \"x_\"",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Json).map(one),
+};
+
+pub(super) static UNPACK_LOGFMT: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_logfmt",
+        aliases: &[],
+        syntax: "unpack_logfmt [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
+        summary: "the pairs of key=value, as fields",
+        example: "unpack_logfmt from body",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Logfmt).map(one),
+};
+
+pub(super) static UNPACK_SYSLOG: Registration = Registration {
+    doc: Documentation {
+        name: "unpack_syslog",
+        aliases: &[],
+        syntax: "unpack_syslog [if (<filter>)] [from <field>] [offset <duration>] [result_prefix \"<text>\"] [keep_original_fields]",
+        summary: "the parts of a syslog line, as fields",
+        example: "unpack_syslog from body offset 2h",
+    },
+    parse: |cursor| parse(cursor, PackedForm::Syslog { zone_offset_s: 0 }).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unpack, ParseError> {
     let condition = parse_condition(cursor)?;
@@ -139,6 +177,10 @@ impl ComputePipe for Unpack {
         self.condition.as_ref()
     }
 
+    fn condition_mut(&mut self) -> Option<&mut Filter> {
+        self.condition.as_mut()
+    }
+
     fn needed_fields(&self, wanted: &mut FieldSet) {
         wanted.add(&self.from);
         // It completes times.
@@ -150,6 +192,19 @@ impl ComputePipe for Unpack {
     fn results(&self) -> Vec<&str> {
         // They depend on the values; the time is never meant.
         Vec::new()
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        if self.form != PackedForm::Json {
+            return Err("may not follow the last stats pipe here".to_owned());
+        }
+        if self.fields.is_empty() || self.fields.iter().any(|field| field.prefix) {
+            return Err("must name its fields here".to_owned());
+        }
+        for field in &self.fields {
+            shown.add_label(&format!("{}{}", self.prefix, field.name));
+        }
+        Ok(())
     }
 }
 
@@ -325,7 +380,7 @@ fn time_of_rfc5424(line: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use crate::run::Context;
+    use crate::exec::Context;
     use crate::testing::{Memory, Record, check_pipe, collect, record};
 
     fn records(text: &str) -> Vec<Record> {

@@ -1,23 +1,27 @@
 //! `unroll [if (filter)] by (a, b)`: a row for each item of the JSON arrays in the fields.
 //!
-//! The first row has the first item of each array, and so on as far as the longest goes; a field whose array is shorter, or
-//! which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so that a long array is never there as rows at once.
+//! The first row has the first item of each array, and so on as far as the longest goes; a field
+//! whose array is shorter, or which has no array, is empty. Rows go on by [`COMPUTED_ROWS_MAX`], so
+//! that a long array is never there as rows at once.
 
 use std::fmt;
 use std::ops::ControlFlow;
 
+use memchr::memchr_iter;
 use record::parse::json_items;
 
 use super::compute::{parse_condition, write_condition};
-use super::{Processor, parse_by, write_names};
+use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::{parse_by, write_names};
 use crate::bitmap::Bitmap;
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, HIDDEN, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{Meter, Next, RunError};
 use crate::filter::{Filter, Selector};
-use crate::run::{Meter, Next, RunError};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// The `unroll` pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +32,18 @@ pub struct Unroll {
     pub fields: Vec<String>,
 }
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Unroll, ParseError> {
+pub(super) static UNROLL: Registration = Registration {
+    doc: Documentation {
+        name: "unroll",
+        aliases: &[],
+        syntax: "unroll [if (<filter>)] by (<field>, …)",
+        summary: "a row for each item of JSON arrays",
+        example: "unroll by (tags, weights)",
+    },
+    parse: |cursor| parse(cursor).map(one),
+};
+
+fn parse(cursor: &mut Cursor<'_>) -> Result<Unroll, ParseError> {
     let condition = parse_condition(cursor)?;
     cursor.eat_keyword("by");
     let position = cursor.position();
@@ -48,7 +63,35 @@ impl fmt::Display for Unroll {
     }
 }
 
-pub(super) struct UnrollRows {
+impl Operator for Unroll {
+    fn mode(&self) -> Mode {
+        Mode::Streaming
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
+        self.condition.iter().for_each(|filter| wanted.add_filter(filter));
+        wanted.add_all(&self.fields);
+        wanted
+    }
+
+    fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
+        Box::new(UnrollRows::new(self))
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
+    fn filters(&self) -> Vec<&Filter> {
+        self.condition.iter().collect()
+    }
+
+    fn filters_mut(&mut self) -> Vec<&mut Filter> {
+        self.condition.iter_mut().collect()
+    }
+}
+
+struct UnrollRows {
     fields: Vec<String>,
     condition: Option<Selector>,
     scratch: Scratch,
@@ -63,16 +106,18 @@ struct Items {
     counted: usize,
 }
 
+/// Memory of an item beside its bytes: its place, and that of the row that is made of it.
+const ITEM_BYTES: usize = 2 * size_of::<(usize, usize)>();
+
 impl Items {
-    /// With what is kept for each row that is made of them.
-    fn memory_bytes(&self) -> usize {
-        let items: usize = self.spans.iter().map(Vec::len).sum();
-        self.bytes.len() + (items + 1) * 2 * size_of::<(usize, usize)>()
+    /// The rows that are made of them.
+    fn rows(&self) -> usize {
+        self.spans.iter().map(Vec::len).max().unwrap_or(0).max(1)
     }
 }
 
 impl UnrollRows {
-    pub fn new(unroll: &Unroll) -> UnrollRows {
+    fn new(unroll: &Unroll) -> UnrollRows {
         UnrollRows {
             fields: unroll.fields.clone(),
             condition: unroll.condition.as_ref().map(Selector::new),
@@ -93,9 +138,14 @@ impl UnrollRows {
             let value = block.value(block.column(name), row, &mut self.scratch);
             let begin = items.bytes.len();
             let mut spans = Vec::new();
-            // Items are no longer than the array that they stand in, and are as many as its commas.
-            meter.take(value.len())?;
-            items.counted += value.len();
+            // Items are no longer than the array that they stand in, and at most one more than its
+            // commas.
+            let items_max = if is_unrolled { memchr_iter(b',', value).count() + 1 } else { 1 };
+            let bytes = value.len() + items_max * ITEM_BYTES;
+            meter.take(bytes)?;
+            items.counted += bytes;
+            items.bytes.reserve_exact(value.len());
+            spans.reserve_exact(items_max);
             if is_unrolled {
                 let whole = json_items(value, |_, item| {
                     let begin = items.bytes.len();
@@ -112,9 +162,6 @@ impl UnrollRows {
             }
             items.spans.push(spans);
         }
-        let bytes = items.memory_bytes();
-        meter.take(bytes.saturating_sub(items.counted))?;
-        items.counted = bytes.max(items.counted);
         Ok(items)
     }
 
@@ -147,7 +194,8 @@ impl UnrollRows {
         Ok(flow)
     }
 
-    /// Made rows without the arrays, so that these are not copied with each row; and the memory that is counted for them.
+    /// Made rows without the arrays, so that these are not copied with each row; and the memory
+    /// that is counted for them.
     fn lean(&mut self, block: Block, meter: &mut Meter) -> Result<(Block, usize), RunError> {
         if !matches!(block, Block::Made(_)) {
             return Ok((block, 0));
@@ -202,11 +250,11 @@ impl Processor for UnrollRows {
             let held: usize = all.iter().map(|items| items.counted).sum();
             let (part, lean_bytes) = self.lean(part, next.meter())?;
             let held = held + lean_bytes;
-            let picks = all.iter().enumerate().flat_map(|(row, items)| {
-                let longest = items.spans.iter().map(Vec::len).max().unwrap_or(0).max(1);
-                (0..longest).map(move |place| (row, place))
-            });
-            let picks: Vec<(usize, usize)> = picks.collect();
+            let mut picks: Vec<(usize, usize)> =
+                Vec::with_capacity(all.iter().map(Items::rows).sum());
+            for (row, items) in all.iter().enumerate() {
+                picks.extend((0..items.rows()).map(|place| (row, place)));
+            }
             for chunk in few_at_a_time(&part, &picks) {
                 let rows: Vec<u32> = chunk.iter().map(|(row, _)| *row as u32).collect();
                 let item = |field: usize, (row, place): (usize, usize)| {

@@ -1,20 +1,22 @@
 //! `len(a) as b`, `json_array_len(a) as b`, `hash(a) as b`: a number about the value of a field.
 //!
-//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything else. `hash` is the lower
-//! 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
+//! `len` counts bytes. `json_array_len` counts the items of a JSON array, and gives 0 for anything
+//! else. `hash` is the lower 53 bits of XXH64 with seed 0 of the value's bytes, in decimal, as
+//! VictoriaLogs has it: so numbers of 64-bit floats hold it. Without `as` the result is in `_msg`.
 
 use std::fmt;
 
 use record::parse::json_items;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, write_field};
+use super::operator::{Documentation, Registration, one};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Scratch};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::RunError;
 use crate::filter::MSG;
-use crate::run::RunError;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The `len`, `json_array_len` and `hash` pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,39 @@ impl Measure {
         }
     }
 }
+
+pub(super) static LEN: Registration = Registration {
+    doc: Documentation {
+        name: "len",
+        aliases: &[],
+        syntax: "len(<field>) [as <name>]",
+        summary: "the bytes of a value, as a number",
+        example: "len(_msg) as n",
+    },
+    parse: |cursor| parse(cursor, Measure::Len).map(one),
+};
+
+pub(super) static JSON_ARRAY_LEN: Registration = Registration {
+    doc: Documentation {
+        name: "json_array_len",
+        aliases: &[],
+        syntax: "json_array_len(<field>) [as <name>]",
+        summary: "the number of items of a JSON array",
+        example: "json_array_len(tags) as n",
+    },
+    parse: |cursor| parse(cursor, Measure::JsonArrayLen).map(one),
+};
+
+pub(super) static HASH: Registration = Registration {
+    doc: Documentation {
+        name: "hash",
+        aliases: &[],
+        syntax: "hash(<field>) [as <name>]",
+        summary: "the lower 53 bits of XXH64 of a value",
+        example: "hash(user) as h",
+    },
+    parse: |cursor| parse(cursor, Measure::Hash).map(one),
+};
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, what: Measure) -> Result<ValueNumber, ParseError> {
     let parentheses = cursor.eat('(');

@@ -7,10 +7,10 @@ use clap::Args;
 use platform::{Clock, RealClock, RealDisk};
 use serde_json::Value;
 
-use super::ServerArgs;
-use super::client::{Client, Refusal};
-use crate::backup::{self, BACKUPS_DIR};
-use crate::config::units::show_bytes;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, Refusal};
+use crate::storage::backup::{self, BACKUPS_DIR};
+use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -76,8 +76,8 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
 }
 
 fn by_server(args: &BackupArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
-    let told = |refusal: Refusal| anyhow!("{}", super::terminal::escaped(&refusal.message()));
+    let client = Client::new(&args.server)?;
+    let told = |refusal: Refusal| anyhow!("{}", crate::cli::terminal::escaped(&refusal.message()));
     if args.list {
         let answer = client.get_json("/api/v1/backups")?;
         for backup in answer["backups"].as_array().into_iter().flatten() {
@@ -94,7 +94,7 @@ fn by_server(args: &BackupArgs) -> Result<()> {
     let mut response = client.post_form("/api/v1/backups", &form)?.map_err(told)?;
     let answer = response.body_mut().read_to_string().context("the server's answer was cut off")?;
     let made: Value = serde_json::from_str(&answer).context("the server's answer is no JSON")?;
-    println!("{}", super::terminal::escaped(text(&made, "path")));
+    println!("{}", crate::cli::terminal::escaped(text(&made, "path")));
     let [lines, files, linked, copied] =
         ["lines", "files", "files_linked", "bytes_copied"].map(|name| number(&made, name));
     tell(lines, files, linked, copied);
@@ -110,7 +110,7 @@ fn number(value: &Value, name: &str) -> u64 {
 }
 
 fn show(path: &str, created: &str, lines: u64) {
-    let escaped = super::terminal::escaped;
+    let escaped = crate::cli::terminal::escaped;
     println!("{}  {}  {lines} lines", escaped(path), escaped(created));
 }
 

@@ -1,15 +1,26 @@
 //! Talks HTTP to a running server, and turns failures into sentences that say what to do.
 
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::http::header::AUTHORIZATION;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body, RequestBuilder};
 
-use crate::export::Format;
+use crate::cli::ServerArgs;
+use crate::cli::secrets::read_password;
+use crate::http::Authority;
+use crate::queries::export::Format;
 
 /// Time to connect. A server that does not take the connection by then is not there.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -19,10 +30,21 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// Characters that are shown of an answer that is none of Loginson's.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// A server's address and the connections to it.
+/// Files of the CAs that the system trusts, as distributions place them.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// A server's address and the connections to it. Clones share them.
+#[derive(Clone)]
 pub struct Client {
     agent: Agent,
     server: String,
+    /// The value of the header `Authorization`.
+    authorization: Option<String>,
 }
 
 /// No request was sent: there is no connection to the server.
@@ -86,23 +108,60 @@ fn media_type_of(content_type: &str) -> &str {
 }
 
 impl Client {
-    /// A client of the server at `http://HOST:PORT`.
-    pub fn new(server: &str) -> Result<Self> {
-        let server = server.trim_end_matches('/');
-        if server.starts_with("https://") {
-            return Err(anyhow!(
-                "{server}: https is not spoken here; use http, or a proxy that speaks https for you"
-            ));
+    /// A client of the server at `http://HOST:PORT` or `https://HOST:PORT`, with the credentials of
+    /// the arguments.
+    pub fn new(args: &ServerArgs) -> Result<Self> {
+        let who = credentials(args)?;
+        let client = Client::of(&args.server, args.ca.as_deref(), who)?;
+        if client.authorization.is_some() && client.is_overheard() {
+            eprintln!(
+                "loginson: what you log in with goes to {} unencrypted; use https:// if the server \
+                 has it",
+                client.server
+            );
         }
+        Ok(client)
+    }
+
+    fn of(server: &str, ca: Option<&Path>, authorization: Option<String>) -> Result<Self> {
+        let server = server.trim_end_matches('/');
+        ensure!(
+            !server.contains('@'),
+            "leave name and password out of the address: others read it in the list of processes; \
+             see --user and --token-file"
+        );
         let server =
             if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-        let config = Agent::config_builder()
+        let mut config = Agent::config_builder()
             .http_status_as_error(false)
             // A proxy that wants a login sends to its page, which is no answer.
             .max_redirects(0)
-            .timeout_connect(Some(CONNECT_TIME_MAX))
-            .build();
-        Ok(Client { agent: config.into(), server })
+            .timeout_connect(Some(CONNECT_TIME_MAX));
+        if server.starts_with("https://") {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let tls = TlsConfig::builder()
+                .provider(TlsProvider::Rustls)
+                .unversioned_rustls_crypto_provider(provider)
+                .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
+                .build();
+            config = config.tls_config(tls);
+        }
+        Ok(Client { agent: config.build().into(), server, authorization })
+    }
+
+    /// Whether requests go over a network without encryption.
+    fn is_overheard(&self) -> bool {
+        let Some(rest) = self.server.strip_prefix("http://") else { return false };
+        let authority = rest.split('/').next().unwrap_or_default();
+        !Authority::parse(authority.as_bytes()).is_some_and(|a| a.host.is_loopback())
+    }
+
+    /// Adds the credentials to a request.
+    fn by<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.authorization {
+            Some(authorization) => request.header(AUTHORIZATION, authorization),
+            None => request,
+        }
     }
 
     /// Posts a form.
@@ -113,7 +172,7 @@ impl Client {
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
         let form = form.iter().map(|(name, value)| (*name, value.as_str()));
-        self.judge(path, self.agent.post(url).send_form(form))
+        self.judge(path, self.by(self.agent.post(url)).send_form(form))
     }
 
     /// Posts bytes, with parameters in the address.
@@ -124,7 +183,7 @@ impl Client {
         body: &[u8],
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
-        let request = self.agent.post(url).query_pairs(params.iter().copied());
+        let request = self.by(self.agent.post(url)).query_pairs(params.iter().copied());
         self.judge(path, request.content_type("text/plain").send(body))
     }
 
@@ -135,31 +194,31 @@ impl Client {
         params: &[(&str, &str)],
     ) -> Result<Result<Response<Body>, Refusal>> {
         let url = format!("{}{path}", self.server);
-        self.judge(path, self.agent.get(url).query_pairs(params.iter().copied()).call())
+        self.judge(path, self.by(self.agent.get(url)).query_pairs(params.iter().copied()).call())
     }
 
     /// Posts nothing; gives the JSON of the answer.
     pub fn post_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(path, self.agent.post(url).send_empty())
+        self.json(path, self.by(self.agent.post(url)).send_empty())
     }
 
     /// The JSON at a path.
     pub fn get_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(path, self.agent.get(url).call())
+        self.json(path, self.by(self.agent.get(url)).call())
     }
 
     /// Deletes what is at a path; gives the JSON of the answer.
     pub fn delete_json(&self, path: &str) -> Result<Value> {
         let url = format!("{}{path}", self.server);
-        self.json(path, self.agent.delete(url).call())
+        self.json(path, self.by(self.agent.delete(url)).call())
     }
 
     fn json(&self, path: &str, result: Result<Response<Body>, ureq::Error>) -> Result<Value> {
         match self.judge(path, result)? {
             Ok(mut response) => Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?),
-            Err(refusal) => Err(anyhow!(super::terminal::escaped(&refusal.message()))),
+            Err(refusal) => Err(anyhow!(crate::cli::terminal::escaped(&refusal.message()))),
         }
     }
 
@@ -181,7 +240,7 @@ impl Client {
         }
         let from = format!("{}{path} answered with status {status}", self.server);
         if status.is_redirection() {
-            return Err(anyhow!(super::terminal::escaped(&format!(
+            return Err(anyhow!(crate::cli::terminal::escaped(&format!(
                 "{from} and sends to '{location}', as a proxy does that wants a login; name Loginson itself with --server"
             ))));
         }
@@ -199,7 +258,7 @@ impl Client {
             false => format!("{from}, and a text that is not Loginson's ({kind}): {begin}"),
         };
         if status.is_success() {
-            return Err(anyhow!(super::terminal::escaped(&format!(
+            return Err(anyhow!(crate::cli::terminal::escaped(&format!(
                 "{described}; name Loginson itself with --server"
             ))));
         }
@@ -225,9 +284,68 @@ impl Client {
             ureq::Error::Timeout(_) => {
                 anyhow!("{server} did not answer in time; check --server and the network")
             }
-            error => anyhow!("{server}: {error}"),
+            error => {
+                // ureq wraps errors of rustls in several ways, so only their text identifies them.
+                let text = format!("{error} {error:?}");
+                let hint = if text.contains("UnknownIssuer") {
+                    "; if you trust the server, name its certificate, or that of its CA, with --ca"
+                } else if text.contains("CaUsedAsEndEntity") {
+                    "; the server shows the certificate of a CA as its own; docs/access.md says how \
+                     to make one for it"
+                } else if text.contains("NotValidForName") {
+                    "; its certificate is for other names; write the address with one of those"
+                } else if text.contains("InvalidContentType") {
+                    "; it seems to speak http there, not https"
+                } else {
+                    ""
+                };
+                anyhow!("{server}: {error}{hint}")
+            }
         }
     }
+}
+
+/// The value of the header `Authorization`: a token, or a name with a password.
+fn credentials(args: &ServerArgs) -> Result<Option<String>> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(name) = &args.user {
+        let password = match variable("LOGINSON_PASSWORD") {
+            Some(password) => password,
+            None => read_password(&format!("Password of {name}: "))?,
+        };
+        return Ok(Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))));
+    }
+    let token = match &args.token_file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            Some(text.with_context(|| format!("--token-file: cannot read {}", file.display()))?)
+        }
+        None => variable("LOGINSON_TOKEN"),
+    };
+    let Some(token) = token else { return Ok(None) };
+    let token = token.trim();
+    ensure!(
+        !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
+        "the token is empty, or has characters that no token has"
+    );
+    Ok(Some(format!("Bearer {token}")))
+}
+
+/// The certificates to verify the server with: those of `ca`, or those that the system trusts.
+fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
+    let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let system = variable.into_iter().chain(SYSTEM_ROOTS.iter().map(PathBuf::from));
+    let file = match ca {
+        Some(ca) => ca.to_owned(),
+        None => system.into_iter().find(|file| file.exists()).ok_or_else(|| {
+            anyhow!("the certificates of this system are not found; name the server's with --ca")
+        })?,
+    };
+    let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|_| anyhow!("{} is damaged", file.display()))?;
+    ensure!(!found.is_empty(), "there is no certificate in {}, which is PEM", file.display());
+    Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
 }
 
 /// A wrong query, with a mark below the place where it is wrong.
@@ -244,8 +362,8 @@ pub fn explain_query_refusal(refusal: &Refusal) -> anyhow::Error {
     let column = query[line_start..before.len().max(line_start)].chars().count();
     anyhow!(
         "{}\n  {}\n  {}^",
-        super::terminal::escaped(&refusal.message()),
-        super::terminal::escaped(line),
+        crate::cli::terminal::escaped(&refusal.message()),
+        crate::cli::terminal::escaped(line),
         " ".repeat(column)
     )
 }
@@ -268,7 +386,7 @@ mod tests {
             assert!(lines.map_while(Result::ok).any(|line| line.is_empty()));
             stream.write_all(answer.as_bytes()).unwrap();
         });
-        let client = Client::new(&server).unwrap();
+        let client = Client::of(&server, None, None).unwrap();
         let told = match client.get(path, &[]) {
             Ok(Ok(mut response)) => {
                 format!("taken: {}", response.body_mut().read_to_string().unwrap())

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::collect;
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{collect, log};
+use crate::process::log;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -56,6 +57,12 @@ pub struct CollectArgs {
         value_delimiter = ','
     )]
     http_hosts: Vec<String>,
+    /// Certificate of the page and the API, for HTTPS, then those that lead to its CA
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_CERTIFICATE")]
+    http_tls_certificate: Option<String>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_KEY")]
+    http_tls_key: Option<String>,
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
     syslog_udp_listen: Option<String>,
@@ -108,6 +115,8 @@ pub fn run(args: CollectArgs) -> Result<()> {
     if !args.http_hosts.is_empty() {
         raw.http_hosts = args.http_hosts;
     }
+    raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
+    raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
     if !args.follow.is_empty() {
@@ -120,5 +129,6 @@ pub fn run(args: CollectArgs) -> Result<()> {
         "name a store to deliver to, for example --store store1.example:9515 (its node_listen)"
     );
     log::start();
+    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
     collect::run(config, args.ready_file)
 }

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use super::ServerArgs;
-use super::client::{Client, explain_query_refusal};
-use super::terminal::escaped;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::terminal::escaped;
 
 /// Between two looks at a deletion that is waited for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ pub struct DeleteArgs {
     #[arg(
         value_name = "FILTER",
         allow_hyphen_values = true,
-        value_parser = super::query_text,
+        value_parser = crate::cli::query_text,
         required_unless_present_any = ["list", "cancel"]
     )]
     filter: Option<String>,
@@ -49,7 +49,7 @@ pub struct DeleteArgs {
 
 /// Runs the command.
 pub fn run(args: DeleteArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     if let Some(id) = args.cancel {
         let answer = client.delete_json(&format!("/api/v1/deletions/{id}"))?;
         println!("deletion {id}: {}", text(&answer, "state"));

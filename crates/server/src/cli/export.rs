@@ -20,14 +20,14 @@ use query::{Context, Limits, Query, TimeOrder};
 use record::{Parser, ParserConfig};
 use serde::{Deserialize, Serialize};
 
-use super::ServerArgs;
-use super::client::{Client, explain_query_refusal};
-use super::progress::{Watch, bytes_bar};
-use super::terminal::Harmless;
-use crate::at_rest::RestSource;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::progress::{Watch, bytes_bar};
+use crate::cli::terminal::Harmless;
 use crate::config::{Config, RawConfig};
-use crate::export::{self, EncodeError, Encoder, Format};
-use crate::stored::Parsers;
+use crate::queries::export::{self, EncodeError, Encoder, Format};
+use crate::storage::at_rest::RestSource;
+use crate::storage::stored::Parsers;
 
 /// Bytes of the line before a piece.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
@@ -52,7 +52,7 @@ pub struct ExportArgs {
     #[arg(long, value_enum)]
     format: Format,
     /// Which rows, in LogsQL
-    #[arg(long, value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text, default_value = "*")]
+    #[arg(long, value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text, default_value = "*")]
     query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -117,7 +117,7 @@ fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
     let last = tail.strip_suffix(b"\n").unwrap_or(&tail);
     let last = &last[memchr::memrchr(b'\n', last).map_or(0, |at| at + 1)..];
     if let Some(error) = export::error_of(last).filter(|_| args.format == Format::Jsonl) {
-        bail!("the export is not complete: {}", super::terminal::escaped(&error));
+        bail!("the export is not complete: {}", crate::cli::terminal::escaped(&error));
     }
     Ok(())
 }
@@ -139,14 +139,14 @@ fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
 
 /// The answer as it comes, and what shows how far it is meanwhile.
 fn ask(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<(impl Read + use<>, Watch)> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let response = match client.post_form("/api/v1/export", &form)? {
         Ok(response) => response,
         Err(refusal) => return Err(explain_query_refusal(&refusal)),
     };
     let id = response.headers().get("x-loginson-query-id");
     let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let watch = Watch::start(&args.server.server, id);
+    let watch = Watch::start(&client, id);
     Ok((response.into_body().into_reader(), watch))
 }
 
@@ -243,7 +243,7 @@ impl Piece {
         let mut head = String::new();
         body.by_ref().take(HEAD_BYTES_MAX).read_line(&mut head).with_context(broken)?;
         if let Some(message) = head.strip_prefix("! ") {
-            bail!("{}: {}", broken(), super::terminal::escaped(message.trim_end()));
+            bail!("{}: {}", broken(), crate::cli::terminal::escaped(message.trim_end()));
         }
         let parts = head.strip_suffix('\n').and_then(|head| head.split_once(' '));
         let parts = parts.and_then(|(bytes, cursor)| Some((bytes.parse::<u64>().ok()?, cursor)));
@@ -270,7 +270,7 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
     };
     let bar = bytes_bar("exporting", 0);
     let shown = bar.clone();
-    let directory = super::open_at_rest(dir)?;
+    let directory = crate::cli::open_at_rest(dir)?;
     let source = RestSource::new(Arc::new(RealDisk), directory, parsers(args)?, move |bytes| {
         shown.inc(bytes);
     });
@@ -311,7 +311,7 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
     output.write(&bytes)?;
     let faults = source.faults();
     for fault in &faults {
-        eprintln!("loginson: left out: {}", super::terminal::escaped(fault));
+        eprintln!("loginson: left out: {}", crate::cli::terminal::escaped(fault));
     }
     if !faults.is_empty() {
         output.keep()?;

@@ -14,9 +14,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::frame::LINE_BYTES_MAX;
 
-use super::ServerArgs;
-use super::client::{Client, NotReached, Refusal};
-use crate::config::units::show_bytes;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, NotReached, Refusal};
+use platform::units::show_bytes;
 
 /// A batch is sent when it holds so many bytes. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;
@@ -64,7 +64,7 @@ pub struct ImportArgs {
 
 /// Runs the command.
 pub fn run(args: ImportArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let started = Instant::now();
     let (mut lines, mut bytes) = (0, 0);
     let options = [
@@ -177,7 +177,7 @@ impl Import<'_> {
         };
         self.bar
             .set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
-        self.bar.set_prefix(super::terminal::escaped(&self.path.to_string_lossy()));
+        self.bar.set_prefix(crate::cli::terminal::escaped(&self.path.to_string_lossy()));
         decompressed(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
     }
 
@@ -207,10 +207,10 @@ impl Import<'_> {
                 return Ok(());
             }
             if !matches!(refusal.status, 503 | 507) || attempt >= ATTEMPTS_MAX {
-                bail!("{}", super::terminal::escaped(&refusal.message()));
+                bail!("{}", crate::cli::terminal::escaped(&refusal.message()));
             }
             self.bar.suspend(|| {
-                let message = super::terminal::escaped(&refusal.message());
+                let message = crate::cli::terminal::escaped(&refusal.message());
                 eprintln!("loginson: {message}; trying again in {} s", pause.as_secs());
             });
             thread::sleep(pause);

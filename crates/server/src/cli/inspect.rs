@@ -8,10 +8,10 @@ use clap::Args;
 use platform::{Disk, RealDisk};
 use record::{Parser, ParserConfig};
 
-use super::progress::bytes_bar;
-use super::terminal::escaped;
-use crate::config::units::show_bytes;
-use crate::inspect::{FieldValues, Inspection, inspect};
+use crate::cli::progress::bytes_bar;
+use crate::cli::terminal::escaped;
+use crate::storage::inspect::{FieldValues, Inspection, inspect};
+use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -5,13 +5,13 @@ mod client;
 mod collect;
 mod delete;
 mod export;
-mod generate;
 mod import;
 mod inspect;
 mod progress;
 mod queries;
 mod query;
 mod restore;
+mod secrets;
 mod serve;
 mod summarise;
 mod tail;
@@ -20,7 +20,7 @@ mod verify;
 
 pub use terminal::{escaped, escaped_lines};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Parser, Subcommand};
@@ -83,11 +83,15 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Show what is in a segment file, and how well it is compressed
     Inspect(inspect::InspectArgs),
+    /// Print the hash of a password, for [[users]] of the configuration
+    HashPassword(secrets::HashPasswordArgs),
+    /// Make a token of a program and print its hash, for [[tokens]] of the configuration
+    MakeToken(secrets::MakeTokenArgs),
     /// Make up logs of a small shop, with an incident, and send them
-    Generate(generate::GenerateArgs),
+    Generate(generator::GenerateArgs),
 }
 
-/// Where the server of a client command is.
+/// Where the server of a client command is, and who asks it.
 #[derive(Args)]
 struct ServerArgs {
     /// Address of the server
@@ -98,6 +102,15 @@ struct ServerArgs {
         default_value = "http://127.0.0.1:9514"
     )]
     server: String,
+    /// Certificate of the server or of its CA, where the system does not know it
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_CA")]
+    ca: Option<PathBuf>,
+    /// File with a token; or the token itself in LOGINSON_TOKEN
+    #[arg(long, value_name = "FILE", env = "LOGINSON_TOKEN_FILE", conflicts_with = "user")]
+    token_file: Option<PathBuf>,
+    /// Name of a user; the password is asked for, or in LOGINSON_PASSWORD
+    #[arg(long, value_name = "NAME", env = "LOGINSON_USER")]
+    user: Option<String>,
 }
 
 /// Opens a data directory or backup that no server has.
@@ -132,7 +145,7 @@ pub fn run() -> Result<()> {
         )
     );
     if keeps_logs {
-        crate::private::own_files();
+        crate::process::private::own_files();
     }
     match cli.command {
         None => serve::run(cli.serve),
@@ -149,7 +162,9 @@ pub fn run() -> Result<()> {
         Some(Command::Restore(args)) => restore::run(args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Inspect(args)) => inspect::run(args),
-        Some(Command::Generate(args)) => generate::run(args),
+        Some(Command::HashPassword(args)) => secrets::hash_password(args),
+        Some(Command::MakeToken(args)) => secrets::make_token(args),
+        Some(Command::Generate(args)) => generator::run(args),
     }
 }
 

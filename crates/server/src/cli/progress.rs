@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::client::Client;
-use super::queries::duration;
+use crate::cli::client::Client;
+use crate::cli::queries::duration;
 
 /// How often a server is asked how far a query is.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -31,10 +31,10 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the query with that id; does nothing when there is no terminal to show it on.
-    pub fn start(server: &str, id: Option<String>) -> Watch {
+    pub fn start(client: &Client, id: Option<String>) -> Watch {
         let (end, ended) = mpsc::channel();
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let client = Client::new(server).ok().filter(|_| !bar.is_hidden());
+        let client = (!bar.is_hidden()).then(|| client.clone());
         let thread = client.zip(id).map(|(client, id)| {
             bar.set_style(ProgressStyle::with_template("exporting {msg}").expect("well formed"));
             std::thread::spawn(move || {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use ureq::Body;
 use ureq::http::Response;
 
-use super::ServerArgs;
-use super::client::Client;
-use super::terminal::{Format, Printer, escaped};
+use crate::cli::ServerArgs;
+use crate::cli::client::Client;
+use crate::cli::terminal::{Format, Printer, escaped};
 
 /// Rows that are fetched at a time.
 const PAGE_ROWS: &str = "10000";
@@ -83,7 +83,7 @@ pub fn run(args: QueriesArgs) -> Result<()> {
         Some(Action::Show(one)) => show(&one),
         Some(Action::Results(args)) => results(&args),
         Some(Action::Cancel(One { id, server })) => {
-            let answer = Client::new(&server.server)?.delete_json(&path(id, ""))?;
+            let answer = Client::new(&server)?.delete_json(&path(id, ""))?;
             told(&answer)
         }
         Some(Action::Pause(one)) => change(&one, "/pause"),
@@ -96,7 +96,7 @@ fn path(id: u64, rest: &str) -> String {
 }
 
 fn change(one: &One, action: &str) -> Result<()> {
-    told(&Client::new(&one.server.server)?.post_json(&path(one.id, action))?)
+    told(&Client::new(&one.server)?.post_json(&path(one.id, action))?)
 }
 
 fn told(answer: &Value) -> Result<()> {
@@ -105,7 +105,7 @@ fn told(answer: &Value) -> Result<()> {
 }
 
 fn list(server: &ServerArgs) -> Result<()> {
-    let answer = Client::new(&server.server)?.get_json("/api/v1/queries")?;
+    let answer = Client::new(server)?.get_json("/api/v1/queries")?;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -143,7 +143,7 @@ pub fn duration(ms: u64) -> String {
 }
 
 fn show(one: &One) -> Result<()> {
-    let entry = Client::new(&one.server.server)?.get_json(&path(one.id, ""))?;
+    let entry = Client::new(&one.server)?.get_json(&path(one.id, ""))?;
     let mut out = std::io::stdout().lock();
     let mut each = |name: &str, value: &Value| match value {
         Value::Null => Ok(()),
@@ -164,7 +164,7 @@ fn show(one: &One) -> Result<()> {
 }
 
 fn results(args: &ResultsArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let mut printer = Printer::new(Format::Raw);
     let mut cursor = args.cursor.clone().unwrap_or_default();
     let mut left = if args.limit == 0 { u64::MAX } else { args.limit };

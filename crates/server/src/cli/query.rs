@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::ServerArgs;
-use super::client::{Client, explain_query_refusal};
-use super::terminal::{Format, Printer, escaped};
-use crate::export::error_of;
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::terminal::{Format, Printer, escaped};
+use crate::queries::export::error_of;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -19,11 +19,12 @@ use crate::export::error_of;
   loginson query --start 2026-01-31T12:00Z --end 2026-01-31T12:10Z '*'
   loginson query --format raw --limit 0 'hostname:web1' > web1.log
   loginson query --format json '_time:5m' | jq ._msg
-  loginson query --background 'level:error | stats by (hostname, app_name) count() n'")]
+  loginson query --background 'level:error | stats by (hostname, app_name) count() n'
+  loginson query --explain 'error | stats by (hostname) count() n'")]
 pub struct QueryArgs {
     /// What to look for, in LogsQL
-    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text)]
-    pub(super) query: String,
+    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text)]
+    pub(crate) query: String,
     /// Earliest time: 2026-01-31T12:00Z, a Unix time, or a while ago such as 15m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
@@ -39,6 +40,10 @@ pub struct QueryArgs {
     /// Ask and come back later: prints the query's id, which `loginson queries` takes; without --limit for all rows
     #[arg(long)]
     background: bool,
+    /// Print what the query would do, without running it: which units it reads, by which words they are left out, what is
+    /// counted, merged and sorted where. With --format json as JSON
+    #[arg(long, conflicts_with = "background")]
+    explain: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -60,9 +65,24 @@ fn submit(client: &Client, form: &[(&str, String)]) -> Result<()> {
     Ok(())
 }
 
+/// Prints the plan.
+fn explain(client: &Client, mut form: Vec<(&str, String)>, format: Format) -> Result<()> {
+    form.retain(|(name, _)| *name != "format");
+    if format == Format::Json {
+        form.push(("format", "json".into()));
+    }
+    let mut response = match client.post_form("/select/logsql/explain", &form)? {
+        Ok(response) => response,
+        Err(refusal) => return Err(explain_query_refusal(&refusal)),
+    };
+    let plan = response.body_mut().read_to_string()?;
+    plan.lines().for_each(|line| println!("{}", escaped(line)));
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(args: QueryArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let mut form = vec![("query", args.query)];
     form.extend(args.start.map(|start| ("start", start)));
     form.extend(args.end.map(|end| ("end", end)));
@@ -72,6 +92,9 @@ pub fn run(args: QueryArgs) -> Result<()> {
     }
     if args.format == Format::Raw {
         form.push(("format", "raw".into()));
+    }
+    if args.explain {
+        return explain(&client, form, args.format);
     }
     if args.background {
         return submit(&client, &form);

@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use platform::RealDisk;
 
-use super::progress::bytes_bar;
-use super::verify::Reporter;
-use crate::backup::{self, Manifest};
-use crate::config::units::show_bytes;
+use crate::cli::progress::bytes_bar;
+use crate::cli::verify::Reporter;
+use crate::storage::backup::{self, Manifest};
+use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

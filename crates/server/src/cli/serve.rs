@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::config::{Config, RawConfig, RawFiles};
-use crate::{log, server};
+use crate::process::log;
+use crate::server;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -34,6 +35,12 @@ pub struct ServeArgs {
         value_delimiter = ','
     )]
     http_hosts: Vec<String>,
+    /// Certificate of the page and the API, for HTTPS, then those that lead to its CA
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_CERTIFICATE")]
+    http_tls_certificate: Option<String>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_HTTP_TLS_KEY")]
+    http_tls_key: Option<String>,
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]
     syslog_udp_listen: Option<String>,
@@ -84,6 +91,8 @@ pub fn run(args: ServeArgs) -> Result<()> {
     if !args.http_hosts.is_empty() {
         raw.http_hosts = args.http_hosts;
     }
+    raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
+    raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
     raw.syslog_udp_listen = args.syslog_udp_listen.unwrap_or(raw.syslog_udp_listen);
     raw.syslog_tcp_listen = args.syslog_tcp_listen.unwrap_or(raw.syslog_tcp_listen);
     raw.syslog_tls_listen = args.syslog_tls_listen.unwrap_or(raw.syslog_tls_listen);
@@ -99,5 +108,6 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     let config = Config::try_from(raw)?;
     log::start();
+    config.outdated.iter().for_each(|told| tracing::warn!("{told}"));
     server::run(config, args.ready_file)
 }

@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use super::ServerArgs;
-use super::client::Client;
-use super::terminal::escaped;
+use crate::cli::ServerArgs;
+use crate::cli::client::Client;
+use crate::cli::terminal::escaped;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -38,7 +38,7 @@ pub struct SummariseArgs {
 
 /// Runs the command.
 pub fn run(args: SummariseArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     if args.list {
         let answer = client.get_json("/api/v1/summary/rerun")?;
         for rerun in answer["reruns"].as_array().into_iter().flatten() {

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::ServerArgs;
-use super::client::{Client, explain_query_refusal};
-use super::terminal::{Format, Printer};
-use crate::export::{SKIPPED_LINE_BEGIN, error_of};
+use crate::cli::ServerArgs;
+use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::terminal::{Format, Printer};
+use crate::queries::export::{SKIPPED_LINE_BEGIN, error_of};
 
 const ENDED: &str = "the server ended the connection, as it does when it stops, or when lines wait and a suspended terminal \
                      takes none for some minutes (query.client_idle_max)";
@@ -21,7 +21,7 @@ const ENDED: &str = "the server ended the connection, as it does when it stops, 
   loginson tail 'app_name:sshd | fields _time, _msg'")]
 pub struct TailArgs {
     /// What to follow, in LogsQL: filters, and pipes that work line by line
-    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = super::query_text, default_value = "*")]
+    #[arg(value_name = "LOGSQL", allow_hyphen_values = true, value_parser = crate::cli::query_text, default_value = "*")]
     query: String,
     /// How rows are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -32,7 +32,7 @@ pub struct TailArgs {
 
 /// Runs the command until it is interrupted or the server ends.
 pub fn run(args: TailArgs) -> Result<()> {
-    let client = Client::new(&args.server.server)?;
+    let client = Client::new(&args.server)?;
     let mut form = vec![("query", args.query)];
     if args.format == Format::Raw {
         form.push(("include", "_line".into()));
@@ -51,7 +51,7 @@ pub fn run(args: TailArgs) -> Result<()> {
         }
         if let Some(error) = error_of(&line) {
             printer.flush()?;
-            bail!("the tail ends: {}", super::terminal::escaped(&error));
+            bail!("the tail ends: {}", crate::cli::terminal::escaped(&error));
         }
         let printed = show(line.strip_suffix(b"\n").unwrap_or(&line), &mut printer, args.format)
             // Lines come in bursts: each is shown at once when no other stands ready behind it.

@@ -1,9 +1,9 @@
 //! Rows for the eye. Text of logs is shown so that it cannot drive the terminal: control characters are escaped.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
+pub use platform::escape::{escaped, escaped_lines};
 use serde_json::{Map, Value};
 
 /// How rows are written.
@@ -15,27 +15,6 @@ pub enum Format {
     Json,
     /// The lines as they were sent
     Raw,
-}
-
-/// `text` with every control character but tab as `\x1b` or `\u{85}`.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\t' => out.push(c),
-            c if (c as u32) < 0x80 && c.is_control() => {
-                write!(out, "\\x{:02x}", c as u32).expect("to a string")
-            }
-            c if c.is_control() || is_direction_mark(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// As [`escaped`], of a text of several lines.
-pub fn escaped_lines(text: &str) -> String {
-    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// Bytes of a line that [`Harmless`] holds back, at most; of a longer one it writes parts.
@@ -83,11 +62,6 @@ impl<W: Write> Write for Harmless<W> {
         self.write_held(self.held.len())?;
         self.to.flush()
     }
-}
-
-/// Marks that turn the direction of writing, with which text can pose as other text.
-fn is_direction_mark(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Writes rows to standard output.
@@ -168,19 +142,6 @@ fn row_text(row: &Map<String, Value>, colour: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_are_escaped() {
-        for (text, expected) in [
-            ("plain\ttext é", "plain\ttext é"),
-            ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
-            ("a\nb\r", "a\\x0ab\\x0d"),
-            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\x7f"),
-            ("\u{202e}txt", "\\u{202e}txt"),
-        ] {
-            assert_eq!(escaped(text), expected);
-        }
-    }
 
     #[test]
     fn what_is_passed_on_is_harmless_however_it_is_cut() {

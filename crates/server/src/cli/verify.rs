@@ -9,10 +9,12 @@ use indicatif::ProgressBar;
 use platform::{Disk, RealDisk};
 use serde_json::json;
 
-use super::progress::bytes_bar;
-use crate::backup::{self, MANIFEST_FILE};
-use crate::config::units::show_bytes;
-use crate::verify::{Checked, Fault, Observer, single_file, verify_directory, verify_segment};
+use crate::cli::progress::bytes_bar;
+use crate::storage::backup::{self, MANIFEST_FILE};
+use crate::storage::verify::{
+    Checked, Fault, Observer, single_file, verify_directory, verify_segment,
+};
+use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -93,7 +95,7 @@ fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {
     if path.join(MANIFEST_FILE).exists() {
         return Ok(backup::verify_backup(&RealDisk, path, reporter)?.1);
     }
-    let at_rest = super::open_at_rest(path)?;
+    let at_rest = crate::cli::open_at_rest(path)?;
     Ok(verify_directory(&RealDisk, &at_rest, reporter, |_, _| {}))
 }
 
@@ -144,12 +146,12 @@ impl Observer for Reporter {
                 "found": fault.found,
             })
             .to_string(),
-            false => super::terminal::escaped(&fault.to_string()),
+            false => crate::cli::terminal::escaped(&fault.to_string()),
         };
         self.bar.suspend(|| println!("{line}"));
     }
 
     fn note(&mut self, note: String) {
-        self.bar.suspend(|| eprintln!("loginson: {}", super::terminal::escaped(&note)));
+        self.bar.suspend(|| eprintln!("loginson: {}", crate::cli::terminal::escaped(&note)));
     }
 }

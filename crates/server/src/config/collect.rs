@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use collector::node::ForwardConfig;
 use serde::{Deserialize, Serialize};
 
-use super::units::parse_bytes;
+use platform::units::parse_bytes;
 
 /// Smaller windows would wait for an acknowledgement after each frame.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;

@@ -6,8 +6,8 @@ use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
 use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
-use super::nearest::nearest;
-use super::raw::{RawFiles, RawMultiline};
+use crate::config::nearest::nearest;
+use crate::config::raw::{RawFiles, RawMultiline};
 
 /// Shorter records would be pieces of lines.
 const RECORD_BYTES_MIN: u64 = 256;
@@ -55,7 +55,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         rule.shape.join = Some(Join::Parts);
     }
     if let Some(text) = &raw.record_bytes_max {
-        let bytes = super::bytes("files.record_bytes_max", text)?;
+        let bytes = crate::config::bytes("files.record_bytes_max", text)?;
         ensure!(
             (RECORD_BYTES_MIN..=RECORD_BYTES_MAX as u64).contains(&bytes),
             "files.record_bytes_max must be between {RECORD_BYTES_MIN}B and 8MiB"
@@ -71,7 +71,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         ("files.line_age", &raw.line_age, &mut rule.line_age_ms),
     ] {
         if let Some(text) = text {
-            let age = super::duration(key, text)?;
+            let age = crate::config::duration(key, text)?;
             *age_ms = u64::try_from(age.as_millis()).map_err(|_| anyhow!("{key} is too long"))?;
         }
     }

@@ -3,14 +3,15 @@
 //! [`RawConfig`] is read, then [`Config`] made of it once, checked; everything else takes values from it. Every key
 //! is described in `docs/configuration.md`.
 
+mod access;
 mod collect;
 mod files;
 mod nearest;
 mod placement;
 mod raw;
 mod secret;
+mod spelling;
 mod tls;
-pub mod units;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -21,26 +22,31 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
 use collector::udp::UDP_SOCKETS_MAX;
-use collector::{FileRule, JournalConfig, TcpConfig};
+use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 use summary::SummaryConfig;
 
 use crate::http::{Authority, BodyLimits, Host};
-use crate::jobs::{JOBS_MAX, JobLimits};
+use crate::queries::jobs::{JOBS_MAX, JobLimits};
+pub use access::{AccessConfig, Token, User};
 pub use files::format as message_format;
 pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
+use platform::units::{parse_bytes, parse_duration};
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
+#[cfg(test)]
+pub use raw::{RawToken, RawUser};
 pub use tls::SyslogTls;
-use units::{parse_bytes, parse_duration};
 
 /// A configuration that makes sense.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// What the configuration file spells as it was spelled before, one sentence each.
+    pub outdated: Vec<String>,
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Address of HTTP; port 0 takes a free one.
@@ -48,6 +54,10 @@ pub struct Config {
     /// Names of this server besides those of loopback, with the port of a proxy where that is not
     /// its scheme's.
     pub http_hosts: Vec<Authority>,
+    /// Certificate and key of HTTPS; none when HTTP is not encrypted.
+    pub http_tls: Option<TlsFiles>,
+    /// Who may call.
+    pub access: AccessConfig,
     /// Address of syslog datagrams; none when off.
     pub syslog_udp_listen: Option<SocketAddr>,
     /// Address of syslog over TCP; none when off.
@@ -167,7 +177,10 @@ impl TryFrom<RawConfig> for Config {
         ensure!(!idle_max.is_zero(), "insert.idle_max must be above zero");
         let insert = InsertOptions {
             requests_max: raw.insert.requests_max,
-            body: BodyLimits { idle_max, bytes_per_s_min: raw.insert.bytes_per_s_min },
+            body: BodyLimits {
+                idle_max,
+                bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)?,
+            },
         };
         let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
         ensure!(
@@ -178,15 +191,15 @@ impl TryFrom<RawConfig> for Config {
             queue: QueueLimits {
                 concurrent_max: raw.query.concurrent_max,
                 waiting_max: raw.query.waiting_max,
-                wait_max: Duration::from_secs(raw.query.wait_s_max),
+                wait_max: duration("query.wait_max", &raw.query.wait_max)?,
                 tails_max: raw.query.tails_max,
                 background_concurrent_max: raw.query.background_concurrent_max,
                 background_waiting_max: raw.query.background_waiting_max,
-                pause_max: Duration::from_secs(raw.query.pause_s_max),
+                pause_max: duration("query.pause_max", &raw.query.pause_max)?,
                 ..QueueLimits::default()
             },
             limits: query::Limits {
-                run_time: Duration::from_secs(raw.query.run_s_max),
+                run_time: duration("query.run_max", &raw.query.run_max)?,
                 memory_bytes_max: bytes("query.memory_bytes_max", &raw.query.memory_bytes_max)?,
                 rows_max: raw.query.rows_max,
                 threads: match raw.query.threads {
@@ -195,13 +208,13 @@ impl TryFrom<RawConfig> for Config {
                 },
             },
             background: JobLimits {
-                run_time: Duration::from_secs(raw.query.background_run_s_max),
+                run_time: duration("query.background_run_max", &raw.query.background_run_max)?,
                 result_bytes_max: bytes("query.result_bytes_max", &raw.query.result_bytes_max)?,
                 result_bytes_total_max: bytes(
                     "query.result_bytes_total_max",
                     &raw.query.result_bytes_total_max,
                 )?,
-                keep: Duration::from_secs(raw.query.results_keep_s),
+                keep: duration("query.results_keep", &raw.query.results_keep)?,
                 disk_free_bytes_min: store.disk_free_bytes_min,
                 jobs_max: JOBS_MAX,
             },
@@ -227,11 +240,14 @@ impl TryFrom<RawConfig> for Config {
         );
         let collect = ForwardConfig::try_from(&raw.collect)?;
         Ok(Config {
+            outdated: raw.outdated,
             data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: queries are asked and the page is served there")
             })?,
             http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
+            http_tls: access::http_tls(&raw.http_tls)?,
+            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
             syslog_udp_listen: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
             syslog_tcp_listen: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
@@ -348,7 +364,7 @@ fn nanoseconds(duration: Duration) -> i64 {
 
 /// A rule whose filter can be understood.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
-    crate::upkeep::line_filter(&raw.filter, 0)
+    crate::storage::upkeep::line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");

@@ -11,9 +11,10 @@ use record::TypeRule;
 use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
-use super::collect::RawCollect;
-use super::nearest::nearest;
-use super::placement::RawPlacement;
+use crate::config::collect::RawCollect;
+use crate::config::nearest::nearest;
+use crate::config::placement::RawPlacement;
+use crate::config::spelling;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub struct RawConfig {
     pub data_dir: PathBuf,
     pub http_listen: String,
     pub http_hosts: Vec<String>,
+    pub http_tls: RawHttpTls,
+    pub access: RawAccess,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
@@ -39,9 +42,67 @@ pub struct RawConfig {
     pub placement: RawPlacement,
     pub collect: RawCollect,
     #[serde(skip_serializing)]
+    pub users: Vec<RawUser>,
+    #[serde(skip_serializing)]
+    pub tokens: Vec<RawToken>,
+    #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
+    /// What the file spells as it was spelled before, one sentence each.
+    #[serde(skip)]
+    pub outdated: Vec<String>,
+}
+
+/// `[http_tls]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawHttpTls {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Default for RawHttpTls {
+    fn default() -> Self {
+        RawHttpTls { certificate: "off".into(), key: "off".into() }
+    }
+}
+
+/// `[access]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAccess {
+    pub session_max: String,
+}
+
+impl Default for RawAccess {
+    fn default() -> Self {
+        RawAccess { session_max: "12h".into() }
+    }
+}
+
+/// `[[users]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawUser {
+    pub name: String,
+    #[serde(default)]
+    pub password_hash: Option<String>,
+    #[serde(default)]
+    pub password_hash_file: Option<String>,
+    pub role: String,
+}
+
+/// `[[tokens]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawToken {
+    pub name: String,
+    #[serde(default)]
+    pub sha256: Option<String>,
+    #[serde(default)]
+    pub sha256_file: Option<String>,
+    pub role: String,
 }
 
 /// `[memory]`
@@ -189,7 +250,8 @@ pub struct RawStore {
 pub struct RawInsert {
     pub requests_max: usize,
     pub idle_max: String,
-    pub bytes_per_s_min: u64,
+    #[serde(deserialize_with = "spelling::size")]
+    pub bytes_per_s_min: String,
 }
 
 /// `[query]`
@@ -198,19 +260,24 @@ pub struct RawInsert {
 pub struct RawQuery {
     pub concurrent_max: usize,
     pub waiting_max: usize,
-    pub wait_s_max: u64,
+    #[serde(alias = "wait_s_max", deserialize_with = "spelling::duration")]
+    pub wait_max: String,
     pub tails_max: usize,
-    pub run_s_max: u64,
-    pub pause_s_max: u64,
+    #[serde(alias = "run_s_max", deserialize_with = "spelling::duration")]
+    pub run_max: String,
+    #[serde(alias = "pause_s_max", deserialize_with = "spelling::duration")]
+    pub pause_max: String,
     pub memory_bytes_max: String,
     pub rows_max: u64,
     pub threads: usize,
     pub background_concurrent_max: usize,
     pub background_waiting_max: usize,
-    pub background_run_s_max: u64,
+    #[serde(alias = "background_run_s_max", deserialize_with = "spelling::duration")]
+    pub background_run_max: String,
     pub result_bytes_max: String,
     pub result_bytes_total_max: String,
-    pub results_keep_s: u64,
+    #[serde(alias = "results_keep_s", deserialize_with = "spelling::duration")]
+    pub results_keep: String,
     pub pages_max: usize,
     pub client_idle_max: String,
 }
@@ -242,6 +309,8 @@ impl Default for RawConfig {
             data_dir: "./loginson-data".into(),
             http_listen: "127.0.0.1:9514".into(),
             http_hosts: Vec::new(),
+            http_tls: RawHttpTls::default(),
+            access: RawAccess::default(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),
@@ -258,8 +327,11 @@ impl Default for RawConfig {
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),
+            users: Vec::new(),
+            tokens: Vec::new(),
             types: Vec::new(),
             files: Vec::new(),
+            outdated: Vec::new(),
         }
     }
 }
@@ -298,7 +370,7 @@ impl Default for RawStore {
 
 impl Default for RawInsert {
     fn default() -> Self {
-        RawInsert { requests_max: 128, idle_max: "30s".into(), bytes_per_s_min: 16 }
+        RawInsert { requests_max: 128, idle_max: "30s".into(), bytes_per_s_min: "16B".into() }
     }
 }
 
@@ -307,19 +379,19 @@ impl Default for RawQuery {
         RawQuery {
             concurrent_max: 4,
             waiting_max: 32,
-            wait_s_max: 10,
+            wait_max: "10s".into(),
             tails_max: 100,
-            run_s_max: 60,
-            pause_s_max: 3_600,
+            run_max: "1m".into(),
+            pause_max: "1h".into(),
             memory_bytes_max: "512MiB".into(),
             rows_max: 10_000_000,
             threads: 0,
             background_concurrent_max: 2,
             background_waiting_max: 32,
-            background_run_s_max: 86_400,
+            background_run_max: "1d".into(),
             result_bytes_max: "256MiB".into(),
             result_bytes_total_max: "1GiB".into(),
-            results_keep_s: 86_400,
+            results_keep: "1d".into(),
             pages_max: 16,
             client_idle_max: "5m".into(),
         }
@@ -358,7 +430,7 @@ impl RawConfig {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
+        let mut config: RawConfig = toml::from_str(text).map_err(|error| {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -372,7 +444,10 @@ impl RawConfig {
                 }
                 None => format!("line {line}: {}", error.message()),
             }
-        })
+        })?;
+        let file = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        config.outdated = spelling::outdated(&file);
+        Ok(config)
     }
 }
 
@@ -410,6 +485,17 @@ mod tests {
             let error = RawConfig::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn old_spellings_are_understood_and_told() {
+        let old = "[query]\nrun_s_max = 7\nwait_s_max = 2\n[insert]\nbytes_per_s_min = 0\n";
+        let old = RawConfig::parse(old).unwrap();
+        assert_eq!((&*old.query.run_max, &*old.query.wait_max), ("7s", "2s"));
+        assert_eq!(old.insert.bytes_per_s_min, "0B");
+        assert_eq!(old.outdated.len(), 3, "{:?}", old.outdated);
+        let both = RawConfig::parse("[query]\nrun_s_max = 7\nrun_max = '7s'\n").unwrap_err();
+        assert!(both.contains("duplicate field"), "{both}");
     }
 
     #[test]

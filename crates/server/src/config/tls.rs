@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use anyhow::{Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
-use super::raw::RawTls;
-use super::{parse_listen, unless_off};
+use crate::config::raw::RawTls;
+use crate::config::{parse_listen, unless_off};
 
 /// Where `auto` listens when there is a certificate.
 const LISTEN_DEFAULT: &str = "127.0.0.1:6514";
@@ -61,7 +61,9 @@ fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
             );
             None
         }
-        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key, clients }),
+        (Some(certificate), Some(key)) => {
+            Some(TlsFiles { certificate, key, clients, section: "tls" })
+        }
         (Some(_), None) => bail!("tls.certificate needs tls.key, the PEM file of its private key"),
         (None, Some(_)) => {
             bail!("tls.key needs tls.certificate, the PEM file of the certificate of that key")

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use collector::FileSource;
 use collector::file::{FileInfo, FileTotals};
 use query::time::format_time;
 use serde_json::{Value, json};
 
-use super::App;
-use super::error::ApiResult;
-use super::params::Params;
+use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::wire::error::ApiResult;
+use crate::http::wire::params::Params;
 
 /// Files of one answer, unless fewer are asked for.
 const FILES_OF_A_PAGE: usize = 100;
@@ -21,8 +22,8 @@ const FILES_OF_A_PAGE: usize = 100;
 const FILES_OF_A_PAGE_MAX: usize = 1000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/api/v1/files", get(list))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/api/v1/files", list)
 }
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {

@@ -3,60 +3,43 @@
 //! Handlers are thin: they read parameters, hand the work to the pipeline or to a query on a thread of its own, and
 //! write the answer. Nothing here blocks the threads of the runtime.
 
-mod ask;
-mod audit;
-mod backups;
-mod body;
-pub mod collecting;
-mod compress;
-mod context;
-mod deletions;
-mod error;
-mod export;
+pub mod access;
+pub mod admin;
 mod files;
-mod guard;
-pub mod insert;
-mod known;
-mod listen;
+pub mod ingest;
 mod loki;
-mod metrics;
-mod nodes;
 mod page;
-mod params;
-mod queries;
-mod restriction;
-mod seal;
-mod select;
-mod status;
-mod stream;
-mod summary;
+pub mod queries;
 #[cfg(test)]
 mod tests;
-mod whole;
+pub mod wire;
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::middleware;
+use axum::{Extension, Router};
 use collector::Accounting;
 use platform::memory::Budget;
 use platform::{Clock, RealClock};
 use query::Queue;
 use tokio::sync::{Semaphore, watch};
 
-pub use body::BodyLimits;
-pub use guard::{Authority, Guard, Host, Reason};
-pub use listen::seats::CONNECTIONS_MAX;
-pub use listen::{Clients, serve};
+pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
+pub use self::access::guard::{Authority, Guard, Host, Reason};
+pub use self::access::principal::Role;
+pub use self::wire::body::BodyLimits;
+pub use self::wire::listen::seats::CONNECTIONS_MAX;
+pub use self::wire::listen::{Clients, Tls, serve};
 
+use self::access::routes::Routes;
+use self::ingest::Inserting;
+use self::wire::error::{ApiError, ApiResult};
 use crate::config::Config;
-use crate::jobs::Jobs;
 use crate::pipeline::Pipeline;
-use error::{ApiError, ApiResult};
-use insert::Inserting;
+use crate::queries::jobs::Jobs;
 
 /// Charts of the summary that are read at a time. Further ones wait; they take milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -77,6 +60,7 @@ pub struct App {
     pages_refused: AtomicU64,
     clients: Clients,
     guard: Guard,
+    gate: Gate,
     /// Memory that grows with what is asked and sent.
     memory: Arc<Budget>,
     /// Background queries; there once the store is open.
@@ -102,14 +86,16 @@ impl App {
         config: Config,
         address: SocketAddr,
         accounting: Arc<Accounting>,
+        tls: Option<Arc<Tls>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         App {
             queue: Queue::new(config.query.queue),
             page_places: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
-            clients: Clients::new(config.query.client_idle_max),
+            clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts),
+            gate: Gate::new(&config.access, address, config.http_tls.is_some()),
             memory: Budget::new(config.memory_bytes_max),
             config,
             address,
@@ -204,32 +190,41 @@ async fn wrong_method(method: Method) -> ApiError {
     )
 }
 
-/// All routes.
-pub fn router(app: Arc<App>) -> Router {
-    let guard = app.guard.clone();
-    let to = Arc::clone(&app);
+/// All routes, each with its scope.
+fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
+    let to = Arc::clone(app);
     let to = move || Ok(Arc::clone(to.pipeline()?.http_lines()));
     let inserting =
         Inserting::new(app.config.insert, Arc::clone(&app.accounting), app.memory(), to);
-    Router::new()
-        .merge(status::routes())
-        .merge(insert::routes(Arc::clone(&inserting)))
-        .merge(select::routes())
-        .merge(export::routes())
+    Routes::new()
+        .merge(access::login::routes(app.gate.clone()))
+        .merge(admin::status::routes())
+        .merge(ingest::routes(Arc::clone(&inserting)))
+        .merge(queries::select::routes())
+        .merge(queries::export::routes())
         .merge(files::routes())
-        .merge(backups::routes())
-        .merge(queries::routes())
-        .merge(seal::routes())
-        .merge(context::routes())
-        .merge(deletions::routes())
-        .merge(summary::routes())
-        .merge(metrics::routes())
-        .merge(nodes::routes())
+        .merge(admin::backups::routes())
+        .merge(queries::queue::routes())
+        .merge(admin::seal::routes())
+        .merge(queries::context::routes())
+        .merge(admin::deletions::routes())
+        .merge(queries::summary::routes())
+        .merge(admin::metrics::routes())
+        .merge(admin::nodes::routes())
         .merge(loki::routes(inserting))
+}
+
+/// The router. Requests pass the guard, then the check of their parameters, then the gate of their
+/// route.
+pub fn router(app: Arc<App>) -> Router {
+    let (guard, gate) = (app.guard.clone(), app.gate.clone());
+    let (router, _table) = routes(&app).into_parts();
+    router
         .fallback(page::get)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn(known::middleware))
-        .layer(middleware::from_fn(compress::answers))
-        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(Extension(gate))
+        .layer(middleware::from_fn(access::known::middleware))
+        .layer(middleware::from_fn(wire::compress::answers))
+        .layer(middleware::from_fn_with_state(guard, access::guard::check))
         .with_state(app)
 }

@@ -7,9 +7,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::compress;
-use super::error::ApiError;
-use super::insert::bulk;
+use crate::http::ingest::bulk;
+use crate::http::wire::compress;
+use crate::http::wire::error::ApiError;
 
 /// One embedded file.
 pub struct File {
@@ -31,11 +31,11 @@ pub fn is_document(path: &str) -> bool {
     matches!(path, "/" | "/index.html")
 }
 
-/// Answers `/` and every path that is no API call. Clients of Elasticsearch are told there what
-/// they look for.
-pub async fn get(request: Request) -> Response {
-    let (method, path) = (request.method(), request.uri().path());
-    if let Some(answer) = bulk::answer_at_root(method, path, request.headers()) {
+/// Answers `/` and every path that is no API call. The page needs no credentials: it is the same for
+/// everybody and contains nothing of the logs. Clients of Elasticsearch get the answers that they
+/// look for, after they passed the gate.
+pub async fn get(mut request: Request) -> Response {
+    if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
     }
     let path = request.uri().path().trim_start_matches('/');

@@ -1,12 +1,15 @@
 //! What no client can bring about from outside at a moment of its choice: a question that panics, pages that nobody reads,
 //! with the shortest limits.
 
+mod gate;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
 use collector::{Deliver, DeliverError, OnDurable, Patience, SourceKind};
@@ -15,9 +18,10 @@ use hyper_util::service::TowerToHyperService;
 use platform::RealDisk;
 use query::RunError;
 
-use super::*;
 use crate::config::RawConfig;
-use crate::jobs::{QUERIES_DIR, Submission};
+use crate::http::access::principal::{Caller, Principal};
+use crate::http::*;
+use crate::queries::jobs::{QUERIES_DIR, Submission};
 use platform::memory::Budget;
 
 /// An API over a running pipeline without sources, which nothing listens for.
@@ -25,6 +29,7 @@ struct Fixture {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
     stop: watch::Sender<bool>,
+    router: Router,
     _dir: tempfile::TempDir,
 }
 
@@ -42,7 +47,8 @@ impl Fixture {
         let accounting = Arc::new(Accounting::default());
         let (stop, stopping) = watch::channel(false);
         let address = config.http_listen;
-        let app = Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), stopping));
+        let app =
+            Arc::new(App::new(config.clone(), address, Arc::clone(&accounting), None, stopping));
         let asked = Box::new(|| false);
         let pipeline = Pipeline::start(&config, accounting, app.memory(), asked).unwrap();
         let disk = Arc::new(RealDisk);
@@ -51,13 +57,18 @@ impl Fixture {
         let jobs =
             Jobs::open(disk, queries, background, limits, queue, Arc::clone(&pipeline)).unwrap();
         app.run(Arc::clone(&pipeline), jobs);
-        Fixture { app, pipeline, stop, _dir: dir }
+        Fixture { router: router(Arc::clone(&app)), app, pipeline, stop, _dir: dir }
     }
 
     async fn get(&self, path: &str) -> Response {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
-        let router = TowerToHyperService::new(router(Arc::clone(&self.app)));
-        router.call(request).await.unwrap()
+        self.answer(Request::get(path).header("host", "localhost").body(Body::empty())).await
+    }
+
+    /// The answer to a request of this machine.
+    async fn answer(&self, request: Result<Request<Body>, axum::http::Error>) -> Response {
+        let (peer, mut request): (SocketAddr, _) = (([127, 0, 0, 1], 1).into(), request.unwrap());
+        request.extensions_mut().insert(ConnectInfo(peer));
+        TowerToHyperService::new(self.router.clone()).call(request).await.unwrap()
     }
 
     async fn metric(&self, sample: &str) -> u64 {
@@ -77,8 +88,7 @@ impl Fixture {
 
     /// Listens for connections.
     async fn listen(&self) -> SocketAddr {
-        let router = router(Arc::clone(&self.app));
-        listen(router, self.app.clients().clone(), self.stop.subscribe()).await
+        listen(self.router.clone(), self.app.clients().clone(), self.stop.subscribe()).await
     }
 
     /// A background query that has ended, over lines that all have the word `line`.
@@ -141,9 +151,13 @@ async fn text(response: Response) -> String {
 #[tokio::test]
 async fn a_question_that_panics_is_counted_as_failed() {
     let fixture = Fixture::new(|_| {});
-    let ask = |work: fn(&ask::Running) -> Result<(), RunError>| {
+    let ask = |work: fn(&queries::ask::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
-        ask::answer(ask::Asked::new(&fixture.app, "query", "*", peer).unwrap(), work)
+        let caller = Caller { peer, principal: Principal::anybody() };
+        queries::ask::answer(
+            queries::ask::Asked::new(&fixture.app, "query", "*", &caller).unwrap(),
+            work,
+        )
     };
     let failed = "loginson_queries_total{state=\"failed\"}";
     assert!(ask(|_| Ok(())).await.is_ok());
@@ -271,19 +285,21 @@ impl Deliver for Faulty {
 async fn lines_are_taken_after_a_panic_over_those_of_another() {
     let (faulty, accounting) = (Arc::new(Faulty::default()), Arc::new(Accounting::default()));
     let parser = ::record::Parser::new(&::record::ParserConfig::default()).unwrap();
-    let lines = Arc::new(crate::http_lines::HttpLines::start(
+    let lines = Arc::new(crate::ingest::http_lines::HttpLines::start(
         Arc::clone(&faulty) as _,
         Arc::clone(&accounting),
         Arc::new(RealClock::new()),
-        Arc::new(crate::stored::Parsers::new(parser)),
+        Arc::new(crate::storage::stored::Parsers::new(parser)),
     ));
     let config = Config::try_from(RawConfig::default()).unwrap();
     let to = move || Ok(Arc::clone(&lines));
     let inserting =
         Inserting::new(config.insert, Arc::clone(&accounting), &Budget::unlimited(), to);
     let (_stop, stopping) = watch::channel(false);
-    let clients = Clients::new(config.query.client_idle_max);
-    let address = listen(insert::routes(inserting).with_state(()), clients, stopping).await;
+    let clients = Clients::new(config.query.client_idle_max, None);
+    let gate = Gate::new(&config.access, config.http_listen, false);
+    let (router, _table) = ingest::routes::<()>(inserting).into_parts();
+    let address = listen(router.layer(Extension(gate)), clients, stopping).await;
     let push = move || {
         let mut answer = String::new();
         let _ = request(address, "POST /insert/lines", "a\nb\n").read_to_string(&mut answer);

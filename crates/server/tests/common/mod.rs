@@ -62,9 +62,19 @@ impl Server {
         Server::launch(Data::Lent(directory.to_owned()), arguments, config)
     }
 
+    /// A server with an empty directory, that listens for HTTP at another address.
+    pub fn start_at(http_listen: &str, config: &str) -> Server {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let command = serve_command_at(directory.path(), http_listen);
+        Server::run(command, Data::Own(directory), &[], config)
+    }
+
     fn launch(data: Data, arguments: &[&str], config: &str) -> Server {
+        Server::run(serve_command(data.path()), data, arguments, config)
+    }
+
+    fn run(mut command: Command, data: Data, arguments: &[&str], config: &str) -> Server {
         let started = Instant::now();
-        let mut command = serve_command(data.path());
         if !config.is_empty() {
             let file = data.path().join("loginson.toml");
             std::fs::write(&file, config).expect("the directory is writable");
@@ -78,7 +88,9 @@ impl Server {
         let copy = Arc::clone(&log);
         let reader = std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                if let Some((_, rest)) = line.split_once("page and API at http://") {
+                if let Some((_, rest)) = line.split_once("page and API at http")
+                    && let Some((_, rest)) = rest.split_once("://")
+                {
                     let _ = found.send(rest.trim_end_matches('/').to_owned());
                 }
                 copy.lock().unwrap().push(line);
@@ -228,7 +240,12 @@ impl Drop for Server {
 
 /// `loginson serve` on free ports over a directory.
 pub fn serve_command(data_dir: &Path) -> Command {
-    let mut command = loginson(&["serve", "--http-listen", "127.0.0.1:0"]);
+    serve_command_at(data_dir, "127.0.0.1:0")
+}
+
+/// The same with another address of HTTP.
+pub fn serve_command_at(data_dir: &Path, http_listen: &str) -> Command {
+    let mut command = loginson(&["serve", "--http-listen", http_listen]);
     command.args(["--syslog-udp-listen", "127.0.0.1:0", "--syslog-tcp-listen", "127.0.0.1:0"]);
     command.arg("--data-dir").arg(data_dir).stdout(Stdio::null());
     command

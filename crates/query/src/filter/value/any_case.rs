@@ -4,10 +4,10 @@
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::{Cursor, is_word_char};
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::filter::word::{word_before, word_behind};
+use crate::syntax::cursor::{Cursor, is_word_char};
+use crate::syntax::error::ParseError;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,

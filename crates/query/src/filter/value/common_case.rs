@@ -7,9 +7,9 @@
 
 use super::{Matches, Needed, Test, any_case, parse_values};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Spellings up to which a unit is asked for them all before it is read.
 const NEEDED_SPELLINGS_MAX: usize = 32;

@@ -9,10 +9,10 @@ use std::cmp::Ordering;
 use super::range::NumberRange;
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::number::parse_comparable;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

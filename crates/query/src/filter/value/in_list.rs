@@ -6,9 +6,9 @@ use std::collections::HashSet;
 
 use super::{Given, Matches, Needed, Test, parse_values_or_query};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Values up to which a unit is asked for them all before it is read; of longer lists it is taken to have one.
 const NEEDED_VALUES_MAX: usize = 32;

@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// A kind of address, and how the filter calls it.
 pub(in crate::filter) trait Address: Copy + Ord {

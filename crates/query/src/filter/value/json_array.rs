@@ -6,9 +6,9 @@ use std::collections::HashSet;
 
 use super::{Matches, Test, parse_values};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,

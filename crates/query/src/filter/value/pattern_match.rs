@@ -8,10 +8,10 @@ use memchr::memmem::Finder;
 
 use super::{Matches, Needed, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::placeholder::Placeholder;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::placeholder::Placeholder;
 
 /// Where a pattern has to stand in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

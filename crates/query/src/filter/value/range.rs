@@ -4,10 +4,10 @@
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::number::parse_comparable;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// A number with the text it was written as.
 #[derive(Clone, Debug)]

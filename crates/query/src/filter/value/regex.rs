@@ -10,10 +10,10 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use super::{Matches, Needed, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
-use crate::regexes::{REGEX_NESTING_MAX, RegexBudget};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+use crate::syntax::regexes::{REGEX_NESTING_MAX, RegexBudget};
 
 /// A compiled regular expression; equal when its text is.
 #[derive(Clone, Debug)]

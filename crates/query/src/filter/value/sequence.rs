@@ -2,10 +2,10 @@
 
 use super::{Matches, Needed, Test, parse_values};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::filter::word::PhraseFinder;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,

@@ -4,9 +4,9 @@
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 pub(in crate::filter) fn parse(
     cursor: &mut Cursor<'_>,

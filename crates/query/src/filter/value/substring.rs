@@ -4,9 +4,9 @@ use memchr::memmem::Finder;
 
 use super::{Matches, Needed, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Reads what stands behind the first `*`, up to the second.
 pub(in crate::filter) fn parse(

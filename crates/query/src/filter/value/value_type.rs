@@ -10,10 +10,10 @@ use std::net::Ipv4Addr;
 
 use super::{Matches, Test};
 use crate::block::NamePattern;
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::Filter;
 use crate::number::parse_timestamp;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// What a value could be kept as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

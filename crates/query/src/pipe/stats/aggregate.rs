@@ -1,15 +1,17 @@
 //! What a function keeps of each group, apart from how groups are found.
 //!
-//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two workers become one,
-//! how a state is written. [`PerGroup`] has the states of all groups; its loop over the rows of a block is compiled
-//! for each function, so that the kind is looked at once a block. What states point to is counted by the [`Meter`].
+//! A function is an [`Aggregate`]: how a row changes the state of its group, how the states of two
+//! workers become one, how a state is written. [`PerGroup`] has the states of all groups; its loop
+//! over the rows of a block is compiled for each function, so that the kind is looked at once a
+//! block. What states point to is counted by the [`Meter`].
 
 use std::any::Any;
 
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, NamePattern, RowFields, Scratch};
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::json;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::pipe::{Decoder, Encoder};
 
 /// A function at work; it may have buffers that it uses again for each row.
 pub(super) trait Aggregate: Send + 'static {
@@ -38,6 +40,13 @@ pub(super) trait Aggregate: Send + 'static {
         other: Self::State,
         meter: &mut Meter,
     ) -> Result<(), RunError>;
+
+    /// Writes the state of a group, for another process.
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError>;
+
+    /// Reads what [`encode`](Self::encode) wrote. What the state points to is counted as when it
+    /// was collected.
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError>;
 
     /// Bytes of the value at least, where it may be much.
     fn text_bytes(&self, _state: &Self::State) -> usize {
@@ -71,8 +80,8 @@ impl<'b> Input<'b> {
         Input { block, fields, meter: meter.clone() }
     }
 
-    /// Calls `each` with the values of the function's fields in a row; where any name is only a beginning, with those
-    /// that are not empty, by the names of their fields.
+    /// Calls `each` with the values of the function's fields in a row; where any name is only a
+    /// beginning, with those that are not empty, by the names of their fields.
     #[inline]
     pub fn each(
         &self,
@@ -119,13 +128,12 @@ impl<'b> Input<'b> {
             Fields::Columns(columns) => {
                 columns.iter().any(|&column| !self.block.value(column, row, scratch).is_empty())
             }
-            Fields::Patterns(_) => {
+            Fields::Patterns(patterns) => {
                 let mut any = false;
-                let counted = self.each(row, scratch, |value| {
-                    any |= !value.is_empty();
-                    Ok(())
+                self.block.visit(row, &[], scratch, &mut |name, value, _| {
+                    any = any || !value.is_empty() && patterns.iter().any(|p| p.matches(name));
                 });
-                counted.is_ok() && any
+                any
             }
         }
     }
@@ -136,7 +144,8 @@ impl<'b> Input<'b> {
         self.block.value(self.block.column(name), row, scratch)
     }
 
-    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a JSON object.
+    /// Writes the fields of a row that `fields` names and that are not empty, all without any, as a
+    /// JSON object.
     pub fn write_json(
         &self,
         row: usize,
@@ -239,6 +248,12 @@ pub(super) trait States: Any + Send {
         next: &mut Next<'_, '_>,
     ) -> Result<(), RunError>;
 
+    /// Writes the states of all groups.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError>;
+
+    /// Reads the states of as many groups as there is room for.
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError>;
+
     /// Bytes of the value of a group at least, where it may be much.
     fn text_bytes(&self, group: u32) -> usize;
 
@@ -310,6 +325,17 @@ impl<A: Aggregate> States for PerGroup<A> {
         Ok(())
     }
 
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        self.states.iter().try_for_each(|state| self.function.encode(state, out))
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.states.iter_mut().try_for_each(|state| {
+            *state = self.function.decode(from, meter)?;
+            Ok(())
+        })
+    }
+
     fn text_bytes(&self, group: u32) -> usize {
         self.function.text_bytes(&self.states[group as usize])
     }
@@ -317,6 +343,24 @@ impl<A: Aggregate> States for PerGroup<A> {
     fn write(&mut self, group: u32, seconds: Option<f64>, out: &mut Vec<u8>) {
         self.function.write(&mut self.states[group as usize], seconds, out);
     }
+}
+
+/// Writes a value that may not be there.
+pub(super) fn encode_optional(
+    value: &Option<Box<[u8]>>,
+    out: &mut Encoder<'_>,
+) -> Result<(), RunError> {
+    out.optional(value.as_deref())
+}
+
+/// Reads it; the bytes are counted.
+pub(super) fn decode_optional(
+    from: &mut Decoder<'_>,
+    meter: &mut Meter,
+) -> Result<Option<Box<[u8]>>, RunError> {
+    let Some(value) = from.optional()? else { return Ok(None) };
+    meter.take(value.len())?;
+    Ok(Some(value.into()))
 }
 
 /// Appends to what a state keeps, and counts the memory that this takes.
@@ -336,7 +380,8 @@ mod tests {
     use crate::testing::{Memory, Record, collect, record};
     use crate::{Context, Limits, Query, RunError};
 
-    /// What functions keep of many long values counts as memory of the query; what they do not keep does not.
+    /// What functions keep of many long values counts as memory of the query; what they do not keep
+    /// does not.
     #[test]
     fn what_is_kept_is_limited() {
         let values: Vec<String> = (0..500).map(|i| format!("{i:0>100}x")).collect();
@@ -369,6 +414,16 @@ mod tests {
         {
             assert!(run(function, 400).is_ok(), "{function}");
         }
+        // It looks at long values, and keeps none. If it could not look, it would count a row as
+        // empty.
+        let long = "x".repeat(200_000);
+        let source = Memory::of(&[record(1, &[("_msg", &long), ("n", "1")])]);
+        let limits = Limits { memory_bytes_max: 100_000, ..Limits::default() };
+        let query = Query::parse("* | stats count(_m*) x, count_empty(_m*) y", 0).unwrap();
+        let (rows, outcome) = collect(&query, &source, &Context { limits, ..Context::default() });
+        outcome.unwrap();
+        let shown = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(rows, [[shown("x", "1"), shown("y", "0")]]);
         assert!(run("values(_msg) limit 3", 2_000).is_ok());
         assert!(run("count_uniq(_msg) limit 3", 2_000).is_ok());
     }

@@ -1,8 +1,26 @@
-//! `any(a, b)`: one value of the fields that is not empty, if there is one. It is the first that is read.
+//! `any(a, b)`: one value of the fields that is not empty, if there is one. It is the first that is
+//! read.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup, decode_optional, encode_optional};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+
+pub(super) static ANY: FieldsFunction = FieldsFunction {
+    is_order_free: |_| false,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "any",
+            aliases: &[],
+            syntax: "any(<field>, …)",
+            summary: "a value that is not empty",
+            example: "any(user) u",
+        },
+        |call| PerGroup::boxed(Any, &call.looked_at()),
+    )
+};
 
 pub(super) struct Any;
 
@@ -41,6 +59,14 @@ impl Aggregate for Any {
             (Some(_), other) => meter.give_back(other.map_or(0, |value| value.len())),
         }
         Ok(())
+    }
+
+    fn encode(&self, kept: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_optional(kept, out)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        decode_optional(from, meter)
     }
 
     fn write(&self, kept: &mut Option<Box<[u8]>>, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -1,20 +1,21 @@
 //! Buckets of values: `_time:5m`, `_time:1d offset 2h`, `_time:month`, `size:1KB`, `ip:/24`.
 //!
-//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin on Monday, steps of
-//! `1w` on Thursday, as 1970 did. Months and years are those of the calendar. The offset is that of a zone
-//! from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days at 22:00 UTC.
+//! `second`, `minute`, `hour`, `day` and `week` are written as the durations they are; weeks begin
+//! on Monday, steps of `1w` on Thursday, as 1970 did. Months and years are those of the calendar.
+//! The offset is that of a zone from UTC, as in VictoriaLogs: `_time:1d offset 2h` begins its days
+//! at 22:00 UTC.
 
 use std::fmt;
 
 use record::civil::{civil_from_days, days_from_civil};
 
-use crate::cursor::Cursor;
-use crate::error::ParseError;
 use crate::filter::{Number, parse_duration_argument};
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 use crate::time::{DAY_NS, format_duration, parse_duration};
 
-/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a shift: the negative of
-/// the offset that is written.
+/// How values of a grouping field are put together. Buckets begin at multiples of the size, plus a
+/// shift: the negative of the offset that is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bucket {
     /// Times in steps of a duration.
@@ -112,8 +113,9 @@ impl fmt::Display for Bucket {
                 *offset_ns
             }
             Bucket::Number { size, offset } => {
-                f.write_str(&crate::cursor::quote(&size.text))?;
-                let offset = offset.as_ref().map(|offset| crate::cursor::quote(&offset.text));
+                f.write_str(&crate::syntax::cursor::quote(&size.text))?;
+                let offset =
+                    offset.as_ref().map(|offset| crate::syntax::cursor::quote(&offset.text));
                 return offset.map_or(Ok(()), |offset| write!(f, " offset {offset}"));
             }
             Bucket::Ipv4 { bits } => return write!(f, "/{bits}"),

@@ -1,27 +1,81 @@
-//! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty; `count_empty(a, b)`: rows
-//! in which all of them are. Exact. `rate()`: rows a second.
+//! `count()`: rows; `count(a, b)`, `count(foo*)`: rows in which one of the fields is not empty;
+//! `count_empty(a, b)`: rows in which all of them are. Exact. `rate()`: rows a second.
 //!
-//! The time is the length of the bucket when rows are grouped by `_time:5m` and the like, otherwise that of the range of
-//! time of the query. Of a range without beginning or end, the plain count is given.
+//! The time is the length of the bucket when rows are grouped by `_time:5m` and the like, otherwise
+//! that of the range of time of the query. Of a range without beginning or end, the plain count is
+//! given.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::{FieldsFunction, Without};
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::write_number;
-use crate::run::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
-/// Counts rows; what is said of them at the end is the function's own, given the length of time in seconds.
+pub(super) static COUNT: FieldsFunction = FieldsFunction {
+    without: Without::Row,
+    counts_rows: |call| call.fields.is_empty(),
+    only_counts: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count",
+            aliases: &[],
+            syntax: "count(), count(<field>, …)",
+            summary: "rows; rows where one of the fields is not empty",
+            example: "count() n",
+        },
+        |call| match call.fields.is_empty() {
+            true => PerGroup::boxed(ROW_COUNT, &[]),
+            false => PerGroup::boxed(Count { empty: false }, &call.looked_at()),
+        },
+    )
+};
+
+pub(super) static COUNT_EMPTY: FieldsFunction = FieldsFunction {
+    only_counts: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count_empty",
+            aliases: &[],
+            syntax: "count_empty(<field>, …)",
+            summary: "rows where all of the fields are empty",
+            example: "count_empty(user) n",
+        },
+        |call| PerGroup::boxed(Count { empty: true }, &call.looked_at()),
+    )
+};
+
+pub(super) static RATE: FieldsFunction = FieldsFunction {
+    without: Without::None("rate() takes no field; rate_sum(…) does"),
+    counts_rows: |_| true,
+    only_counts: |_| true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "rate",
+            aliases: &[],
+            syntax: "rate()",
+            summary: "rows a second",
+            example: "rate() r",
+        },
+        |_| PerGroup::boxed(ROW_RATE, &[]),
+    )
+};
+
+/// Counts rows; what is said of them at the end is the function's own, given the length of time in
+/// seconds.
 pub(super) struct Rows(fn(u64, Option<f64>, &mut Vec<u8>));
 
 /// `count()`
-pub(super) const COUNT: Rows =
+pub(super) const ROW_COUNT: Rows =
     Rows(|count, _seconds, out| out.extend_from_slice(count.to_string().as_bytes()));
 /// `rate()`
-pub(super) const RATE: Rows =
+const ROW_RATE: Rows =
     Rows(|count, seconds, out| write_number(count as f64 / seconds.unwrap_or(1.0), out));
 
 /// `count(a, b)` and `count_empty(a, b)`: rows in which one of the fields has a value, or none has.
-pub(super) struct Count {
-    pub empty: bool,
+struct Count {
+    empty: bool,
 }
 
 impl Aggregate for Rows {
@@ -47,6 +101,14 @@ impl Aggregate for Rows {
     fn merge(&mut self, count: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
         *count += other;
         Ok(())
+    }
+
+    fn encode(&self, count: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
     }
 
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
@@ -75,8 +137,16 @@ impl Aggregate for Count {
         Ok(())
     }
 
+    fn encode(&self, count: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
+    }
+
     fn write(&self, count: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
-        COUNT.write(count, seconds, out);
+        ROW_COUNT.write(count, seconds, out);
     }
 }
 

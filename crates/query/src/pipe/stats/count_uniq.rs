@@ -1,13 +1,35 @@
-//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones; counted up to N.
+//! `count_uniq(a, b) [limit N]`: different tuples of values, without the tuple of empty ones;
+//! counted up to N.
 //!
 //! Exact. Every tuple is kept, up to the limit of each worker, in the query's memory.
 
 use std::collections::HashSet;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::tuples::{ENTRY_BYTES, put_part};
-use crate::run::{Buffer, Meter, RunError};
+
+pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    only_counts: |call| call.limit.is_none(),
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count_uniq",
+            aliases: &[],
+            syntax: "count_uniq(<field>, …) [limit <n>]",
+            summary: "different tuples of values",
+            example: "count_uniq(user, host) u",
+        },
+        |call| {
+            let count = CountUniq { limit: call.limit(), key: Buffer::default() };
+            PerGroup::boxed(count, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct CountUniq {
     pub limit: u64,
@@ -69,6 +91,22 @@ impl Aggregate for CountUniq {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, tuples: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(tuples.len() as u64)?;
+        tuples.iter().try_for_each(|tuple| out.bytes(tuple))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut tuples = Tuples::default();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let tuple = from.bytes()?;
+            if tuples.insert(tuple.into()) {
+                meter.take(tuple.len() + ENTRY_BYTES)?;
+            }
+        }
+        Ok(tuples)
     }
 
     fn write(&self, tuples: &mut Tuples, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -1,20 +1,41 @@
-//! `count_uniq_hash(a, b) [limit N]`: different hashes of tuples of values, without the tuple of empty ones.
+//! `count_uniq_hash(a, b) [limit N]`: different hashes of tuples of values, without the tuple of
+//! empty ones.
 //!
-//! As `count_uniq`, but 64 bits are kept of each tuple: of n different tuples, about n² / 2⁶⁵ are counted as others;
-//! of 100 million that is one in 4,000 answers that is one too small.
+//! As `count_uniq`, but 64 bits are kept of each tuple: of n different tuples, about n² / 2⁶⁵ are
+//! counted as others; of 100 million that is one in 4,000 answers that is one too small.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use super::count_uniq::write_tuple;
 use crate::block::Scratch;
-use crate::run::{Buffer, Meter, RunError};
+use crate::exec::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
 /// Memory of an entry of the set, about.
 const ENTRY_BYTES: usize = 18;
 /// All workers of a query hash alike.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+pub(super) static COUNT_UNIQ_HASH: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "count_uniq_hash",
+            aliases: &[],
+            syntax: "count_uniq_hash(<field>, …) [limit <n>]",
+            summary: "different tuples of values, by hashes of 64 bits",
+            example: "count_uniq_hash(user) u",
+        },
+        |call| {
+            let count = CountUniqHash { limit: call.limit(), key: Buffer::default() };
+            PerGroup::boxed(count, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct CountUniqHash {
     pub limit: u64,
@@ -60,6 +81,21 @@ impl Aggregate for CountUniqHash {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, hashes: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(hashes.len() as u64)?;
+        hashes.iter().try_for_each(|hash| out.number(*hash))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut hashes = Hashes::default();
+        for _ in 0..from.length(size_of::<u64>())? {
+            if hashes.insert(from.number()?) {
+                meter.take(ENTRY_BYTES)?;
+            }
+        }
+        Ok(hashes)
     }
 
     fn write(&self, hashes: &mut Hashes, _seconds: Option<f64>, out: &mut Vec<u8>) {

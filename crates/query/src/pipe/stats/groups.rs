@@ -1,7 +1,8 @@
 //! Puts rows into groups and runs the functions over them.
 //!
-//! For each block, first the group of every row is found, then each function goes over the rows. Groups by one
-//! field and by a time bucket have tables of their own; a row in the group of the row before it needs no look-up.
+//! For each block, first the group of every row is found, then each function goes over the rows.
+//! Groups by one field and by a time bucket have tables of their own; a row in the group of the row
+//! before it needs no look-up.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -14,16 +15,17 @@ use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::bitmap::Bitmap;
 use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
-use crate::counting::Tally;
+use crate::exec::sorted::Sorted;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
 use crate::filter::Selector;
 use crate::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
-use crate::pipe::Processor;
 use crate::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
+use crate::pipe::operator::Processor;
 use crate::pipe::outgoing::{Outgoing, RowBuilder};
-use crate::pipe::tuples::{ENTRY_BYTES, put_part, values_of};
-use crate::rolled::Weighted;
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
-use crate::sorted::Sorted;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
+use crate::pipe::tuples::{ENTRY_BYTES, is_key, put_part, values_of};
+use crate::plan::counting::Tally;
+use crate::plan::rolled::Weighted;
 use crate::time::{parse_duration, write_duration_value, write_time};
 
 /// The field whose buckets are times only: a row without a time is in the group of none.
@@ -35,7 +37,8 @@ const TIME_BYTES_MAX: usize = "2026-01-31T12:00:00.123456789Z".len();
 /// Bytes of a count of many lines.
 const NUMBER_BYTES: usize = 8;
 
-/// A group in the order that it is handed on in: number, values of the `by` fields, and where what these are begins.
+/// A group in the order that it is handed on in: number, values of the `by` fields, and where what
+/// these are begins.
 #[derive(Clone, Copy)]
 struct Group<'k> {
     number: u32,
@@ -46,7 +49,7 @@ struct Group<'k> {
 type Times = HashMap<Option<i64>, u32, foldhash::fast::RandomState>;
 
 /// The `stats` pipe at work.
-pub(in crate::pipe) struct Grouping {
+pub(super) struct Grouping {
     stats: Stats,
     selectors: Vec<Option<Selector>>,
     state: GroupState,
@@ -188,7 +191,8 @@ impl<'k> Keyed<'k> {
         let pair_bytes = size_of::<(Option<i64>, u32)>();
         let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + pair_bytes + TIME_BYTES_MAX;
         next.meter().take(times.len() * group_bytes)?;
-        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time there.
+        // Sorted by numbers, sooner than by kinds and texts; what is in order already takes no time
+        // there.
         let mut times: Vec<(Option<i64>, u32)> = times.iter().map(|(&ns, &n)| (ns, n)).collect();
         times.sort_unstable();
         texts.reserve(times.len() * TIME_BYTES_MAX);
@@ -393,8 +397,8 @@ fn write_bucket(
     out.extend_from_slice(block.value(column, row, scratch));
 }
 
-/// Appends the beginning of the step that a value is in, written as the value is: as a number, a duration or an address. What
-/// is nothing of these stays.
+/// Appends the beginning of the step that a value is in, written as the value is: as a number, a
+/// duration or an address. What is nothing of these stays.
 pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>) {
     let Some(number) = parse_number(value) else { return out.extend_from_slice(value) };
     let start = ((number - shift) / size).floor() * size + shift;
@@ -475,8 +479,7 @@ impl Processor for Grouping {
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {
-        let order_free = self.stats.functions.iter().all(|f| f.function.is_order_free());
-        order_free.then_some(&mut self.state as &mut dyn Any)
+        Some(&mut self.state)
     }
 
     fn takes_any_order(&self) -> bool {
@@ -488,6 +491,69 @@ impl Processor for Grouping {
         let other = collected.downcast_mut::<GroupState>().expect("of the same pipe");
         let other = std::mem::replace(other, GroupState::new(&self.stats));
         self.state.merge(other, next)
+    }
+
+    /// How many groups, what makes each in the order of their numbers, and for each function the
+    /// states of all of them.
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        let GroupState { keys, groups, states } = &self.state;
+        out.number(*groups as u64)?;
+        match keys {
+            Keys::Single => {}
+            Keys::Time(times) => {
+                let mut starts = vec![None; *groups];
+                times.iter().for_each(|(start, group)| starts[*group as usize] = *start);
+                for start in starts {
+                    out.flag(start.is_some())?;
+                    start.map_or(Ok(()), |ns| out.number(ns.cast_unsigned()))?;
+                }
+            }
+            Keys::One(table) | Keys::Many(table) => {
+                let mut values: Vec<&[u8]> = vec![&[]; *groups];
+                table.iter().for_each(|(key, group)| values[group as usize] = key);
+                values.into_iter().try_for_each(|key| out.bytes(key))?;
+            }
+        }
+        states.iter().try_for_each(|states| states.encode(out))
+    }
+
+    fn decode(&mut self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        let new_bytes = self.state.group_bytes();
+        let count = from.length(usize::from(!self.stats.by.is_empty()))?;
+        let GroupState { keys, groups, .. } = &mut self.state;
+        if matches!(keys, Keys::Single) && count != 1 {
+            return Err(wrong("there is one group"));
+        }
+        for _ in 0..count {
+            let before = *groups;
+            match keys {
+                Keys::Single => break,
+                Keys::Time(times) => {
+                    let bucket = self.stats.by[0].bucket.as_ref();
+                    let start = match from.flag()? {
+                        true => Some(from.number()?.cast_signed()),
+                        false => None,
+                    };
+                    if start.is_some_and(|ns| bucket.and_then(|b| b.start_ns(ns)) != Some(ns)) {
+                        return Err(wrong("no bucket begins at that time"));
+                    }
+                    meter.take(new_bytes)?;
+                    times.entry(start).or_insert_with(|| next_group(groups));
+                }
+                Keys::One(table) | Keys::Many(table) => {
+                    let key = from.bytes()?;
+                    if !is_key(key, self.stats.by.len()) {
+                        return Err(wrong("a group is not of these fields"));
+                    }
+                    find_group(table, key, groups, new_bytes, meter)?;
+                }
+            }
+            if *groups == before {
+                return Err(wrong("a group comes twice"));
+            }
+        }
+        self.state.grow();
+        self.state.states.iter_mut().try_for_each(|states| states.decode(from, meter))
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
@@ -582,7 +648,6 @@ impl Grouping {
 mod tests {
     use super::*;
     use crate::block::Lines;
-    use crate::pipe::Pipe;
     use crate::testing::{batch, record};
     use proptest::prelude::*;
 
@@ -612,10 +677,10 @@ mod tests {
                  rate() aj, rate_sum(n) ak, json_values(a) limit 3 al, json_values(n) sort by (n, a) limit 2 am"
             );
             let query = crate::Query::parse(&text, 0).unwrap();
-            let Pipe::Stats(stats) = &query.pipes()[0] else { unreachable!() };
+            let stats = query.pipes()[0].get::<Stats>().unwrap();
             let (left, right) = rows.split_at(1 + (share * (rows.len() - 2) as f64) as usize);
             let shown = |parts: &[&[(u8, u8)]]| {
-                let (_, sent) = crate::run::with_next(|next| {
+                let (_, sent) = crate::exec::with_next(|next| {
                     let mut workers: Vec<Grouping> = parts.iter().map(|_| Grouping::new(stats)).collect();
                     for (worker, part) in workers.iter_mut().zip(parts) {
                         let _ = worker.push(block(1, part), next).unwrap();

@@ -1,16 +1,20 @@
-//! `histogram(a)`: how many of the numbers in a field are in each range of 18 a decimal power, as a JSON array of
-//! `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
+//! `histogram(a)`: how many of the numbers in a field are in each range of 18 a decimal power, as a
+//! JSON array of `{"vmrange":"1.000e+00...1.136e+00","hits":5}`; ranges without any are left out.
 //!
-//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper end is inside.
-//! Negative numbers, addresses and values that are not wholly a number are left out. Ranges come in the order of their texts,
-//! as VictoriaLogs writes them. At most 488 ranges are kept of a group.
+//! The ranges are those of VictoriaMetrics: from 10^-9 to 10^18, one below and one above; the upper
+//! end is inside. Negative numbers, addresses and values that are not wholly a number are left out.
+//! Ranges come in the order of their texts, as VictoriaLogs writes them. At most 488 ranges are
+//! kept of a group.
 
 use std::io::Write;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::{FieldsFunction, Without};
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::parse_quantity;
-use crate::run::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
 
 /// Decimal power at which the ranges begin.
 const POWER_MIN: i32 = -9;
@@ -20,6 +24,20 @@ const POWER_MAX: i32 = 18;
 const RANGES_OF_POWER: i32 = 18;
 /// Place of the range above all others.
 const ABOVE: u16 = ((POWER_MAX - POWER_MIN) * RANGES_OF_POWER) as u16 + 1;
+
+pub(super) static HISTOGRAM: FieldsFunction = FieldsFunction {
+    without: Without::One,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "histogram",
+            aliases: &[],
+            syntax: "histogram(<field>)",
+            summary: "how many numbers are in each of 18 ranges a decimal power, as a JSON array",
+            example: "histogram(took) h",
+        },
+        |call| PerGroup::boxed(Histogram, &call.looked_at()),
+    )
+};
 
 pub(super) struct Histogram;
 
@@ -90,6 +108,24 @@ impl Aggregate for Histogram {
     fn merge(&mut self, hits: &mut Hits, other: Hits, meter: &mut Meter) -> Result<(), RunError> {
         meter.give_back(other.len() * 2 * size_of::<(u16, u64)>());
         other.into_iter().try_for_each(|(place, more)| count(hits, place, more, meter))
+    }
+
+    fn encode(&self, hits: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(hits.len() as u64)?;
+        hits.iter().try_for_each(|(place, hits)| {
+            out.number(u64::from(*place))?;
+            out.number(*hits)
+        })
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut hits = Hits::new();
+        for _ in 0..from.length(2 * size_of::<u64>())? {
+            let place = u16::try_from(from.number()?).ok().filter(|place| *place <= ABOVE);
+            let place = place.ok_or_else(|| wrong("there is no such range"))?;
+            count(&mut hits, place, from.count()?, meter)?;
+        }
+        Ok(hits)
     }
 
     fn write(&self, hits: &mut Hits, _seconds: Option<f64>, out: &mut Vec<u8>) {

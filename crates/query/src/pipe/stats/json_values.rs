@@ -1,31 +1,111 @@
-//! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of objects of their
-//! fields, or of those that are named.
+//! `json_values(a, foo*) [sort by (b desc, c)] [limit N]`: the rows of the group as a JSON array of
+//! objects of their fields, or of those that are named.
 //!
-//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the query's memory, with
-//! a limit at most twice as many.
+//! In the order of reading, or sorted as by `sort`; with a limit, the first N. They are kept in the
+//! query's memory, with a limit at most twice as many.
 
 use std::cmp::Ordering;
+use std::fmt;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup, States};
+use super::call::{Call, Function, OwnFunction, parse_limit};
+use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
-use crate::cursor::Cursor;
-use crate::error::ParseError;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::number::{Kind, compare_kinds};
-use crate::pipe::SortKey;
-use crate::run::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+use crate::pipe::sort::{SortKey, once};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// Rows kept beside the limit before the last ones are thrown away.
 const SPARE_ROWS: u64 = 64;
 
-pub(super) struct JsonValues {
+pub(super) static JSON_VALUES: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "json_values",
+        aliases: &[],
+        syntax: "json_values(), json_values(<field>, …) [sort by (<field> [desc], …)] [limit <n>]",
+        summary: "rows, with all fields or these, as a JSON array of objects",
+        example: "json_values(user, path) sort by (took desc) limit 3 v",
+    },
+    parse,
+};
+
+/// `json_values` with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonValuesCall {
+    /// Fields; all without any.
     pub fields: Vec<NamePattern>,
+    /// Order; that of reading without any.
     pub keys: Vec<SortKey>,
-    pub limit: u64,
-    pub text: Buffer,
+    /// Most rows.
+    pub limit: Option<u64>,
+}
+
+fn parse(cursor: &mut Cursor<'_>, _position: usize) -> Result<Function, ParseError> {
+    let mut fields = parse_fields(cursor, JSON_VALUES.doc.name)?;
+    if fields.contains(&NamePattern::ANY) {
+        fields.clear();
+    }
+    let mut keys = Vec::new();
+    if cursor.eat_keyword("sort") {
+        cursor.eat_keyword("by");
+        keys = parse_keys(cursor)?;
+    }
+    let limit = parse_limit(cursor)?;
+    Ok(Function::new(JsonValuesCall { fields, keys, limit }))
+}
+
+impl fmt::Display for JsonValuesCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "json_values({})", write_fields(&self.fields))?;
+        if !self.keys.is_empty() {
+            let key = |key: &SortKey| {
+                format!("{}{}", quote_name(&key.name), if key.descending { " desc" } else { "" })
+            };
+            let keys: Vec<String> = self.keys.iter().map(key).collect();
+            write!(f, " sort by ({})", keys.join(", "))?;
+        }
+        self.limit.map_or(Ok(()), |limit| write!(f, " limit {limit}"))
+    }
+}
+
+impl Call for JsonValuesCall {
+    fn name(&self) -> &'static str {
+        JSON_VALUES.doc.name
+    }
+
+    fn add_needed(&self, needed: &mut FieldSet) {
+        match self.fields.is_empty() {
+            true => needed.add_pattern(&NamePattern::ANY),
+            false => self.fields.iter().for_each(|field| needed.add_pattern(field)),
+        }
+        self.keys.iter().for_each(|key| needed.add(&key.name));
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        let (fields, keys) = (self.fields.clone(), once(&self.keys));
+        let limit = self.limit.unwrap_or(u64::MAX);
+        PerGroup::boxed(JsonValues { fields, keys, limit, text: Buffer::default() }, &[])
+    }
+
+    fn is_order_free(&self) -> bool {
+        false
+    }
+}
+
+struct JsonValues {
+    fields: Vec<NamePattern>,
+    keys: Vec<SortKey>,
+    limit: u64,
+    text: Buffer,
 }
 
 /// Reads `(b desc, c)`, behind `sort by`.
-pub(super) fn parse_keys(cursor: &mut Cursor<'_>) -> Result<Vec<SortKey>, ParseError> {
+fn parse_keys(cursor: &mut Cursor<'_>) -> Result<Vec<SortKey>, ParseError> {
     let mut keys = Vec::new();
     cursor.expect('(', "the fields to sort by")?;
     loop {
@@ -120,6 +200,31 @@ impl Aggregate for JsonValues {
         own.rows.extend(other.rows);
         self.shorten(&mut own.rows, meter);
         Ok(())
+    }
+
+    fn encode(&self, own: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(own.rows.len() as u64)?;
+        for Row { keys, json } in &own.rows {
+            keys.iter().try_for_each(|(_, value)| out.bytes(value))?;
+            out.bytes(json)?;
+        }
+        Ok(())
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut rows = Vec::new();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let mut keys: Vec<(Kind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
+            for _ in &self.keys {
+                let value = from.bytes()?;
+                meter.take(size_of::<(Kind, Box<[u8]>)>() + value.len())?;
+                keys.push((Kind::of(value), value.into()));
+            }
+            let json = from.bytes()?;
+            meter.take(2 * size_of::<Row>() + json.len())?;
+            rows.push(Row { keys: keys.into(), json: json.into() });
+        }
+        Ok(Rows { rows })
     }
 
     fn text_bytes(&self, Rows { rows }: &Rows) -> usize {

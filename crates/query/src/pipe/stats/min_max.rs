@@ -1,13 +1,40 @@
-//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then times, then text.
+//! `min(a, b)`, `max(a, b)`: first and last value in the order of `sort`: numbers by size, then
+//! times, then text.
 //!
-//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in the line.
+//! Empty values are left out; nothing without any other. Exact; the value is given as it stands in
+//! the line.
 
 use std::cmp::Ordering;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup, decode_optional};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::{Kind, compare_kinds};
-use crate::run::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
+
+pub(super) static MIN: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "min",
+        aliases: &[],
+        syntax: "min(<field>, …)",
+        summary: "the first value in the order of sort",
+        example: "min(took) least",
+    },
+    |call| PerGroup::boxed(MinMax { better: LEAST }, &call.looked_at()),
+);
+
+pub(super) static MAX: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "max",
+        aliases: &[],
+        syntax: "max(<field>, …)",
+        summary: "the last value in the order of sort",
+        example: "max(took) most",
+    },
+    |call| PerGroup::boxed(MinMax { better: GREATEST }, &call.looked_at()),
+);
 
 /// `min` or `max`.
 pub(super) struct MinMax {
@@ -15,10 +42,10 @@ pub(super) struct MinMax {
     pub better: Ordering,
 }
 
-/// `min`
-pub(super) const MIN: MinMax = MinMax { better: Ordering::Less };
-/// `max`
-pub(super) const MAX: MinMax = MinMax { better: Ordering::Greater };
+/// How the least value compares with others.
+pub(super) const LEAST: Ordering = Ordering::Less;
+/// How the greatest value compares with others.
+pub(super) const GREATEST: Ordering = Ordering::Greater;
 
 /// The best value so far, with what it is.
 pub(super) type Best = Option<(Kind, Box<[u8]>)>;
@@ -50,6 +77,20 @@ pub(super) fn take_better(
     Ok(true)
 }
 
+/// Writes the best value.
+pub(super) fn encode_best(best: &Best, out: &mut Encoder<'_>) -> Result<(), RunError> {
+    out.optional(best.as_ref().map(|(_, value)| &**value))
+}
+
+/// Reads it; its bytes are counted.
+pub(super) fn decode_best(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Best, RunError> {
+    let Some(value) = decode_optional(from, meter)? else { return Ok(None) };
+    match value.is_empty() {
+        true => Err(wrong("a value that is empty is never the best")),
+        false => Ok(Some((Kind::of(&value), value))),
+    }
+}
+
 impl Aggregate for MinMax {
     type State = Best;
 
@@ -69,6 +110,14 @@ impl Aggregate for MinMax {
         let Some((_, value)) = other else { return Ok(()) };
         meter.give_back(value.len());
         take_better(best, &value, self.better, meter).map(drop)
+    }
+
+    fn encode(&self, best: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_best(best, out)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        decode_best(from, meter)
     }
 
     fn write(&self, best: &mut Best, _seconds: Option<f64>, out: &mut Vec<u8>) {
@@ -97,7 +146,7 @@ mod tests {
     fn equal_numbers_have_an_order_too() {
         // So it does not matter which is read first, by which thread.
         let values = ["1.0", "1", "1e0", "01", "1B", "1ns"];
-        for (better, expected) in [(MIN.better, "01"), (MAX.better, "1ns")] {
+        for (better, expected) in [(LEAST, "01"), (GREATEST, "1ns")] {
             for first in 0..values.len() {
                 let mut best = Best::default();
                 let mut meter = Meter::new(&crate::Context::default());

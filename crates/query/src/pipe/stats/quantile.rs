@@ -1,20 +1,103 @@
-//! `quantile(0.9, a, b)`: the number below which that share of the numbers in the fields is; `median(a, b)`: of 0.5.
+//! `quantile(0.9, a, b)`: the number below which that share of the numbers in the fields is;
+//! `median(a, b)`: of 0.5.
 //!
-//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers of a group; of more, a random sample of that size is kept, which is
-//! off by less than a percentage point of rank in 99 of 100 cases. Values that are not wholly a number are left out;
-//! `NaN` without any.
+//! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers of a group; of more, a random sample of that
+//! size is kept, which is off by less than a percentage point of rank in 99 of 100 cases. Values
+//! that are not wholly a number are left out; `NaN` without any.
 
-use super::aggregate::{Aggregate, Input};
-use crate::block::Scratch;
-use crate::number::{parse_quantity, write_number};
-use crate::run::{Meter, RunError};
+use std::fmt;
+
+use super::aggregate::{Aggregate, Input, PerGroup, States};
+use super::call::{Call, FieldsFunction, Function, OwnFunction};
+use super::{parse_fields, write_fields};
+use crate::block::{NamePattern, Scratch};
+use crate::exec::{Meter, RunError};
+use crate::number::{parse_number, parse_quantity, write_number};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
 
 /// Numbers of a group that `quantile` and `median` keep; of more, a random sample.
 pub const QUANTILE_SAMPLES_MAX: usize = 32_768;
 
-pub(super) struct Quantile {
+pub(super) static QUANTILE: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "quantile",
+        aliases: &[],
+        syntax: "quantile(<share>, <field>, …)",
+        summary: "the number below which that share of the numbers is",
+        example: "quantile(0.9, took) p90",
+    },
+    parse,
+};
+
+pub(super) static MEDIAN: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "median",
+            aliases: &[],
+            syntax: "median(<field>, …)",
+            summary: "the number below which half of the numbers are",
+            example: "median(took) m",
+        },
+        |call| PerGroup::boxed(Quantile { share: 0.5 }, &call.looked_at()),
+    )
+};
+
+/// `quantile` with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QuantileCall {
     /// From 0 to 1.
     pub share: f64,
+    /// Fields; at least one.
+    pub fields: Vec<NamePattern>,
+}
+
+/// Reads `share, field, …)`.
+fn parse(cursor: &mut Cursor<'_>, _position: usize) -> Result<Function, ParseError> {
+    let what = "a number from 0 to 1";
+    let written = cursor.expect_string(false, what)?;
+    let share = parse_number(written.text.as_bytes())
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a share"))?;
+    cursor.expect(',', "quantile(share, field)")?;
+    let mut fields = parse_fields(cursor, QUANTILE.doc.name)?;
+    if fields.is_empty() {
+        fields.push(NamePattern::ANY);
+    }
+    Ok(Function::new(QuantileCall { share, fields }))
+}
+
+impl fmt::Display for QuantileCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "quantile({}, {})", self.share, write_fields(&self.fields))
+    }
+}
+
+impl Call for QuantileCall {
+    fn name(&self) -> &'static str {
+        QUANTILE.doc.name
+    }
+
+    fn add_needed(&self, needed: &mut FieldSet) {
+        self.fields.iter().for_each(|field| needed.add_pattern(field));
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        PerGroup::boxed(Quantile { share: self.share }, &self.fields)
+    }
+
+    fn is_order_free(&self) -> bool {
+        true
+    }
+}
+
+struct Quantile {
+    /// From 0 to 1.
+    share: f64,
 }
 
 impl Aggregate for Quantile {
@@ -42,6 +125,27 @@ impl Aggregate for Quantile {
         meter: &mut Meter,
     ) -> Result<(), RunError> {
         samples.merge(other, meter)
+    }
+
+    fn encode(&self, samples: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(samples.seen)?;
+        out.number(samples.random)?;
+        out.number(samples.numbers.len() as u64)?;
+        samples.numbers.iter().try_for_each(|number| out.float(*number))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut samples =
+            Samples { seen: from.count()?, random: from.number()?, ..Samples::default() };
+        let count = from.length(size_of::<f64>())?;
+        if count > QUANTILE_SAMPLES_MAX || count as u64 > samples.seen {
+            return Err(wrong("there are more numbers than are kept"));
+        }
+        samples.make_room(count, meter)?;
+        for _ in 0..count {
+            samples.numbers.push(from.float()?);
+        }
+        Ok(samples)
     }
 
     fn write(&self, samples: &mut Samples, _seconds: Option<f64>, out: &mut Vec<u8>) {
@@ -132,8 +236,8 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::with_next;
     use crate::pipe::tests::check;
-    use crate::run::with_next;
 
     #[test]
     fn shares_of_numbers() {

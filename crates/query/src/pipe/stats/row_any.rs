@@ -1,9 +1,31 @@
-//! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object of its fields, or of those that are named;
-//! `{}` without any. It is the first row that is read.
+//! `row_any()`, `row_any(a, foo*)`: one row of the group as a JSON object of its fields, or of
+//! those that are named; `{}` without any. It is the first row that is read.
 
-use super::aggregate::{Aggregate, Input, extend};
+use super::aggregate::{Aggregate, Input, PerGroup, extend};
+use super::call::{FieldsFunction, Without};
 use crate::block::{NamePattern, Scratch};
-use crate::run::{Buffer, Meter, RunError};
+use crate::exec::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+
+pub(super) static ROW_ANY: FieldsFunction = FieldsFunction {
+    without: Without::Row,
+    is_order_free: |_| false,
+    gives_row: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "row_any",
+            aliases: &[],
+            syntax: "row_any(), row_any(<field>, …)",
+            summary: "a row, with all fields or these, as a JSON object",
+            example: "row_any() r",
+        },
+        |call| {
+            let row = RowAny { fields: call.fields.clone(), text: Buffer::default() };
+            PerGroup::boxed(row, &[])
+        },
+    )
+};
 
 pub(super) struct RowAny {
     pub fields: Vec<NamePattern>,
@@ -43,6 +65,16 @@ impl Aggregate for RowAny {
             meter.give_back(other.capacity());
         }
         Ok(())
+    }
+
+    fn encode(&self, kept: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.bytes(kept)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut kept = Vec::new();
+        extend(&mut kept, from.bytes()?, meter)?;
+        Ok(kept)
     }
 
     fn text_bytes(&self, kept: &Vec<u8>) -> usize {

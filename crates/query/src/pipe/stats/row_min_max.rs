@@ -1,29 +1,158 @@
-//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of a field in the order of `sort`, as a JSON
-//! object of its fields, or of those that are named behind it; `field_min(a, b)`, `field_max(a, b)`: only its field b.
+//! `row_min(a, …)`, `row_max(a, …)`: the row with the first or last value of a field in the order
+//! of `sort`, as a JSON object of its fields, or of those that are named behind it; `field_min(a,
+//! b)`, `field_max(a, b)`: only its field b.
 //!
-//! Rows with an empty value of a are left out; `{}` and nothing without any other. Of equal values the first row read
-//! counts. Exact.
+//! Rows with an empty value of a are left out; `{}` and nothing without any other. Of equal values
+//! the first row read counts. Exact.
 
 use std::cmp::Ordering;
+use std::fmt;
 
-use super::aggregate::{Aggregate, Input, extend};
-use super::min_max::{Best, take_better};
+use super::aggregate::{Aggregate, Input, PerGroup, States, extend};
+use super::call::{Call, Function, OwnFunction, check_one};
+use super::min_max::{Best, GREATEST, LEAST, decode_best, encode_best, take_better};
+use super::{parse_fields, write_fields};
 use crate::block::{NamePattern, Scratch};
-use crate::run::{Buffer, Meter, RunError};
+use crate::exec::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
-/// Any of the four.
-pub(super) struct RowMinMax {
-    /// How a value compares with those that it takes the place of.
-    pub better: Ordering,
+pub(super) static ROW_MIN: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "row_min",
+        aliases: &[],
+        syntax: "row_min(<field>, <field>, …)",
+        summary: "the row with the first value of a field, with all fields or those behind it",
+        example: "row_min(took, user, path) r",
+    },
+    parse: |cursor, position| parse(cursor, position, &ROW_MIN.doc, LEAST),
+};
+
+pub(super) static ROW_MAX: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "row_max",
+        aliases: &[],
+        syntax: "row_max(<field>, <field>, …)",
+        summary: "the row with the last value of a field, with all fields or those behind it",
+        example: "row_max(took) r",
+    },
+    parse: |cursor, position| parse(cursor, position, &ROW_MAX.doc, GREATEST),
+};
+
+pub(super) static FIELD_MIN: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "field_min",
+        aliases: &[],
+        syntax: "field_min(<field>, <other>)",
+        summary: "the other field of the row with the first value of a field",
+        example: "field_min(took, path) p",
+    },
+    parse: |cursor, position| parse(cursor, position, &FIELD_MIN.doc, LEAST),
+};
+
+pub(super) static FIELD_MAX: OwnFunction = OwnFunction {
+    doc: Documentation {
+        name: "field_max",
+        aliases: &[],
+        syntax: "field_max(<field>, <other>)",
+        summary: "the other field of the row with the last value of a field",
+        example: "field_max(took, path) p",
+    },
+    parse: |cursor, position| parse(cursor, position, &FIELD_MAX.doc, GREATEST),
+};
+
+/// Any of the four with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowMinMaxCall {
+    name: &'static str,
+    better: Ordering,
     /// The field whose values are compared.
     pub by: String,
     /// What of the row is kept.
     pub kept: Kept,
-    pub text: Buffer,
+}
+
+/// Reads `field, other, …)`.
+fn parse(
+    cursor: &mut Cursor<'_>,
+    position: usize,
+    doc: &Documentation,
+    better: Ordering,
+) -> Result<Function, ParseError> {
+    let name = doc.name;
+    let is_field = name.starts_with("field");
+    let by = cursor.expect_string(false, "the field whose values are compared")?.text;
+    if !cursor.eat(',') && is_field {
+        return Err(cursor.error(&["\",\""], format!("{name}(field, other) needs two fields")));
+    }
+    let fields = parse_fields(cursor, name)?;
+    let kept = match is_field {
+        true => {
+            let wrong = |message| cursor.error_at(position, &["a field name"], message);
+            check_one(name, &fields).map_err(wrong)?;
+            Kept::Field(fields.into_iter().next().expect("there is one").name)
+        }
+        false => Kept::Row(fields),
+    };
+    Ok(Function::new(RowMinMaxCall { name, better, by, kept }))
+}
+
+impl fmt::Display for RowMinMaxCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}", self.name, quote_name(&self.by))?;
+        match &self.kept {
+            Kept::Row(fields) if fields.is_empty() => f.write_str(")"),
+            Kept::Row(fields) => write!(f, ", {})", write_fields(fields)),
+            Kept::Field(name) => write!(f, ", {})", quote_name(name)),
+        }
+    }
+}
+
+impl Call for RowMinMaxCall {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn add_needed(&self, needed: &mut FieldSet) {
+        needed.add(&self.by);
+        match &self.kept {
+            Kept::Row(fields) if fields.is_empty() => needed.add_pattern(&NamePattern::ANY),
+            Kept::Row(fields) => fields.iter().for_each(|field| needed.add_pattern(field)),
+            Kept::Field(name) => needed.add(name),
+        }
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        let RowMinMaxCall { better, by, kept, .. } = self.clone();
+        PerGroup::boxed(RowMinMax { better, by, kept, text: Buffer::default() }, &[])
+    }
+
+    fn is_order_free(&self) -> bool {
+        false
+    }
+
+    fn gives_row(&self) -> bool {
+        matches!(self.kept, Kept::Row(_))
+    }
+}
+
+/// Any of the four.
+struct RowMinMax {
+    /// How a value compares with those that it takes the place of.
+    better: Ordering,
+    /// The field whose values are compared.
+    by: String,
+    /// What of the row is kept.
+    kept: Kept,
+    text: Buffer,
 }
 
 /// What is kept of a row.
-pub(super) enum Kept {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
     /// These fields, all without any, as JSON.
     Row(Vec<NamePattern>),
     /// The value of a field.
@@ -80,6 +209,17 @@ impl Aggregate for RowMinMax {
             state.keep(&other.kept, meter)?;
         }
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_best(&state.best, out)?;
+        out.bytes(&state.kept)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut state = BestRow { best: decode_best(from, meter)?, kept: Vec::new() };
+        extend(&mut state.kept, from.bytes()?, meter)?;
+        Ok(state)
     }
 
     fn text_bytes(&self, state: &BestRow) -> usize {

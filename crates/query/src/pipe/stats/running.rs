@@ -1,24 +1,29 @@
-//! `running_stats [by (a, b)] count() n, sum(c) s`: to each row, in the order of time, numbers about the rows of its group up to it;
-//! `total_stats …`: about all rows of its group.
+//! `running_stats [by (a, b)] count() n, sum(c) s`: to each row, in the order of time, numbers
+//! about the rows of its group up to it; `total_stats …`: about all rows of its group.
 //!
-//! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the first and last value that is not
-//! empty. Groups come in the order of their values, rows in each by `_time`, those without a time behind the others, equal ones as
-//! they came. All rows are held, in the query's memory.
+//! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the
+//! first and last value that is not empty. Groups come in the order of their values, rows in each
+//! by `_time`, those without a time behind the others, equal ones as they came. All rows are held,
+//! in the query's memory.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::aggregate::{Aggregate, Input, PerGroup, States};
-use super::{Function, parse_fields, write_fields};
+use super::aggregate::{Aggregate, Input, PerGroup, States, decode_optional, encode_optional};
+use super::call::Call;
+use super::{any, count, min_max, parse_fields, sum, write_fields};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, NamePattern, Scratch, VALUE_BYTES_MAX};
-use crate::cursor::{Cursor, quote_name};
-use crate::error::ParseError;
-use crate::fields::FieldSet;
+use crate::exec::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::pipe::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use crate::pipe::partial::{Decoder, Encoder};
+use crate::pipe::shown::Shown;
 use crate::pipe::sort::compare_groups;
-use crate::pipe::{Processor, parse_by, tuples, write_names};
-use crate::run::{Buffer, CHECK_ROWS, Meter, Next, RunError};
+use crate::pipe::{parse_by, tuples, write_names};
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::{Cursor, quote_name};
+use crate::syntax::error::ParseError;
 
 /// The field that orders rows.
 const TIME: &str = "_time";
@@ -78,23 +83,42 @@ impl RunningKind {
     }
 
     fn states(self, fields: &[NamePattern]) -> Box<dyn States> {
-        let fields = fields.to_vec();
-        match self {
-            RunningKind::Count => Function::Count(fields).states(),
-            RunningKind::First => Function::Any(fields).states(),
-            RunningKind::Last => PerGroup::boxed(Last, &fields),
-            RunningKind::Max => Function::Max(fields).states(),
-            RunningKind::Min => Function::Min(fields).states(),
-            RunningKind::Sum => Function::Sum(fields).states(),
-        }
+        let function = match self {
+            RunningKind::Count => &count::COUNT,
+            RunningKind::First => &any::ANY,
+            RunningKind::Last => return PerGroup::boxed(Last, fields),
+            RunningKind::Max => &min_max::MAX,
+            RunningKind::Min => &min_max::MIN,
+            RunningKind::Sum => &sum::SUM,
+        };
+        function.of(fields.to_vec()).states()
     }
 }
 
+pub(in crate::pipe) static RUNNING_STATS: Registration = Registration {
+    doc: Documentation {
+        name: "running_stats",
+        aliases: &[],
+        syntax: "running_stats [by (<field>, …)] <function>(…) [as <name>], …",
+        summary: "the rows, each with numbers about those of its group up to it, in the order of _time",
+        example: "running_stats by (host) count() n, sum(took) s",
+    },
+    parse: |cursor| parse(cursor, false).map(one),
+};
+
+pub(in crate::pipe) static TOTAL_STATS: Registration = Registration {
+    doc: Documentation {
+        name: "total_stats",
+        aliases: &[],
+        syntax: "total_stats [by (<field>, …)] <function>(…) [as <name>], …",
+        summary: "the rows, each with numbers about all of its group",
+        example: "total_stats by (host) count() n, max(took) m",
+    },
+    parse: |cursor| parse(cursor, true).map(one),
+};
+
 /// Reads what stands behind the name of the pipe.
-pub(in crate::pipe) fn parse(
-    cursor: &mut Cursor<'_>,
-    is_total: bool,
-) -> Result<RunningStats, ParseError> {
+fn parse(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningStats, ParseError> {
     let grouped = cursor.eat_keyword("by") || cursor.peek() == Some('(');
     let by = if grouped { parse_by(cursor)? } else { Vec::new() };
     let mut functions: Vec<RunningFunction> = Vec::new();
@@ -126,7 +150,10 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<RunningFunction, ParseError
     };
     cursor.eat_keyword(name);
     cursor.expect('(', name)?;
-    let fields = parse_fields(cursor, name)?;
+    let mut fields = parse_fields(cursor, name)?;
+    if kind == RunningKind::Count && fields.contains(&NamePattern::ANY) {
+        fields.clear();
+    }
     if fields.is_empty() && kind != RunningKind::Count {
         return Err(cursor.error_at(
             position,
@@ -164,15 +191,34 @@ impl fmt::Display for RunningStats {
     }
 }
 
-impl RunningStats {
-    /// Turns what rows are to have behind it into what they must have before.
-    pub(in crate::pipe) fn needed_fields(&self, wanted: &mut FieldSet) {
+impl Operator for RunningStats {
+    fn mode(&self) -> Mode {
+        Mode::Collecting
+    }
+
+    fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
         self.functions.iter().for_each(|function| wanted.remove(&function.name));
         for function in &self.functions {
             function.fields.iter().for_each(|field| wanted.add_pattern(field));
         }
         wanted.add_all(&self.by);
         wanted.add(TIME);
+        wanted
+    }
+
+    fn processor(&self, carried: &[String]) -> Box<dyn Processor> {
+        Box::new(RunningRows::new(self, carried))
+    }
+
+    fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+        let labels = || shown.labels.iter().filter(|name| *name != TIME);
+        let known = self.by.iter().all(|name| shown.labels.contains(name));
+        let complete = self.is_total || labels().all(|name| self.by.contains(name));
+        if !known || !complete {
+            return Err("must be grouped by the fields of the stats pipe".to_owned());
+        }
+        self.functions.iter().for_each(|function| shown.add_value(&function.name));
+        Ok(())
     }
 }
 
@@ -214,6 +260,14 @@ impl Aggregate for Last {
         Ok(())
     }
 
+    fn encode(&self, kept: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        encode_optional(kept, out)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        decode_optional(from, meter)
+    }
+
     fn write(&self, kept: &mut Option<Box<[u8]>>, _seconds: Option<f64>, out: &mut Vec<u8>) {
         out.extend_from_slice(kept.as_deref().unwrap_or_default());
     }
@@ -225,7 +279,7 @@ const BLOCK_BYTES_MAX: usize = 4 << 20;
 type Groups = HashMap<Box<[u8]>, Vec<(Option<i64>, MadeRow)>, foldhash::fast::RandomState>;
 
 /// The pipe at work.
-pub(in crate::pipe) struct RunningRows {
+struct RunningRows {
     pipe: RunningStats,
     carried: Vec<String>,
     /// Rows with their times, by what makes their group.
@@ -234,7 +288,7 @@ pub(in crate::pipe) struct RunningRows {
 }
 
 impl RunningRows {
-    pub fn new(pipe: &RunningStats, carried: &[String]) -> RunningRows {
+    fn new(pipe: &RunningStats, carried: &[String]) -> RunningRows {
         RunningRows {
             pipe: pipe.clone(),
             carried: carried.to_vec(),

@@ -1,12 +1,30 @@
-//! `stddev(a, b)`: standard deviation of the numbers in the fields, of all of them (not of a sample); `NaN` without any.
+//! `stddev(a, b)`: standard deviation of the numbers in the fields, of all of them (not of a
+//! sample); `NaN` without any.
 //!
-//! Computed in one pass by the running mean and sum of squares (B. P. Welford 1962), workers joined by the formula of
-//! Chan, Golub and LeVeque 1979: no digits are lost to a large mean.
+//! Computed in one pass by the running mean and sum of squares (B. P. Welford 1962), workers joined
+//! by the formula of Chan, Golub and LeVeque 1979: no digits are lost to a large mean.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
-use crate::run::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+
+pub(super) static STDDEV: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "stddev",
+            aliases: &[],
+            syntax: "stddev(<field>, …)",
+            summary: "standard deviation of the numbers",
+            example: "stddev(took) s",
+        },
+        |call| PerGroup::boxed(Stddev, &call.looked_at()),
+    )
+};
 
 pub(super) struct Stddev;
 
@@ -70,6 +88,17 @@ impl Aggregate for Stddev {
     ) -> Result<(), RunError> {
         moments.merge(other);
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(state.count)?;
+        out.float(state.mean)?;
+        out.float(state.squares)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        let count = from.count()?;
+        Ok(Moments { count, mean: from.float()?, squares: from.float()? })
     }
 
     fn write(&self, moments: &mut Moments, _seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -1,22 +1,70 @@
-//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a, b)`: their average;
-//! `NaN` without any; `rate_sum(a, b)`: the sum a second, of the time that [`super::count`] says for `rate()`.
+//! `sum(a, b)`: sum of the numbers in the fields; durations in nanoseconds, sizes in bytes; `avg(a,
+//! b)`: their average; `NaN` without any; `rate_sum(a, b)`: the sum a second, of the time that
+//! [`super::count`] says for `rate()`.
 //!
-//! Values that are not wholly a number, and addresses, are left out. Summed as `f64`: whole numbers are exact up to 2^53.
+//! Values that are not wholly a number, and addresses, are left out. Summed as `f64`: whole numbers
+//! are exact up to 2^53.
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::number::{parse_quantity, write_number};
-use crate::run::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 
-/// Adds numbers up; what is said of them at the end is the function's own, given the length of time in seconds.
+pub(super) static SUM: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "sum",
+            aliases: &[],
+            syntax: "sum(<field>, …)",
+            summary: "sum of the numbers",
+            example: "sum(bytes) total",
+        },
+        |call| PerGroup::boxed(TOTAL, &call.looked_at()),
+    )
+};
+
+pub(super) static AVG: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "avg",
+            aliases: &[],
+            syntax: "avg(<field>, …)",
+            summary: "average of the numbers",
+            example: "avg(took) mean",
+        },
+        |call| PerGroup::boxed(AVERAGE, &call.looked_at()),
+    )
+};
+
+pub(super) static RATE_SUM: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "rate_sum",
+            aliases: &[],
+            syntax: "rate_sum(<field>, …)",
+            summary: "sum of the numbers a second",
+            example: "rate_sum(bytes) r",
+        },
+        |call| PerGroup::boxed(TOTAL_RATE, &call.looked_at()),
+    )
+};
+
+/// Adds numbers up; what is said of them at the end is the function's own, given the length of time
+/// in seconds.
 pub(super) struct Numbers(fn(Sums, Option<f64>) -> f64);
 
 /// `sum(a, b)`
-pub(super) const SUM: Numbers = Numbers(|sums, _| sums.sum());
+const TOTAL: Numbers = Numbers(|sums, _| sums.sum());
 /// `avg(a, b)`
-pub(super) const AVG: Numbers = Numbers(|sums, _| sums.sum / sums.count as f64);
+const AVERAGE: Numbers = Numbers(|sums, _| sums.sum / sums.count as f64);
 /// `rate_sum(a, b)`
-pub(super) const RATE_SUM: Numbers = Numbers(|sums, seconds| sums.sum() / seconds.unwrap_or(1.0));
+const TOTAL_RATE: Numbers = Numbers(|sums, seconds| sums.sum() / seconds.unwrap_or(1.0));
 
 /// A sum of numbers.
 #[derive(Clone, Copy, Default)]
@@ -57,6 +105,15 @@ impl Aggregate for Numbers {
         state.sum += other.sum;
         state.count += other.count;
         Ok(())
+    }
+
+    fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.float(state.sum)?;
+        out.number(state.count)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        Ok(Sums { sum: from.float()?, count: from.count()? })
     }
 
     fn write(&self, state: &mut Sums, seconds: Option<f64>, out: &mut Vec<u8>) {

@@ -1,9 +1,26 @@
 //! `sum_len(a, b)`: sum of the lengths of the values, in bytes. Exact.
 
-use super::aggregate::{Aggregate, Input};
-use super::count::COUNT;
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
+use super::count::ROW_COUNT;
 use crate::block::Scratch;
-use crate::run::{Meter, RunError};
+use crate::exec::{Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
+
+pub(super) static SUM_LEN: FieldsFunction = FieldsFunction {
+    repeats: true,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "sum_len",
+            aliases: &[],
+            syntax: "sum_len(<field>, …)",
+            summary: "sum of the lengths of the values, in bytes",
+            example: "sum_len(_msg) bytes",
+        },
+        |call| PerGroup::boxed(SumLen, &call.looked_at()),
+    )
+};
 
 pub(super) struct SumLen;
 
@@ -30,8 +47,16 @@ impl Aggregate for SumLen {
         Ok(())
     }
 
+    fn encode(&self, bytes: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(*bytes)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, _meter: &mut Meter) -> Result<Self::State, RunError> {
+        from.count()
+    }
+
     fn write(&self, bytes: &mut u64, seconds: Option<f64>, out: &mut Vec<u8>) {
-        COUNT.write(bytes, seconds, out);
+        ROW_COUNT.write(bytes, seconds, out);
     }
 }
 

@@ -1,16 +1,35 @@
-//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON array in the order of
-//! `sort`.
+//! `uniq_values(a, b) [limit N]`: the different values of the fields that are not empty, as a JSON
+//! array in the order of `sort`.
 //!
-//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's memory.
+//! With a limit, N of them, which ones is not defined. Exact otherwise; each is kept in the query's
+//! memory.
 
 use std::collections::HashSet;
 
-use super::aggregate::{Aggregate, Input};
+use super::aggregate::{Aggregate, Input, PerGroup};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Meter, RunError};
 use crate::json;
 use crate::number::{Kind, compare_kinds};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder};
 use crate::pipe::tuples::ENTRY_BYTES;
-use crate::run::{Meter, RunError};
+
+pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    is_order_free: |call| call.limit.is_none(),
+    ..FieldsFunction::new(
+        Documentation {
+            name: "uniq_values",
+            aliases: &[],
+            syntax: "uniq_values(<field>, …) [limit <n>]",
+            summary: "the different values that are not empty, as a JSON array",
+            example: "uniq_values(user) v",
+        },
+        |call| PerGroup::boxed(UniqValues { limit: call.limit() }, &call.looked_at()),
+    )
+};
 
 pub(super) struct UniqValues {
     pub limit: u64,
@@ -51,6 +70,22 @@ impl Aggregate for UniqValues {
             }
         }
         Ok(())
+    }
+
+    fn encode(&self, set: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(set.len() as u64)?;
+        set.iter().try_for_each(|value| out.bytes(value))
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let mut set = Set::default();
+        for _ in 0..from.length(size_of::<u32>())? {
+            let value = from.bytes()?;
+            if set.insert(value.into()) {
+                meter.take(value.len() + VALUE_BYTES)?;
+            }
+        }
+        Ok(set)
     }
 
     fn text_bytes(&self, set: &Set) -> usize {

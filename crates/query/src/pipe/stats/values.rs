@@ -1,11 +1,34 @@
-//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array in the order of reading.
+//! `values(a, b) [limit N]`: the values of the fields of all rows, empty ones too, as a JSON array
+//! in the order of reading.
 //!
 //! With a limit, of the first N values. All of them are kept in the query's memory.
 
-use super::aggregate::{Aggregate, Input, extend};
+use super::aggregate::{Aggregate, Input, PerGroup, extend};
+use super::call::FieldsFunction;
 use crate::block::Scratch;
+use crate::exec::{Buffer, Meter, RunError};
 use crate::json;
-use crate::run::{Buffer, Meter, RunError};
+use crate::pipe::operator::Documentation;
+use crate::pipe::partial::{Decoder, Encoder, wrong};
+
+pub(super) static VALUES: FieldsFunction = FieldsFunction {
+    has_limit: true,
+    repeats: true,
+    is_order_free: |_| false,
+    ..FieldsFunction::new(
+        Documentation {
+            name: "values",
+            aliases: &[],
+            syntax: "values(<field>, …) [limit <n>]",
+            summary: "all values, as a JSON array",
+            example: "values(user) limit 10 v",
+        },
+        |call| {
+            let values = Values { limit: call.limit(), text: Buffer::default() };
+            PerGroup::boxed(values, &call.looked_at())
+        },
+    )
+};
 
 pub(super) struct Values {
     pub limit: u64,
@@ -67,6 +90,22 @@ impl Aggregate for Values {
         Ok(())
     }
 
+    fn encode(&self, members: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.number(members.count)?;
+        out.bytes(&members.json)
+    }
+
+    fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
+        let count = from.count()?;
+        let json = from.bytes()?;
+        if count_texts(json) != Some(count) {
+            return Err(wrong("values are not a list of texts"));
+        }
+        let mut members = Members { json: Vec::new(), count };
+        extend(&mut members.json, json, meter)?;
+        Ok(members)
+    }
+
     fn text_bytes(&self, members: &Members) -> usize {
         members.json.len()
     }
@@ -76,6 +115,24 @@ impl Aggregate for Values {
         out.extend_from_slice(&members.json);
         out.push(b']');
     }
+}
+
+/// How many JSON texts with commas between them these bytes are; none where they are something
+/// else.
+fn count_texts(json: &[u8]) -> Option<u64> {
+    std::str::from_utf8(json).ok()?;
+    let mut count = 0;
+    let mut rest = json;
+    while !rest.is_empty() {
+        rest = if count == 0 { rest } else { rest.strip_prefix(b",")? };
+        rest = rest.strip_prefix(b"\"")?;
+        while !rest.starts_with(b"\"") {
+            rest = rest.get(if rest.starts_with(b"\\") { 2 } else { 1 }..)?;
+        }
+        rest = &rest[1..];
+        count += 1;
+    }
+    Some(count)
 }
 
 /// The end of the JSON text that `json` begins with.

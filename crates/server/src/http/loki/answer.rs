@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{LokiError, LokiResult};
-use crate::http::error::ApiError;
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::wire::error::ApiError;
 
 /// Most bytes of an answer. A larger one is refused with what to do.
 const ANSWER_BYTES_MAX: usize = 128 << 20;

@@ -3,28 +3,28 @@
 //! `stats` is asked at every keystroke in Grafana, so it is cheap: lines are counted as any query counts them, bytes are
 //! estimated from them, and streams are those of the newest part. Volumes are exact.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ::query::source::Whose;
 use ::query::{Function, Pipe, Query, Scratch, Stats, StatsFunction};
-use axum::extract::{ConnectInfo, State};
+use axum::Json;
+use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
 use logql::EvalError;
 use logql::ast::{Grouping, LogQuery, Metric, RangeAggregation, RangeOp, VectorOp};
 use logql::metric::{self, Grid, Series, Value as Numbers};
 use serde_json::json;
 
-use super::LokiError;
-use super::LokiResult;
-use super::answer::{self, Cost, Text};
-use super::labels::{filter, selector};
-use super::params::{self, QUERY_SINCE_NS};
-use super::query::{ask, run, window_ns};
 use crate::http::App;
-use crate::http::params::Params;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
+use crate::http::loki::LokiError;
+use crate::http::loki::LokiResult;
+use crate::http::loki::answer::{self, Cost, Text};
+use crate::http::loki::labels::{filter, selector};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::query::{ask, run, window_ns};
+use crate::http::wire::params::Params;
 
 /// Series of a volume when not told how many; the greatest are given.
 const VOLUMES_DEFAULT: usize = 100;
@@ -35,25 +35,23 @@ const VOLUME_LABELS: [&str; 3] = ["_type", "app_name", "hostname"];
 const LABELS_MAX: usize = 64;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/loki/api/v1/index/stats", get(stats).post(stats))
-        .route("/loki/api/v1/index/volume", get(volume).post(volume))
-        .route("/loki/api/v1/index/volume_range", get(volume_range).post(volume_range))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/loki/api/v1/index/stats", stats)
+        .query("/loki/api/v1/index/volume", volume)
+        .query("/loki/api/v1/index/volume_range", volume_range)
 }
 
-type Peer = ConnectInfo<SocketAddr>;
-
-async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let matchers = selector(&params)?.matchers;
-    let mut asked = ask(&app, &params, "index stats", peer)?;
+    let mut asked = ask(&app, &params, "index stats", &caller)?;
     asked.context.range = range;
     let body = run(asked, move |running, _| {
         let name = "count".to_owned();
-        let function = Function::Count(Vec::new());
+        let function = Function::count();
         let functions = vec![StatsFunction { function, filter: None, name: name.clone() }];
-        let pipes = vec![Pipe::Stats(Stats { by: Vec::new(), functions })];
+        let pipes = vec![Pipe::from(Stats { by: Vec::new(), functions })];
         let query = Query::new(filter(&matchers), pipes);
         let mut entries = 0u64;
         let mut scratch = Scratch::default();
@@ -86,33 +84,25 @@ async fn stats(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Par
 /// Frames and blocks, the newest of the range, whose streams are counted.
 const UNITS_MAX: usize = 16;
 
-async fn volume(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> LokiResult {
+async fn volume(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let grid = Grid::instant(range.end_ns.saturating_sub(1));
-    let text = volumes(&app, &params, peer, grid, window_ns(range), answer::instant);
+    let text = volumes(&app, &params, &caller, grid, window_ns(range), answer::instant);
     answer::respond(text.await?)
 }
 
-async fn volume_range(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> LokiResult {
+async fn volume_range(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), QUERY_SINCE_NS)?;
     let step_ns = params::duration_ns(&params, "step")?.unwrap_or(window_ns(range) / 100).max(1);
     let grid = Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-    let text = volumes(&app, &params, peer, grid, step_ns, answer::range);
+    let text = volumes(&app, &params, &caller, grid, step_ns, answer::range);
     answer::respond(text.await?)
 }
 
 async fn volumes(
     app: &Arc<App>,
     params: &Params,
-    peer: SocketAddr,
+    caller: &Caller,
     grid: Grid,
     range_ns: i64,
     write: fn(&Numbers, &Grid, &Cost) -> Result<Text, EvalError>,
@@ -145,7 +135,7 @@ async fn volumes(
         true => labels.into_iter().map(|label| vec![label]).collect(),
         false => vec![labels],
     };
-    let asked = ask(app, params, "index volume", peer)?;
+    let asked = ask(app, params, "index volume", caller)?;
     run(asked, move |running, cost| {
         let size = |one: &Series| one.points.iter().flatten().sum::<f64>();
         let mut found: Vec<Series> = Vec::new();

@@ -6,24 +6,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ::query::{Filter, Query, RunError, field_values};
-use axum::Router;
-use axum::extract::{ConnectInfo, Path, State};
-use axum::routing::get;
+use axum::extract::{Path, State};
 use logql::ast::{Expr, LogQuery, Matcher};
 use logql::{detected_level, is_field, logs, parse_duration_ns, push, streams};
 use serde_json::{Value, json};
 
-use super::answer::{self, success};
-use super::params::{self, LABELS_SINCE_NS};
-use super::query::{ask, run};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::Running;
-use crate::http::params::Params;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
+use crate::http::loki::answer::{self, success};
+use crate::http::loki::params::{self, LABELS_SINCE_NS};
+use crate::http::loki::query::{ask, run};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::Running;
+use crate::http::wire::params::Params;
 
 /// Labels that lines of the usual sources have.
 const USUAL: [&str; 4] = ["_type", "app_name", "hostname", "level"];
@@ -41,19 +41,17 @@ const FIELD_LINES_MAX: usize = 5_000;
 const FIELDS_DEFAULT: usize = 1_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/loki/api/v1/labels", get(names).post(names))
-        .route("/loki/api/v1/label", get(names).post(names))
-        .route("/loki/api/v1/label/{name}/values", get(values).post(values))
-        .route("/loki/api/v1/series", get(series).post(series))
-        .route("/loki/api/v1/detected_labels", get(detected_labels).post(detected_labels))
-        .route("/loki/api/v1/detected_fields", get(detected_fields).post(detected_fields))
-        .route("/loki/api/v1/detected_field/{name}/values", get(field_values_of))
-        .route("/loki/api/v1/patterns", get(patterns).post(patterns))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/loki/api/v1/labels", names)
+        .query("/loki/api/v1/label", names)
+        .query("/loki/api/v1/label/{name}/values", values)
+        .query("/loki/api/v1/series", series)
+        .query("/loki/api/v1/detected_labels", detected_labels)
+        .query("/loki/api/v1/detected_fields", detected_fields)
+        .get(Scope::Read, "/loki/api/v1/detected_field/{name}/values", field_values_of)
+        .query("/loki/api/v1/patterns", patterns)
 }
-
-type Peer = ConnectInfo<SocketAddr>;
 
 /// The selector in a parameter; all lines when there is none.
 pub fn selector(params: &Params) -> LokiResult<LogQuery> {
@@ -70,10 +68,10 @@ pub fn filter(matchers: &[Matcher]) -> Filter {
     Filter::and(matchers.iter().map(push::matcher).collect())
 }
 
-async fn names(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+async fn names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "labels", peer)?;
+    let mut asked = ask(&app, &params, "labels", &caller)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let mut names: BTreeSet<String> = BTreeSet::new();
@@ -112,13 +110,13 @@ fn values_of(
 
 async fn values(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, &format!("label {name}"), peer)?;
+    let mut asked = ask(&app, &params, &format!("label {name}"), &caller)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let values = values_of_label(running, &query.matchers, &name)?;
@@ -142,11 +140,7 @@ fn values_of_label(
     Ok(values_of(running, matchers, name, VALUES_MAX)?.into_iter().collect())
 }
 
-async fn series(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
-    params: Params,
-) -> LokiResult {
+async fn series(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let mut selectors = Vec::new();
     for text in params.all("match[]").chain(params.all("match")) {
@@ -160,7 +154,7 @@ async fn series(
     if selectors.is_empty() {
         selectors.push(Vec::new());
     }
-    let mut asked = ask(&app, &params, "series", peer)?;
+    let mut asked = ask(&app, &params, "series", &caller)?;
     asked.context.range = range;
     let text = run(asked, move |running, _| {
         let selectors: Vec<&[Matcher]> = selectors.iter().map(Vec::as_slice).collect();
@@ -176,12 +170,12 @@ async fn series(
 
 async fn detected_labels(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     params: Params,
 ) -> LokiResult {
     let range = params::range(&params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(&params)?;
-    let mut asked = ask(&app, &params, "detected_labels", peer)?;
+    let mut asked = ask(&app, &params, "detected_labels", &caller)?;
     asked.context.range = range;
     let counts = run(asked, move |running, _| {
         let mut counts = Vec::new();
@@ -200,13 +194,13 @@ async fn detected_labels(
 /// Values of fields in the newest lines of a query.
 async fn sampled(
     app: &Arc<App>,
-    peer: SocketAddr,
+    caller: &Caller,
     params: &Params,
 ) -> LokiResult<BTreeMap<String, BTreeSet<String>>> {
     let range = params::range(params, crate::http::now_ns(), LABELS_SINCE_NS)?;
     let query = selector(params)?;
     let lines: usize = params.number("line_limit")?.unwrap_or(FIELD_LINES).min(FIELD_LINES_MAX);
-    let mut asked = ask(app, params, "detected_fields", peer)?;
+    let mut asked = ask(app, params, "detected_fields", caller)?;
     asked.context.range = range;
     run(asked, move |running, _| {
         let entries =
@@ -224,10 +218,10 @@ async fn sampled(
 
 async fn detected_fields(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     params: Params,
 ) -> LokiResult {
-    let fields = sampled(&app, peer, &params).await?;
+    let fields = sampled(&app, &caller, &params).await?;
     let limit: usize = params.number("limit")?.unwrap_or(FIELDS_DEFAULT);
     let one = |(name, values): (&String, &BTreeSet<String>)| json!({ "label": name, "type": kind(values), "cardinality": values.len(), "parsers": null });
     let fields: Vec<Value> = fields.iter().take(limit).map(one).collect();
@@ -237,11 +231,11 @@ async fn detected_fields(
 
 async fn field_values_of(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> LokiResult {
-    let fields = sampled(&app, peer, &params).await?;
+    let fields = sampled(&app, &caller, &params).await?;
     let limit: usize = params.number("limit")?.unwrap_or(FIELDS_DEFAULT);
     let text = answer::written(|out| {
         out.write_all(b"{\"values\":")?;

@@ -13,31 +13,32 @@ mod tail;
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use serde_json::json;
 
-use super::App;
-use super::error::ApiError;
-use super::insert::Inserting;
-use super::params::Params;
+use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::ingest::Inserting;
+use crate::http::wire::error::ApiError;
+use crate::http::wire::params::Params;
 
 /// The version of Loki whose API this is.
 const LOKI_VERSION: &str = "3.7.0";
 
 /// The routes below `/loki/api/v1/`.
-pub fn routes(inserting: Arc<Inserting>) -> Router<Arc<App>> {
-    Router::new()
+pub fn routes(inserting: Arc<Inserting>) -> Routes<Arc<App>> {
+    Routes::new()
         .merge(query::routes())
         .merge(labels::routes())
         .merge(index::routes())
         .merge(tail::routes())
         .merge(push::routes(inserting))
-        .route("/loki/api/v1/format_query", get(format_query).post(format_query))
-        .route("/loki/api/v1/status/buildinfo", get(build_info))
+        .query("/loki/api/v1/format_query", format_query)
+        .get(Scope::Read, "/loki/api/v1/status/buildinfo", build_info)
 }
 
 /// An error as Loki shows it: a status and a text.

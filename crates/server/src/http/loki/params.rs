@@ -3,8 +3,8 @@
 use ::query::source::TimeRange;
 use logql::parse_duration_ns;
 
-use super::{LokiError, LokiResult};
-use crate::http::params::Params;
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::wire::params::Params;
 
 const SECOND_NS: f64 = 1e9;
 /// How far back a query looks when not told.

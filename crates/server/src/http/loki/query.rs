@@ -1,25 +1,24 @@
 //! `query` and `query_range`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ::query::source::TimeRange;
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::get;
 use logql::ast::{Expr, LogQuery};
 use logql::metric::Grid;
 use logql::{EvalError, logs, metric};
 
-use super::answer::{self, CATEGORIZE_LABELS, Cost};
-use super::params::{self, QUERY_SINCE_NS};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::{Asked, Running, answer};
-use crate::http::params::Params;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
+use crate::http::loki::answer::{self, CATEGORIZE_LABELS, Cost};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::{Asked, Running, answer};
+use crate::http::wire::params::Params;
 
 /// Lines of an answer when not told how many.
 const LIMIT_DEFAULT: usize = 100;
@@ -30,13 +29,9 @@ const STEPS_DEFAULT: i64 = 250;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/loki/api/v1/query", get(at).post(at))
-        .route("/loki/api/v1/query_range", get(over).post(over))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().query("/loki/api/v1/query", at).query("/loki/api/v1/query_range", over)
 }
-
-type Peer = ConnectInfo<SocketAddr>;
 
 /// Whether the client wants the kinds of labels apart.
 pub fn categorizes(headers: &HeaderMap) -> bool {
@@ -53,8 +48,8 @@ pub fn parse(params: &Params) -> LokiResult<Expr> {
 }
 
 /// A place in the queue for a query with that text.
-pub fn ask(app: &Arc<App>, params: &Params, text: &str, peer: SocketAddr) -> LokiResult<Asked> {
-    let mut asked = Asked::new(app, "loki", text, peer)?;
+pub fn ask(app: &Arc<App>, params: &Params, text: &str, caller: &Caller) -> LokiResult<Asked> {
+    let mut asked = Asked::new(app, "loki", text, caller)?;
     asked.context.restriction = params.restriction(crate::http::now_ns())?;
     Ok(asked)
 }
@@ -78,7 +73,7 @@ pub async fn run<T: Send + 'static>(
     done.await?.map_err(LokiError::bad_request)
 }
 
-async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params) -> LokiResult {
+async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> LokiResult {
     let now_ns = crate::http::now_ns();
     let time_ns = params::time(&params, "time")?.unwrap_or(now_ns);
     let Expr::Metric(expr) = parse(&params)? else {
@@ -86,7 +81,7 @@ async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params
             "log queries are not supported as an instant query type, please change your query to a range query type",
         ));
     };
-    let asked = ask(&app, &params, params.required("query")?, peer)?;
+    let asked = ask(&app, &params, params.required("query")?, &caller)?;
     let text = run(asked, move |running, cost| {
         let grid = Grid::instant(time_ns);
         let value = metric::run(&expr, running.source(), &running.context, grid)?;
@@ -97,7 +92,7 @@ async fn at(State(app): State<Arc<App>>, ConnectInfo(peer): Peer, params: Params
 
 async fn over(
     State(app): State<Arc<App>>,
-    ConnectInfo(peer): Peer,
+    caller: Caller,
     headers: HeaderMap,
     params: Params,
 ) -> LokiResult {
@@ -117,7 +112,7 @@ async fn over(
             };
             let grid =
                 Grid::new(range.start_ns, range.end_ns, step_ns).map_err(LokiError::bad_request)?;
-            let asked = ask(&app, &params, params.required("query")?, peer)?;
+            let asked = ask(&app, &params, params.required("query")?, &caller)?;
             let text = run(asked, move |running, cost| {
                 let value = metric::run(&expr, running.source(), &running.context, grid)?;
                 answer::range(&value, &grid, &cost())
@@ -134,7 +129,7 @@ async fn over(
                 }
             };
             let wanted = Wanted { range, limit, forward, categorize: categorizes(&headers) };
-            lines(&app, &params, peer, query, wanted).await
+            lines(&app, &params, &caller, query, wanted).await
         }
     }
 }
@@ -164,12 +159,12 @@ struct Wanted {
 async fn lines(
     app: &Arc<App>,
     params: &Params,
-    peer: SocketAddr,
+    caller: &Caller,
     query: LogQuery,
     wanted: Wanted,
 ) -> LokiResult<Response> {
     let Wanted { range, limit, forward, categorize } = wanted;
-    let mut asked = ask(app, params, params.required("query")?, peer)?;
+    let mut asked = ask(app, params, params.required("query")?, caller)?;
     asked.context.range = range;
     let text = run(asked, move |running, cost| {
         let (source, context) = (running.source(), &running.context);

@@ -8,20 +8,17 @@
 //! for a message is left out and told. Left out: lines of the past beyond [`RECENT_BYTES_MAX`], for which there are queries.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
 use ::query::{Context, Filter, Permit, Query, Scratch, TAIL, TailQuery};
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use axum::response::Response;
-use axum::routing::get;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use logql::ast::{Expr, LogQuery};
@@ -39,15 +36,17 @@ use tokio_tungstenite::tungstenite::protocol::{
     CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode,
 };
 
-use super::answer::{CATEGORIZE_LABELS, Text, write_streams};
-use super::params::{self, QUERY_SINCE_NS};
-use super::query::{categorizes, limit, parse};
-use super::{LokiError, LokiResult};
 use crate::http::App;
-use crate::http::ask::no_place;
-use crate::http::error::ApiError;
-use crate::http::listen::raised;
-use crate::http::params::Params;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
+use crate::http::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
+use crate::http::loki::params::{self, QUERY_SINCE_NS};
+use crate::http::loki::query::{categorizes, limit, parse};
+use crate::http::loki::{LokiError, LokiResult};
+use crate::http::queries::ask::no_place;
+use crate::http::wire::error::ApiError;
+use crate::http::wire::listen::raised;
+use crate::http::wire::params::Params;
 use crate::pipeline::{Pipeline, TailBatch};
 
 /// How often the client is pinged when nothing else is sent, so that nobody between takes the connection for dead.
@@ -73,15 +72,11 @@ static LOOKING: Semaphore = Semaphore::const_new(LOOKING_MAX);
 const CLIENT_BYTES_MAX: usize = 4_096;
 
 /// The routes of this file.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/loki/api/v1/tail", get(tail))
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/loki/api/v1/tail", tail)
 }
 
-async fn tail(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    mut request: Request,
-) -> LokiResult {
+async fn tail(State(app): State<Arc<App>>, caller: Caller, mut request: Request) -> LokiResult {
     let params = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
     let now_ns = crate::http::now_ns();
     let Expr::Log(query) = parse(&params)? else {
@@ -100,10 +95,8 @@ async fn tail(
     let pipeline = app.pipeline()?;
     // Tails have places of their own and do not wait for one, so this does not block.
     let text = params.required("query")?;
-    let permit = app
-        .queue
-        .submit(TAIL, text, &peer.to_string())
-        .map_err(|e| LokiError::from(no_place(e)))?;
+    let permit =
+        app.queue.submit(TAIL, text, &caller.client()).map_err(|e| LokiError::from(no_place(e)))?;
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
     let tail = params

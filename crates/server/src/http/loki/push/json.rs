@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::{Entry, Pairs, PushError, Stream};
+use crate::http::loki::push::{Entry, Pairs, PushError, Stream};
 
 #[derive(Deserialize)]
 struct Body<'b> {
@@ -33,7 +33,7 @@ struct Members<'b>(Pairs<'b>);
 struct Line<'b>(Entry<'b>);
 
 /// Reads a body.
-pub(super) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
+pub(crate) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
     let body: Body<'_> = serde_json::from_slice(content)
         .map_err(|error| PushError::Wrong(format!("the JSON is not that of Loki: {error}")))?;
     Ok(body.streams.into_iter().map(Written::stream).collect())

@@ -2,7 +2,7 @@
 //! protobuf; also at `/insert/loki/api/v1/push`.
 //!
 //! Each entry becomes a JSON object: labels and structured metadata as its fields, the line as `_msg`, its time as `_time`; the
-//! labels name the stream. From there on it is a body of JSON lines like any other (see [`crate::http::insert`]): the same places,
+//! labels name the stream. From there on it is a body of JSON lines like any other (see [`crate::http::ingest`]): the same places,
 //! limits of time, accounting, and the answer comes when all is durable.
 //!
 //! Unlike other bodies this one is held whole, because both forms say only at an end what they are; so it has limits of its own:
@@ -20,20 +20,20 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use axum::routing::post;
 use collector::body::{Decoder, Encoding};
 use query::time::format_time;
 use tokio::sync::Semaphore;
 
-use super::LokiResult;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::insert::{Inserting, Request, WholeBody};
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::ingest::{Inserting, Request, WholeBody};
+use crate::http::loki::LokiResult;
+use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Bytes of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before compression.
 const BODY_BYTES_MAX: usize = 4 << 20;
@@ -70,10 +70,10 @@ const PIECE_BYTES: usize = 256 << 10;
 static APART: Semaphore = Semaphore::const_new(APART_MAX);
 
 /// The routes of this file.
-pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Router<S> {
-    Router::new()
-        .route("/loki/api/v1/push", post(push))
-        .route("/insert/loki/api/v1/push", post(push))
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    Routes::new()
+        .post(Scope::Ingest, "/loki/api/v1/push", push)
+        .post(Scope::Ingest, "/insert/loki/api/v1/push", push)
         .with_state(inserting)
 }
 

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::{
+use crate::http::loki::push::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, Entry, Pairs, PushError, Stream, begin_of, too_long, too_many,
 };
 
 /// Undoes the compression.
-pub(super) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
+pub(crate) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
     let wrong = |error: snap::Error| {
         PushError::Wrong(format!(
             "it is neither application/json nor snappy-compressed protobuf: {error}"
@@ -23,7 +23,7 @@ pub(super) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
 }
 
 /// Reads a `PushRequest`.
-pub(super) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
+pub(crate) fn read(content: &[u8]) -> Result<Vec<Stream<'_>>, PushError> {
     let (mut streams, mut entries) = (Vec::new(), 0);
     for field in Fields(content) {
         if let (1, Value::Bytes(stream)) = field? {

@@ -1,0 +1,91 @@
+//! Deferred drop: gives memory back after a query has ended, on another thread.
+//!
+//! Who cancels a query waits for its end. Millions of rows or values that it collected take a good
+//! part of a second to free one by one: that happens on a thread of its own, after the query is
+//! over.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Fewer bytes are given back on the spot, in a few milliseconds.
+const DEFERRED_BYTES_MIN: u64 = 4 << 20;
+/// Threads that do so at the same time. Beyond, a query gives its memory back before it is over.
+const THREADS_MAX: usize = 4;
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the threads, while this is there.
+struct Turn(&'static AtomicUsize);
+
+impl Turn {
+    fn take(threads: &'static AtomicUsize) -> Option<Turn> {
+        let more = |turns: usize| (turns < THREADS_MAX).then_some(turns + 1);
+        threads.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Turn(threads))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Drops what holds about so many bytes, without waiting for it where they are many.
+pub(super) fn drop_deferred<T: Send + 'static>(collected: T, bytes: u64) {
+    drop_by(&THREADS, collected, bytes);
+}
+
+fn drop_by<T: Send + 'static>(threads: &'static AtomicUsize, collected: T, bytes: u64) {
+    if bytes < DEFERRED_BYTES_MIN {
+        return;
+    }
+    let Some(turn) = Turn::take(threads) else { return };
+    let work = move || {
+        drop(collected);
+        drop(turn);
+    };
+    // Without a thread, it was dropped here.
+    let _ = std::thread::Builder::new().name("query-drop".to_owned()).spawn(work);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+
+    use super::*;
+
+    /// Says on which thread it is dropped, and stays until it may go.
+    struct Told(mpsc::Sender<ThreadId>, Option<mpsc::Receiver<()>>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.send(std::thread::current().id()).unwrap();
+            self.1.take().map(|go| go.recv());
+        }
+    }
+
+    #[test]
+    fn much_is_dropped_later_by_few_threads() {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        let own = std::thread::current().id();
+        let (dropped, drops) = mpsc::channel();
+        let told = |go| Told(dropped.clone(), go);
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN - 1);
+        assert_eq!(drops.recv().unwrap(), own, "little is dropped at once");
+        let holds: Vec<mpsc::Sender<()>> = (0..THREADS_MAX)
+            .map(|_| {
+                let (hold, go) = mpsc::channel();
+                drop_by(&THREADS, told(Some(go)), DEFERRED_BYTES_MIN);
+                assert_ne!(drops.recv().unwrap(), own);
+                hold
+            })
+            .collect();
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN);
+        assert_eq!(drops.recv().unwrap(), own, "all threads are at work");
+        drop(holds);
+        while THREADS.load(Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        drop_by(&THREADS, told(None), DEFERRED_BYTES_MIN);
+        assert_ne!(drops.recv().unwrap(), own);
+    }
+}

@@ -1,0 +1,188 @@
+//! Where rows go behind the last pipe: to the client as they come, or brought into an order first.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::context::{Context, RunError};
+use super::execution::Task;
+use super::newest::Newest;
+use super::ordered::{Ordered, RowKey};
+use super::rows::Rows;
+use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
+use crate::plan::Order;
+
+/// In which order rows go to the client, with the rows that are held for that.
+enum Sink {
+    Stream,
+    Newest(Newest),
+    Ordered(Ordered),
+}
+
+/// Sends rows to the client.
+pub(crate) struct Delivery<'a> {
+    out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
+    sink: Sink,
+    /// Rows to leave out, and to send after that, unless the newest are wanted.
+    skip: usize,
+    left: usize,
+    include: Arc<[String]>,
+    scratch: Scratch,
+}
+
+impl<'a> Delivery<'a> {
+    /// To `out`, in an order.
+    pub fn new(
+        order: &Order,
+        context: &Context,
+        out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
+    ) -> Self {
+        let sink = match order {
+            Order::Stream => Sink::Stream,
+            Order::Newest(count) => Sink::Newest(Newest::new(*count)),
+            Order::Time(order) => {
+                Sink::Ordered(Ordered::new(order.clone(), context.limits.memory_bytes_max))
+            }
+        };
+        Delivery {
+            out,
+            sink,
+            skip: context.offset,
+            left: context.limit.unwrap_or(usize::MAX),
+            include: context.include.clone().into(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Takes rows from behind the last pipe.
+    pub fn take(&mut self, block: Block, task: &mut Task<'_>) -> Result<ControlFlow<()>, RunError> {
+        let meter = &mut task.execution.meter;
+        match &mut self.sink {
+            Sink::Newest(newest) => {
+                newest.add(&block, &self.include, meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Ordered(ordered) => {
+                ordered.add(&block, &self.include, meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Stream => self.send_wanted(block, None, task),
+        }
+    }
+
+    /// Rows older than that are not needed any more.
+    pub fn oldest_wanted_ns(&self) -> i64 {
+        match &self.sink {
+            Sink::Newest(newest) => newest.oldest_wanted_ns(),
+            Sink::Ordered(ordered) => ordered.oldest_wanted_ns(),
+            Sink::Stream => i64::MIN,
+        }
+    }
+
+    /// Before the rows of a unit come that is no older than `unit_oldest_ns`: sends those that are
+    /// older, where rows are brought into the order of time. None where they are not.
+    pub fn before_unit(
+        &mut self,
+        unit_oldest_ns: i64,
+        task: &mut Task<'_>,
+    ) -> Option<Result<ControlFlow<()>, RunError>> {
+        let Sink::Ordered(ordered) = &self.sink else { return None };
+        if unit_oldest_ns > ordered.newest_wanted_ns() {
+            return Some(Ok(ControlFlow::Break(())));
+        }
+        Some(self.send_older(unit_oldest_ns, task))
+    }
+
+    /// Sends the rows that are held to be brought into order and are older than an instant; all of
+    /// them for the last.
+    pub fn send_older(
+        &mut self,
+        before_ns: i64,
+        task: &mut Task<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        while let Sink::Ordered(ordered) = &mut self.sink {
+            if self.left == 0 || task.outcome.stopped {
+                return Ok(ControlFlow::Break(()));
+            }
+            let taken = ordered.take(before_ns, BLOCK_ROWS_MAX, &mut task.execution.meter);
+            let Some((rows, key)) = taken else { break };
+            let _ = self.send_wanted(Block::Made(rows), Some(key), task)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether the units are to be read once more, for rows that could not be held.
+    pub fn next_pass(&mut self) -> bool {
+        match &mut self.sink {
+            Sink::Ordered(ordered) => ordered.next_pass(),
+            Sink::Stream | Sink::Newest(_) => false,
+        }
+    }
+
+    /// Sends what offset and limit leave of rows; `last_key` is that of the last one.
+    fn send_wanted(
+        &mut self,
+        mut block: Block,
+        last_key: Option<RowKey>,
+        task: &mut Task<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let skipped = self.skip.min(block.len());
+        let taken = (block.len() - skipped).min(self.left);
+        self.skip -= skipped;
+        self.left -= taken;
+        let last_key = last_key.filter(|_| skipped + taken == block.len());
+        block.slice(skipped, taken);
+        let flow = self.send(block, last_key, task)?;
+        Ok(if self.left == 0 { ControlFlow::Break(()) } else { flow })
+    }
+
+    /// Sends rows to the client in small blocks.
+    fn send(
+        &mut self,
+        block: Block,
+        last_key: Option<RowKey>,
+        task: &mut Task<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let context = task.execution.context;
+        let rows_max = context.limits.rows_max;
+        let mut rest = block;
+        while !rest.is_empty() {
+            task.execution.check()?;
+            // Rows in order are few already, and the key is that of the last.
+            let behind =
+                rest.split_off(if last_key.is_some() { rest.len() } else { BLOCK_ROWS_MAX });
+            let count = rest.len() as u64;
+            if task.outcome.rows + count > rows_max {
+                rest.slice(0, (rows_max - task.outcome.rows) as usize);
+                let _ = (self.out)(Rows::new(rest, self.include.clone()));
+                task.outcome.rows = rows_max;
+                context.progress.rows.store(rows_max, Relaxed);
+                return Err(RunError::RowLimit(rows_max));
+            }
+            task.outcome.rows += count;
+            context.progress.rows.store(task.outcome.rows, Relaxed);
+            let rows = Rows { last_key, ..Rows::new(rest, self.include.clone()) };
+            if (self.out)(rows).is_break() {
+                task.outcome.stopped = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            rest = behind;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Sends what is still held; no more rows come.
+    pub fn finish(&mut self, task: &mut Task<'_>) -> Result<(), RunError> {
+        if let Sink::Newest(newest) = &mut self.sink {
+            let mut rows = newest.take();
+            rows.drain(..task.execution.context.offset.min(rows.len()));
+            let _ = self.send(Block::Made(rows), None, task)?;
+        }
+        Ok(())
+    }
+
+    /// What is held, to be dropped.
+    pub fn into_held(self) -> impl Send + 'static {
+        self.sink
+    }
+}

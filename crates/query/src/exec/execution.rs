@@ -1,0 +1,205 @@
+//! What runs share: the execution context of a query, the task of one of its threads, and what a
+//! stage sees of the stages behind it.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::context::{Context, RunError};
+use super::delivery::Delivery;
+use super::meter::Meter;
+use super::scan::Found;
+use super::sharing::Sharing;
+use super::{Outcome, run_within};
+use crate::block::Block;
+use crate::pipe::Processor;
+use crate::plan::Plan;
+use crate::plan::rolled::Weighted;
+use crate::source::{ScanUnit, Source, TimeRange, Whose};
+use crate::syntax::query::Query;
+
+/// The execution context: what a query shares with all queries inside it.
+#[derive(Clone)]
+pub(crate) struct ExecutionContext<'a> {
+    pub source: &'a dyn Source,
+    pub context: &'a Context,
+    /// When the outermost query began.
+    pub started: Instant,
+    /// Counts the memory of all of them.
+    pub meter: Meter,
+}
+
+impl ExecutionContext<'_> {
+    /// Whether the query may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.context.check(self.started)
+    }
+}
+
+/// What one thread does for a query.
+#[derive(Clone)]
+pub(crate) struct Task<'a> {
+    pub execution: ExecutionContext<'a>,
+    /// Event times that the query looks at.
+    pub range: TimeRange,
+    /// Whose lines it looks at.
+    pub whose: Whose,
+    /// What this thread did.
+    pub outcome: Outcome,
+    /// The place of the unit whose rows come.
+    pub unit: usize,
+}
+
+impl<'a> Task<'a> {
+    /// Of a plan, after so many lines that were read for queries inside its filters.
+    pub fn new(plan: &Plan<'_>, execution: &ExecutionContext<'a>, lines_before: u64) -> Task<'a> {
+        Task {
+            execution: execution.clone(),
+            range: plan.range,
+            whose: plan.whose,
+            outcome: Outcome { lines_scanned: lines_before, ..Outcome::default() },
+            unit: 0,
+        }
+    }
+
+    /// Notes a unit that is done, and how many of its lines were looked at or counted.
+    pub fn pass(&mut self, unit: &dyn ScanUnit, lines: u64) {
+        let progress = &self.execution.context.progress;
+        progress.bytes_scanned.fetch_add(unit.bytes(), Relaxed);
+        progress.lines_scanned.fetch_add(lines, Relaxed);
+        self.outcome.lines_scanned += lines;
+    }
+}
+
+/// Called with rows of a query inside another one, and what is behind the pipe that runs it.
+pub(crate) type EachBlock<'e> =
+    &'e mut dyn FnMut(Block, &mut Next<'_, '_>) -> Result<ControlFlow<()>, RunError>;
+
+/// The stages behind a pipe, and where rows go behind the last one.
+pub(crate) struct Next<'a, 'r> {
+    pub rest: &'a mut [Box<dyn Processor>],
+    pub task: &'a mut Task<'r>,
+    /// None for a thread whose last stage only collects.
+    pub delivery: Option<&'a mut Delivery<'r>>,
+}
+
+impl<'r> Next<'_, 'r> {
+    /// The first of these stages, with what is behind it.
+    fn split(&mut self) -> Option<(&mut Box<dyn Processor>, Next<'_, 'r>)> {
+        let (stage, rest) = self.rest.split_first_mut()?;
+        let delivery = self.delivery.as_deref_mut();
+        Some((stage, Next { rest, task: self.task, delivery }))
+    }
+
+    /// Hands rows on. Break: nobody wants more.
+    pub fn push(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
+        if block.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some((stage, mut next)) = self.split() {
+            return stage.push(block, &mut next);
+        }
+        let delivery = self.delivery.as_mut().expect("what is only collected goes nowhere yet");
+        delivery.take(block, self.task)
+    }
+
+    /// Takes what a unit gave to the first stage. None: the unit was gone.
+    pub fn take(
+        &mut self,
+        place: usize,
+        unit: &dyn ScanUnit,
+        found: Found,
+    ) -> Result<Option<ControlFlow<()>>, RunError> {
+        self.task.unit = place;
+        self.task.execution.context.progress.units_done.fetch_add(1, Relaxed);
+        let mut flow = ControlFlow::Continue(());
+        let mut lines_read = 0;
+        match found {
+            Found::Outside => {}
+            Found::Skipped => self.task.outcome.units_skipped += 1,
+            Found::Gone => {
+                self.task.outcome.units_gone += 1;
+                return Ok(None);
+            }
+            Found::Counted(rows) => {
+                lines_read = unit.lines();
+                self.push_weighted(&rows)?;
+            }
+            Found::Tallied(tally) => {
+                lines_read = unit.lines();
+                let (stage, mut next) = self.split().expect("it has a pipe that counts");
+                stage.push_tally(&tally, &mut next)?;
+            }
+            Found::Lines(block, lines) => {
+                lines_read = lines;
+                if let Some(block) = block {
+                    flow = self.push(block)?;
+                }
+            }
+        }
+        self.task.pass(unit, lines_read);
+        Ok(Some(flow))
+    }
+
+    /// Sends rows that stand for many lines to the first stage.
+    pub fn push_weighted(&mut self, rows: &Weighted) -> Result<(), RunError> {
+        let (stage, mut next) = self.split().expect("it has a pipe that counts");
+        stage.push_weighted(rows, &mut next)
+    }
+
+    /// Whether what takes the rows that are handed on gives the very same for any order of them.
+    pub fn takes_any_order(&self) -> bool {
+        self.rest.first().is_some_and(|stage| stage.takes_any_order())
+    }
+
+    /// The place of the unit that the rows come from, among those that are read.
+    pub fn unit(&self) -> usize {
+        self.task.unit
+    }
+
+    /// Event times that the query looks at.
+    pub fn range(&self) -> TimeRange {
+        self.task.range
+    }
+
+    /// Whose lines the query looks at.
+    pub fn whose(&self) -> Whose {
+        self.task.whose
+    }
+
+    /// Where lines come from.
+    pub fn source(&self) -> &dyn Source {
+        self.task.execution.source
+    }
+
+    /// Runs a query inside this one, and calls `each` with its rows until it breaks.
+    pub fn run_query(&mut self, query: &Query, each: EachBlock<'_>) -> Result<(), RunError> {
+        let execution = self.task.execution.clone();
+        let mut failed = None;
+        let outcome =
+            run_within(query, &execution, &mut |rows| match each(rows.into_block(), self) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            })?;
+        self.task.outcome.lines_scanned += outcome.lines_scanned;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// What several threads need that work for the query in parallel.
+    pub fn sharing(&self) -> Sharing<'_> {
+        Sharing { execution: self.task.execution.clone() }
+    }
+
+    /// What counts the memory.
+    pub fn meter(&mut self) -> &mut Meter {
+        &mut self.task.execution.meter
+    }
+
+    /// Whether the query may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.task.execution.check()
+    }
+}

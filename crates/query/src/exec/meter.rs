@@ -1,0 +1,283 @@
+//! The memory of a run: what pipes collect, which is limited for each query, and what units take
+//! while they are looked at, which is bounded by threads and size of a block: with a low limit no
+//! block could be read otherwise. Both come out of the budget of the process.
+//!
+//! Memory is counted before it is taken. Where its size is only known while it grows, as of a key
+//! of many values or of a row's JSON, a [`Buffer`] counts it piece by piece.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use platform::memory::{Budget, PIECE_BYTES, Purpose};
+
+use super::context::{Context, Progress, RunError};
+
+/// Bytes that a buffer may have before they are counted: so much may be held beside the limit for
+/// each of a query's threads and pipes.
+const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
+
+/// What a query holds, with all queries inside it and what answers it.
+#[derive(Debug)]
+pub struct Account {
+    /// Of pipes and answers.
+    held: AtomicU64,
+    /// Of units that are being looked at.
+    in_units: AtomicU64,
+    /// Taken out of the budget; at least the sum of both, but for moments.
+    reserved: AtomicU64,
+    budget: Arc<Budget>,
+    purpose: Purpose,
+}
+
+impl Account {
+    /// Nothing yet, out of a budget.
+    pub fn new(budget: &Arc<Budget>, purpose: Purpose) -> Arc<Account> {
+        Arc::new(Account {
+            held: AtomicU64::new(0),
+            in_units: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            budget: Arc::clone(budget),
+            purpose,
+        })
+    }
+
+    /// Sees to it that what is held is taken out of the budget.
+    #[inline]
+    fn cover(&self) -> Result<(), RunError> {
+        let needed = self.held.load(Relaxed) + self.in_units.load(Relaxed);
+        if needed <= self.reserved.load(Relaxed) { Ok(()) } else { self.reserve(needed) }
+    }
+
+    #[cold]
+    fn reserve(&self, needed: u64) -> Result<(), RunError> {
+        loop {
+            let reserved = self.reserved.load(Relaxed);
+            if needed <= reserved {
+                return Ok(());
+            }
+            let more = needed.next_multiple_of(PIECE_BYTES) - reserved;
+            self.budget.take(self.purpose, more).map_err(RunError::Budget)?;
+            let to = reserved + more;
+            if self.reserved.compare_exchange(reserved, to, Relaxed, Relaxed).is_ok() {
+                return Ok(());
+            }
+            self.budget.give_back(self.purpose, more);
+        }
+    }
+
+    /// Gives back to the budget what is held no more, unless it is little.
+    #[inline]
+    fn release(&self) {
+        let needed = self.held.load(Relaxed) + self.in_units.load(Relaxed);
+        let reserved = self.reserved.load(Relaxed);
+        if reserved < needed + 8 * PIECE_BYTES {
+            return;
+        }
+        let kept = needed.next_multiple_of(PIECE_BYTES);
+        if self.reserved.compare_exchange(reserved, kept, Relaxed, Relaxed).is_ok() {
+            self.budget.give_back(self.purpose, reserved - kept);
+        }
+    }
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account {
+            held: AtomicU64::new(0),
+            in_units: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            budget: Budget::unlimited(),
+            purpose: Purpose::Query,
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.budget.give_back(self.purpose, self.reserved.load(Relaxed));
+    }
+}
+
+/// Counts the memory that a query holds, on all its threads and with all queries inside it.
+#[derive(Clone)]
+pub struct Meter {
+    account: Arc<Account>,
+    max: u64,
+    progress: Arc<Progress>,
+}
+
+impl Meter {
+    /// Counts in the account of a query, up to its limit.
+    pub fn new(context: &Context) -> Meter {
+        Meter {
+            account: Arc::clone(&context.account),
+            max: context.limits.memory_bytes_max,
+            progress: context.progress.clone(),
+        }
+    }
+
+    /// Counts memory that is about to be taken. After an error it counts as taken, until the query
+    /// ends.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> Result<(), RunError> {
+        let held = self.account.held.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+        self.show(held);
+        if held > self.max {
+            return Err(RunError::MemoryLimit(self.max));
+        }
+        self.account.cover()
+    }
+
+    /// Memory that is counted now, bytes, without that of units.
+    pub fn held(&self) -> u64 {
+        self.account.held.load(Relaxed)
+    }
+
+    fn show(&self, held: u64) {
+        self.progress.memory_bytes.store(held + self.account.in_units.load(Relaxed), Relaxed);
+    }
+
+    /// Counts memory that was given back.
+    pub fn give_back(&mut self, bytes: usize) {
+        let less = |held: u64| Some(held.saturating_sub(bytes as u64));
+        let held = self.account.held.fetch_update(Relaxed, Relaxed, less).unwrap_or_default();
+        self.show(held.saturating_sub(bytes as u64));
+        self.account.release();
+    }
+}
+
+/// Memory of a unit that is being looked at; counted as long as this is there.
+#[derive(Default)]
+pub(crate) struct Held {
+    meter: Option<Meter>,
+    bytes: usize,
+}
+
+impl Held {
+    /// Counts more of it.
+    pub fn add(&mut self, meter: &Meter, bytes: usize) -> Result<(), RunError> {
+        self.bytes += bytes;
+        meter.account.in_units.fetch_add(bytes as u64, Relaxed);
+        meter.show(meter.held());
+        self.meter.get_or_insert_with(|| meter.clone());
+        meter.account.cover()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.account.in_units.fetch_sub(self.bytes as u64, Relaxed);
+            meter.show(meter.held());
+            meter.account.release();
+        }
+    }
+}
+
+/// Bytes that are put together, as the key of a row, in a buffer that is used again. They are
+/// counted while they grow, beyond the first [`UNCOUNTED_BYTES_MAX`]; as long as the buffer is
+/// there.
+#[derive(Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    counted: usize,
+}
+
+impl Buffer {
+    /// Empties it. It keeps its room, unless that is large.
+    #[inline]
+    pub fn clear(&mut self, meter: &mut Meter) {
+        self.bytes.clear();
+        if self.counted > 0 {
+            self.bytes = Vec::new();
+            meter.give_back(std::mem::take(&mut self.counted));
+        }
+    }
+
+    /// Makes room for so many bytes more, and gives what they can be appended to.
+    #[inline]
+    pub fn room(&mut self, more: usize, meter: &mut Meter) -> Result<&mut Vec<u8>, RunError> {
+        let needed = self.bytes.len() + more;
+        if needed > UNCOUNTED_BYTES_MAX {
+            self.count(needed, meter)?;
+        }
+        Ok(&mut self.bytes)
+    }
+
+    #[cold]
+    fn count(&mut self, needed: usize, meter: &mut Meter) -> Result<(), RunError> {
+        if needed <= self.counted && needed <= self.bytes.capacity() {
+            return Ok(());
+        }
+        // It grows by half, so that appending piece by piece copies each byte a few times only.
+        let capacity = needed.max(self.bytes.capacity() + self.bytes.capacity() / 2);
+        meter.take(capacity.saturating_sub(self.counted))?;
+        self.counted = self.counted.max(capacity);
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        Ok(())
+    }
+
+    /// What was put together.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes the bytes out, with how many are counted for them.
+    pub fn into_bytes(self) -> (Vec<u8>, usize) {
+        (self.bytes, self.counted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::Limits;
+
+    fn meter(max: u64, budget: &Arc<Budget>) -> Meter {
+        let limits = Limits { memory_bytes_max: max, ..Limits::default() };
+        let account = Account::new(budget, Purpose::Query);
+        Meter::new(&Context { limits, account, ..Context::default() })
+    }
+
+    #[test]
+    fn a_query_has_its_limit_and_all_have_the_budget() {
+        let budget = Budget::new(16 << 20);
+        let mut first = meter(10 << 20, &budget);
+        first.take(8 << 20).unwrap();
+        assert_eq!(budget.held(), 8 << 20);
+        assert!(matches!(first.take(3 << 20), Err(RunError::MemoryLimit(_))));
+        first.give_back(3 << 20);
+        // Three quarters of the budget are for queries.
+        let mut second = meter(10 << 20, &budget);
+        second.take(4 << 20).unwrap();
+        assert!(matches!(second.take(1 << 20), Err(RunError::Budget(_))));
+        let mut held = Held::default();
+        assert!(matches!(held.add(&second, 1), Err(RunError::Budget(_))));
+        drop(held);
+        drop(second);
+        assert_eq!(budget.held(), 8 << 20);
+        first.give_back(8 << 20);
+        assert_eq!(budget.held(), 0);
+        drop(first);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn buffers_are_counted_while_they_grow() {
+        let budget = Budget::unlimited();
+        let mut meter = meter(4 << 20, &budget);
+        let mut buffer = Buffer::default();
+        buffer.room(100, &mut meter).unwrap().extend_from_slice(&[0; 100]);
+        assert_eq!(meter.held(), 0);
+        let piece = [0; 40_000];
+        let mut fits = 0;
+        while let Ok(bytes) = buffer.room(piece.len(), &mut meter) {
+            bytes.extend_from_slice(&piece);
+            fits += piece.len();
+            assert!(buffer.bytes.capacity() <= buffer.counted.max(UNCOUNTED_BYTES_MAX));
+        }
+        assert!(fits > (4 << 20) / 2, "{fits}");
+        assert!(buffer.bytes.capacity() <= 4 << 20);
+    }
+}

@@ -1,0 +1,87 @@
+//! The newest rows of a query, newest first: what `limit` means to a user of logs.
+//!
+//! Rows are in order of event time, then of arrival (line id), so that the answer is the same
+//! whichever unit was read first. At most twice the limit of copied rows is held.
+
+use std::cmp::Reverse;
+
+use record::LineId;
+
+use crate::block::{Block, MadeRow, Scratch};
+use crate::exec::{Meter, RunError};
+
+/// Collects the newest `limit` rows.
+pub(crate) struct Newest {
+    limit: usize,
+    rows: Vec<Entry>,
+    /// Only rows newer than this get in, once there are enough.
+    threshold: Option<(i64, LineId)>,
+}
+
+struct Entry {
+    key: (i64, LineId),
+    row: MadeRow,
+}
+
+/// Rows collected before the oldest are thrown away again, beside the limit.
+const SPARE_ROWS: usize = 1_024;
+
+impl Newest {
+    pub fn new(limit: usize) -> Newest {
+        Newest { limit, rows: Vec::new(), threshold: None }
+    }
+
+    /// Rows older than that cannot get in any more.
+    pub fn oldest_wanted_ns(&self) -> i64 {
+        self.threshold.map_or(i64::MIN, |(time_ns, _)| time_ns)
+    }
+
+    /// Adds those rows of a block of lines that are new enough, with the hidden fields of
+    /// `include`.
+    pub fn add(
+        &mut self,
+        block: &Block,
+        include: &[String],
+        meter: &mut Meter,
+        scratch: &mut Scratch,
+    ) -> Result<(), RunError> {
+        // Mostly lines are in order of time: from behind, few rows get in only to be thrown away.
+        for row in (0..block.len()).rev() {
+            let key = block.line_key(row).expect("row-wise pipes hand lines on as lines");
+            if self.threshold.is_some_and(|threshold| key <= threshold) {
+                continue;
+            }
+            let copy = block.copy_row(row, include, scratch, meter)?;
+            self.rows.push(Entry { key, row: copy });
+            if self.rows.len() >= self.limit.saturating_mul(2).saturating_add(SPARE_ROWS) {
+                self.trim(meter);
+            }
+        }
+        if self.rows.len() >= self.limit {
+            self.trim(meter);
+        }
+        Ok(())
+    }
+
+    /// Keeps the newest `limit` rows; they are more than those.
+    fn trim(&mut self, meter: &mut Meter) {
+        if self.limit == 0 || self.rows.is_empty() {
+            return;
+        }
+        let last = self.limit.min(self.rows.len()) - 1;
+        self.rows.select_nth_unstable_by_key(last, |entry| Reverse(entry.key));
+        let gone: usize = self.rows[last + 1..].iter().map(|e| e.row.memory_bytes()).sum();
+        meter.give_back(gone);
+        self.rows.truncate(last + 1);
+        if self.rows.len() == self.limit {
+            self.threshold = Some(self.rows[last].key);
+        }
+    }
+
+    /// The rows, newest first.
+    pub fn take(&mut self) -> Vec<MadeRow> {
+        self.rows.sort_unstable_by_key(|entry| Reverse(entry.key));
+        self.rows.truncate(self.limit);
+        std::mem::take(&mut self.rows).into_iter().map(|entry| entry.row).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! A query in the list: what is known of it, and how it is shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::hold::Held;
+use super::places::{Places, State};
+use crate::exec::Progress;
+use crate::source::TimeRange;
+
+/// Bytes of a query's text that are listed; the rest is cut off.
+const LISTED_TEXT_BYTES_MAX: usize = 4_096;
+/// A query that has done less says nothing of the time that is left.
+const PROGRESS_MIN: f64 = 0.005;
+
+/// A query as it is listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryInfo {
+    /// Names the query; counts up from 1.
+    pub id: u64,
+    /// `query`, `hits`, `tail`, …
+    pub kind: String,
+    /// Its text, cut off when it is very long.
+    pub query: String,
+    /// The time it covers; none where it has none, or nobody told.
+    pub range: Option<TimeRange>,
+    /// Where it is on its way.
+    pub state: State,
+    /// Its place in line, from 1, while it waits.
+    pub position: Option<usize>,
+    /// When it came in.
+    pub started: SystemTime,
+    /// How long it waited for a place.
+    pub wait: Duration,
+    /// How long it has run, or ran, without pauses.
+    pub run: Duration,
+    /// How long it will run on, if what is left takes as long as what is done; while it runs.
+    pub left: Option<Duration>,
+    /// Share of the work that is done, from 0 to 1.
+    pub progress: f64,
+    /// Blocks and frames to read; 0 until that is known.
+    pub blocks_planned: u64,
+    /// Those that are read, or were found to be unnecessary.
+    pub blocks_done: u64,
+    /// Bytes of raw lines in the planned ones.
+    pub bytes_planned: u64,
+    /// Bytes of raw lines read.
+    pub bytes_scanned: u64,
+    /// Lines read.
+    pub lines_scanned: u64,
+    /// Rows sent.
+    pub rows: u64,
+    /// Memory held by its pipes now, in bytes.
+    pub memory_bytes: u64,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Who asked.
+    pub client: String,
+}
+
+/// What the queue knows of a query.
+pub(super) struct Entry {
+    pub kind: String,
+    pub query: String,
+    pub client: String,
+    pub range: Option<TimeRange>,
+    pub started: SystemTime,
+    pub came: Instant,
+    pub ran_from: Option<Instant>,
+    /// How it ended, and when; none while it has a place, waits, or is paused.
+    pub ended: Option<(State, Instant)>,
+    /// Time that it waited and ran in a process before this one.
+    pub before: (Duration, Duration),
+    pub error: Option<String>,
+    pub progress: Arc<Progress>,
+    pub cancelled: Arc<AtomicBool>,
+    pub held: Arc<Held>,
+}
+
+impl Entry {
+    pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> Entry {
+        let cut = query.floor_char_boundary(LISTED_TEXT_BYTES_MAX);
+        Entry {
+            kind: kind.to_owned(),
+            query: query[..cut].to_owned(),
+            client: client.to_owned(),
+            range: None,
+            started,
+            came: Instant::now(),
+            ran_from: None,
+            ended: None,
+            before: (Duration::ZERO, Duration::ZERO),
+            error: None,
+            progress: Arc::default(),
+            cancelled: Arc::default(),
+            held: Arc::default(),
+        }
+    }
+
+    /// How long it waited for its place, and ran without pauses.
+    pub fn times(&self) -> (Duration, Duration) {
+        let end = self.ended.map_or_else(Instant::now, |(_, at)| at);
+        let wait = self.ran_from.unwrap_or(end).saturating_duration_since(self.came);
+        let since =
+            self.ran_from.map_or(Duration::ZERO, |from| end.saturating_duration_since(from));
+        let run = since.saturating_sub(self.held.time(end));
+        (self.before.0 + wait, self.before.1 + run)
+    }
+
+    pub fn info(&self, id: u64, places: &Places) -> QueryInfo {
+        let progress = &self.progress;
+        let live = || places.state(id).expect("it has not ended");
+        let state = self.ended.map_or_else(live, |(state, _)| state);
+        let share = if state == State::Done { 1.0 } else { progress.share() };
+        let (wait, run) = self.times();
+        let left = (state == State::Running && share >= PROGRESS_MIN)
+            .then(|| (run - self.before.1).mul_f64((1.0 - share) / share));
+        QueryInfo {
+            id,
+            kind: self.kind.clone(),
+            query: self.query.clone(),
+            range: self.range,
+            state,
+            position: places.position(id),
+            started: self.started,
+            wait,
+            run,
+            left,
+            progress: share,
+            blocks_planned: progress.units_planned.load(Relaxed),
+            blocks_done: progress.units_done.load(Relaxed),
+            bytes_planned: progress.bytes_planned.load(Relaxed),
+            bytes_scanned: progress.bytes_scanned.load(Relaxed),
+            lines_scanned: progress.lines_scanned.load(Relaxed),
+            rows: progress.rows.load(Relaxed),
+            memory_bytes: progress.memory_bytes.load(Relaxed),
+            error: self.error.clone(),
+            client: self.client.clone(),
+        }
+    }
+}

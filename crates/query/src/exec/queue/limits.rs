@@ -1,0 +1,84 @@
+//! Limits of the queue, and what is said to whoever meets one.
+
+use std::time::Duration;
+
+/// Limits of the queue. Each says what happens beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Queries that run at once; further ones wait. `query.concurrent_max`.
+    pub concurrent_max: usize,
+    /// Queries that wait or are paused; further ones are refused. `query.waiting_max`.
+    pub waiting_max: usize,
+    /// Time a query waits before it is refused, but for those in the background. `query.wait_max`.
+    pub wait_max: Duration,
+    /// Exports and background queries that run at once; further ones wait.
+    /// `query.background_concurrent_max`.
+    pub background_concurrent_max: usize,
+    /// Exports and background queries that wait or are paused; further ones are refused.
+    /// `query.background_waiting_max`.
+    pub background_waiting_max: usize,
+    /// Time a query is paused before it is ended, to give its memory and files back.
+    /// `query.pause_max`.
+    pub pause_max: Duration,
+    /// Ended queries that are still listed, beside those in the background; older ones are
+    /// forgotten.
+    pub finished_kept: usize,
+    /// Live tails at once; further ones are refused. `query.tails_max`.
+    pub tails_max: usize,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        QueueLimits {
+            concurrent_max: cores.max(2),
+            waiting_max: 32,
+            wait_max: Duration::from_secs(10),
+            background_concurrent_max: 2,
+            background_waiting_max: 32,
+            pause_max: Duration::from_secs(3600),
+            finished_kept: 100,
+            tails_max: 100,
+        }
+    }
+}
+
+/// Why a query got no place. The text is for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// Too many wait already.
+    #[error(
+        "{0} queries wait already; try again later, or raise query.waiting_max or query.concurrent_max"
+    )]
+    Full(usize),
+    /// No place became free in time.
+    #[error(
+        "no place for the query became free in {0} s; try again later, or raise query.concurrent_max or \
+         query.wait_max"
+    )]
+    WaitedTooLong(u64),
+    /// Too many exports and background queries wait already.
+    #[error(
+        "{0} exports and background queries wait or are paused already; try again later, cancel some, or raise \
+         query.background_waiting_max or query.background_concurrent_max"
+    )]
+    BackgroundFull(usize),
+    /// No place for an export became free in time.
+    #[error(
+        "no place for the export became free in {0} s; try again later, ask for it in the background, or raise \
+         query.background_concurrent_max or query.wait_max"
+    )]
+    ExportWaitedTooLong(u64),
+    /// It was paused while it waited, and not resumed.
+    #[error("it was paused for longer than query.pause_max, {0} s")]
+    PausedTooLong(u64),
+    /// Too many live tails.
+    #[error("{0} live tails run already; close one, or raise query.tails_max")]
+    TailsFull(usize),
+    /// It was cancelled while it waited.
+    #[error("the query was cancelled while it waited")]
+    Cancelled,
+    /// The server ends.
+    #[error("the server is shutting down")]
+    Closed,
+}

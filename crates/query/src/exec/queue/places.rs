@@ -1,0 +1,317 @@
+//! Who has a place: the rules of the queue alone, without threads, clocks and texts.
+//!
+//! A query of a class with places of its own enters; it runs when one is free and nobody waits,
+//! else it waits in the order of arrival. One that is paused gives its place, or its turn, up, and
+//! stands in line again when it is resumed.
+//!
+//! Invariants: no more queries of a class run than it has places; while a place is free nobody of
+//! the class waits; those who wait get places in the order in which they came into the line.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Queries that share places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Somebody waits for the answer.
+    Interactive,
+    /// Exports and background queries: they may take hours, and nobody who waits for an answer
+    /// stands behind them.
+    Background,
+    /// Live tails: they last for hours and cost little. They do not wait.
+    Tail,
+}
+
+/// Where a query is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits for a place.
+    Waiting,
+    /// It runs.
+    Running,
+    /// Somebody paused it; it has no place until it is resumed.
+    Paused,
+    /// It ran to its end.
+    Done,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It was refused, or ended by an error or a limit.
+    Failed,
+    /// The server ended while it ran, or it was paused for too long; it can be resumed.
+    Interrupted,
+}
+
+impl State {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+
+    /// As in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Running => "running",
+            State::Paused => "paused",
+            State::Done => "done",
+            State::Cancelled => "cancelled",
+            State::Failed => "failed",
+            State::Interrupted => "interrupted",
+        }
+    }
+
+    /// The state of that name.
+    pub fn named(name: &str) -> Option<State> {
+        use State::*;
+        [Waiting, Running, Paused, Done, Cancelled, Failed, Interrupted]
+            .into_iter()
+            .find(|state| state.name() == name)
+    }
+
+    /// Whether it runs no more, and will not unless it is resumed.
+    pub fn is_ended(self) -> bool {
+        !matches!(self, State::Waiting | State::Running | State::Paused)
+    }
+}
+
+/// How many of a class may run and wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClassLimits {
+    pub running_max: usize,
+    /// Those that are paused count too: they will want a place again.
+    pub waiting_max: usize,
+}
+
+/// The queries that wait, run or are paused.
+#[derive(Debug)]
+pub(super) struct Places {
+    classes: [ClassPlaces; 3],
+    live: BTreeMap<u64, (Class, State)>,
+}
+
+#[derive(Debug)]
+struct ClassPlaces {
+    limits: ClassLimits,
+    line: VecDeque<u64>,
+    running: usize,
+    paused: usize,
+}
+
+impl Places {
+    /// Places for interactive queries, those in the background, and tails.
+    pub fn new(limits: [ClassLimits; 3]) -> Places {
+        let class = |limits| ClassPlaces { limits, line: VecDeque::new(), running: 0, paused: 0 };
+        Places { classes: limits.map(class), live: BTreeMap::new() }
+    }
+
+    /// Gives a new query a place, or lets it wait. False: too many wait already.
+    pub fn enter(&mut self, id: u64, class: Class) -> bool {
+        let places = &mut self.classes[class as usize];
+        let free = places.line.is_empty() && places.running < places.limits.running_max;
+        if !free && places.line.len() + places.paused >= places.limits.waiting_max {
+            return false;
+        }
+        places.line.push_back(id);
+        let before = self.live.insert(id, (class, State::Waiting));
+        assert!(before.is_none(), "query {id} enters once");
+        self.admit(class);
+        true
+    }
+
+    /// The state of a query that is here.
+    pub fn state(&self, id: u64) -> Option<State> {
+        self.live.get(&id).map(|(_, state)| *state)
+    }
+
+    /// How many of its class get a place before it, and itself; none when it does not wait.
+    pub fn position(&self, id: u64) -> Option<usize> {
+        let (class, _) = self.live.get(&id)?;
+        self.classes[*class as usize]
+            .line
+            .iter()
+            .position(|&waiting| waiting == id)
+            .map(|at| at + 1)
+    }
+
+    /// Takes a query's place or turn until it is resumed. False when it is paused already.
+    pub fn pause(&mut self, id: u64) -> bool {
+        self.change(id, State::Paused)
+    }
+
+    /// Lets a paused query wait for a place again. False when it is not paused.
+    pub fn resume(&mut self, id: u64) -> bool {
+        self.state(id) == Some(State::Paused) && self.change(id, State::Waiting)
+    }
+
+    /// A query leaves, wherever it is.
+    pub fn leave(&mut self, id: u64) {
+        let (class, state) = self.live.remove(&id).expect("a query leaves once");
+        self.count_out(id, class, state);
+        self.admit(class);
+    }
+
+    fn change(&mut self, id: u64, to: State) -> bool {
+        let (class, from) = *self.live.get(&id).expect("it is here");
+        if from == to {
+            return false;
+        }
+        self.count_out(id, class, from);
+        self.live.insert(id, (class, to));
+        let places = &mut self.classes[class as usize];
+        match to {
+            State::Paused => places.paused += 1,
+            State::Waiting => places.line.push_back(id),
+            _ => unreachable!("queries run when they are admitted"),
+        }
+        self.admit(class);
+        true
+    }
+
+    fn count_out(&mut self, id: u64, class: Class, state: State) {
+        let places = &mut self.classes[class as usize];
+        match state {
+            State::Waiting => places.line.retain(|&waiting| waiting != id),
+            State::Running => places.running -= 1,
+            State::Paused => places.paused -= 1,
+            _ => unreachable!("what has ended is not here"),
+        }
+    }
+
+    /// Gives free places to those first in line.
+    fn admit(&mut self, class: Class) {
+        let places = &mut self.classes[class as usize];
+        while places.running < places.limits.running_max
+            && let Some(first) = places.line.pop_front()
+        {
+            places.running += 1;
+            self.live.insert(first, (class, State::Running));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: [ClassLimits; 3] = [
+        ClassLimits { running_max: 2, waiting_max: 3 },
+        ClassLimits { running_max: 1, waiting_max: 2 },
+        ClassLimits { running_max: 2, waiting_max: 0 },
+    ];
+    const CLASSES: [Class; 3] = [Class::Interactive, Class::Background, Class::Tail];
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Enter(Class),
+        Leave(usize),
+        Pause(usize),
+        Resume(usize),
+    }
+
+    /// The same rules as a list that is walked through: in the order of the line.
+    #[derive(Default)]
+    struct Naive(Vec<(u64, Class, State)>);
+
+    impl Naive {
+        fn count(&self, class: Class, state: State) -> usize {
+            self.0.iter().filter(|q| q.1 == class && q.2 == state).count()
+        }
+
+        fn settle(&mut self) {
+            for class in CLASSES {
+                while self.count(class, State::Running) < LIMITS[class as usize].running_max
+                    && let Some(first) =
+                        self.0.iter_mut().find(|q| q.1 == class && q.2 == State::Waiting)
+                {
+                    first.2 = State::Running;
+                }
+            }
+        }
+
+        fn enter(&mut self, id: u64, class: Class) -> bool {
+            let limits = LIMITS[class as usize];
+            let held = self.count(class, State::Waiting) + self.count(class, State::Paused);
+            if self.count(class, State::Running) == limits.running_max && held >= limits.waiting_max
+            {
+                return false;
+            }
+            self.0.push((id, class, State::Waiting));
+            self.settle();
+            true
+        }
+
+        fn set(&mut self, id: u64, state: Option<State>) {
+            let at = self.0.iter().position(|q| q.0 == id).unwrap();
+            let (_, class, _) = self.0.remove(at);
+            self.0.extend(state.map(|state| (id, class, state)));
+            self.settle();
+        }
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..3usize).prop_map(|class| Step::Enter(CLASSES[class])),
+            2 => any::<usize>().prop_map(Step::Leave),
+            1 => any::<usize>().prop_map(Step::Pause),
+            1 => any::<usize>().prop_map(Step::Resume),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_list_that_is_walked_through(steps in prop::collection::vec(step(), 0..80)) {
+            let mut places = Places::new(LIMITS);
+            let mut naive = Naive::default();
+            let mut id = 0;
+            for step in steps {
+                let some = |n: usize, naive: &Naive| naive.0.get(n % naive.0.len().max(1)).copied();
+                match step {
+                    Step::Enter(class) => {
+                        id += 1;
+                        prop_assert_eq!(places.enter(id, class), naive.enter(id, class));
+                    }
+                    Step::Leave(n) => if let Some((id, ..)) = some(n, &naive) {
+                        places.leave(id);
+                        naive.set(id, None);
+                    },
+                    Step::Pause(n) => if let Some((id, _, state)) = some(n, &naive) {
+                        let paused = state != State::Paused;
+                        prop_assert_eq!(places.pause(id), paused);
+                        if paused { naive.set(id, Some(State::Paused)); }
+                    },
+                    Step::Resume(n) => if let Some((id, _, state)) = some(n, &naive) {
+                        let resumed = state == State::Paused;
+                        prop_assert_eq!(places.resume(id), resumed);
+                        if resumed { naive.set(id, Some(State::Waiting)); }
+                    },
+                }
+                prop_assert_eq!(places.live.len(), naive.0.len());
+                for class in CLASSES {
+                    let line = naive.0.iter().filter(|q| q.1 == class && q.2 == State::Waiting);
+                    for (at, (id, ..)) in line.enumerate() {
+                        prop_assert_eq!(places.position(*id), Some(at + 1));
+                    }
+                }
+                for (id, _, state) in &naive.0 {
+                    prop_assert_eq!(places.state(*id), Some(*state));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_as_the_limit_says() {
+        let mut places = Places::new(LIMITS);
+        let entered: Vec<bool> = (1..=7).map(|id| places.enter(id, Class::Interactive)).collect();
+        assert_eq!(entered, [true, true, true, true, true, false, false]);
+        assert_eq!((places.position(5), places.position(1)), (Some(3), None));
+        // One that is paused still counts, as it will want its place again.
+        assert!(places.pause(1) && !places.pause(1));
+        assert_eq!(places.state(3), Some(State::Running));
+        assert!(!places.enter(8, Class::Interactive));
+        places.leave(4);
+        assert!(places.enter(9, Class::Interactive));
+        assert!(places.resume(1));
+        assert_eq!(places.position(1), Some(3));
+        assert!(places.enter(10, Class::Background), "places of its own");
+        assert_eq!(places.state(10), Some(State::Running));
+    }
+}

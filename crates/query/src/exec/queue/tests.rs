@@ -1,0 +1,214 @@
+//! Tests of the queue, with threads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Queue {
+    let tails_max = 1;
+    Queue::new(QueueLimits {
+        concurrent_max,
+        waiting_max,
+        wait_max,
+        background_concurrent_max: 1,
+        background_waiting_max: 1,
+        finished_kept: 3,
+        tails_max,
+        ..QueueLimits::default()
+    })
+}
+
+/// Blocks until `queue` looks as wanted; whoever changes it makes it so soon.
+fn until(queue: &Queue, wanted: impl Fn(&[QueryInfo]) -> bool) {
+    while !wanted(&queue.list()) {
+        thread::yield_now();
+    }
+}
+
+fn states(queue: &Queue) -> Vec<(u64, &'static str)> {
+    queue.list().iter().map(|q| (q.id, q.state.name())).collect()
+}
+
+#[test]
+fn queries_wait_in_line() {
+    let queue = queue(1, 8, Duration::from_secs(60));
+    let first = queue.submit("query", "a", "me").unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let mut threads = Vec::new();
+    for i in 0..3 {
+        let (queue_of_thread, sender) = (queue.clone(), sender.clone());
+        threads.push(thread::spawn(move || {
+            let permit = queue_of_thread.submit("query", "b", "me").unwrap();
+            sender.send(permit.id()).unwrap();
+        }));
+        until(&queue, |list| list.len() == i + 2);
+    }
+    assert_eq!(states(&queue), [(4, "waiting"), (3, "waiting"), (2, "waiting"), (1, "running")]);
+    drop(first);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [2, 3, 4]);
+    // The oldest is forgotten.
+    assert_eq!(states(&queue), [(4, "done"), (3, "done"), (2, "done")]);
+    assert!(queue.get(1).is_none());
+    assert_eq!(queue.get(4).unwrap().progress, 1.0);
+}
+
+#[test]
+fn refusals_name_the_setting() {
+    let queue = queue(1, 0, Duration::ZERO);
+    let permit = queue.submit("query", "a", "me").unwrap();
+    let error = queue.submit("query", "b", "me").err().unwrap();
+    assert!(error.to_string().contains("query.waiting_max"));
+    let waiting = Queue::new(QueueLimits { waiting_max: 1, ..queue.limits() });
+    let other = waiting.submit("query", "a", "me").unwrap();
+    let error = waiting.submit("query", "b", "me").err().unwrap();
+    assert!(error.to_string().contains("query.wait_max"));
+    assert_eq!(waiting.get(2).unwrap().state, State::Failed);
+    // Tails have places of their own, and as few as said.
+    let tail = queue.submit(TAIL, "c", "me").unwrap();
+    assert!(queue.submit(TAIL, "d", "me").err().unwrap().to_string().contains("query.tails_max"));
+    drop((permit, tail, other));
+    assert!(queue.submit("query", "e", "me").is_ok());
+    assert!(queue.submit(TAIL, "f", "me").is_ok());
+}
+
+#[test]
+fn cancel_while_waiting_running_and_after() {
+    let queue = queue(1, 8, Duration::from_secs(60));
+    let first = queue.submit("query", "a", "me").unwrap();
+    let of_thread = queue.clone();
+    let waiter = thread::spawn(move || of_thread.submit("query", "b", "me").err());
+    until(&queue, |list| list.len() == 2);
+    assert_eq!(queue.cancel(2), Cancel::Cancelled);
+    assert_eq!(waiter.join().unwrap(), Some(QueueError::Cancelled));
+    assert_eq!(queue.cancel(2), Cancel::Ended(State::Cancelled));
+    assert_eq!(queue.cancel(1), Cancel::Cancelled);
+    assert!(first.cancelled.load(Relaxed));
+    first.finish(State::Failed, Some("x".to_owned()));
+    assert_eq!(queue.get(1).unwrap().error.as_deref(), Some("x"));
+    assert_eq!(queue.cancel(1), Cancel::Ended(State::Failed));
+    assert_eq!(queue.cancel(77), Cancel::Unknown);
+}
+
+#[test]
+fn a_closed_queue_lets_nobody_in() {
+    let queue = queue(1, 8, Duration::from_secs(60));
+    let first = queue.submit("query", "a", "me").unwrap();
+    let of_thread = queue.clone();
+    let waiter = thread::spawn(move || of_thread.submit("query", "b", "me").err());
+    until(&queue, |list| list.len() == 2);
+    queue.close();
+    assert_eq!(waiter.join().unwrap(), Some(QueueError::Closed));
+    assert!(first.cancelled.load(Relaxed));
+    assert_eq!(queue.submit("query", "c", "me").err(), Some(QueueError::Closed));
+}
+
+#[test]
+fn background_queries_are_in_nobodys_way() {
+    let queue = queue(1, 0, Duration::ZERO);
+    let first = queue.enter(BACKGROUND, "a", "me").unwrap();
+    let second = queue.enter(BACKGROUND, "b", "me").unwrap();
+    let error = queue.enter(EXPORT, "c", "me").err().unwrap();
+    assert!(error.to_string().contains("query.background_waiting_max"), "{error}");
+    let interactive = queue.submit("query", "d", "me").unwrap();
+    drop(second);
+    // An export is waited for, so it does not wait for ever.
+    let error = queue.submit(EXPORT, "c", "me").err().unwrap();
+    assert!(error.to_string().contains("query.background_concurrent_max"), "{error}");
+    let permit = first.wait().unwrap();
+    let id = permit.id();
+    permit.finish(State::Done, None);
+    for _ in 0..4 {
+        drop(queue.submit(EXPORT, "e", "me").unwrap());
+    }
+    assert!(queue.get(id).is_some(), "its results are still there");
+    queue.forget(id);
+    assert!(queue.get(id).is_none());
+    drop(interactive);
+}
+
+#[test]
+fn who_is_paused_gives_the_place_up_and_waits_for_another() {
+    let queue = queue(1, 8, Duration::from_secs(60));
+    let first = queue.submit("query", "a", "me").unwrap();
+    let (of_thread, cancelled) = (queue.clone(), Arc::clone(&first.cancelled));
+    assert_eq!(queue.pause(1), Change::Changed(State::Paused));
+    assert_eq!(queue.pause(1), Change::Changed(State::Paused));
+    let hold = first.hold.clone();
+    let paused = thread::spawn(move || hold.pass(&cancelled));
+    let second = queue.submit("query", "b", "me").unwrap();
+    assert_eq!(queue.resume(1), Change::Changed(State::Waiting));
+    assert_eq!(queue.get(1).unwrap().position, Some(1));
+    assert_eq!(queue.resume(1), Change::Refused(State::Waiting));
+    assert!(!paused.is_finished());
+    drop(second);
+    paused.join().unwrap();
+    assert_eq!(of_thread.get(1).unwrap().state, State::Running);
+    // Paused again, and cancelled.
+    queue.pause(1);
+    assert_eq!(queue.cancel(1), Cancel::Cancelled);
+    first.hold.pass(&first.cancelled);
+    assert!(!first.hold.expired());
+    drop(first);
+    assert_eq!(states(&queue)[1], (1, "cancelled"));
+    assert_eq!(queue.resume(1), Change::Refused(State::Cancelled));
+    assert_eq!(queue.pause(99), Change::Unknown);
+    let tail = queue.submit(TAIL, "c", "me").unwrap();
+    assert_eq!(queue.pause(tail.id()), Change::Endless);
+}
+
+#[test]
+fn a_pause_has_an_end() {
+    let limits = QueueLimits { pause_max: Duration::ZERO, ..QueueLimits::default() };
+    let queue = Queue::new(limits);
+    let permit = queue.submit(BACKGROUND, "a", "me").unwrap();
+    queue.pause(permit.id());
+    permit.hold.pass(&permit.cancelled);
+    assert!(permit.hold.expired() && permit.cancelled.load(Relaxed));
+}
+
+#[test]
+fn a_pause_in_line_has_an_end_too() {
+    for (kind, state) in [(BACKGROUND, State::Interrupted), (EXPORT, State::Cancelled)] {
+        let limits = QueueLimits { pause_max: Duration::ZERO, ..QueueLimits::default() };
+        let queue = Queue::new(QueueLimits { background_concurrent_max: 0, ..limits });
+        let ticket = queue.enter(kind, "a", "me").unwrap();
+        queue.pause(1);
+        assert_eq!(ticket.wait().err(), Some(QueueError::PausedTooLong(0)));
+        assert_eq!(queue.get(1).unwrap().state, state, "{kind}");
+    }
+}
+
+#[test]
+fn whoever_enters_again_what_has_not_ended_is_alone_with_that() {
+    let queue = queue(1, 8, Duration::ZERO);
+    let permit = queue.submit("query", "a", "me").unwrap();
+    let of_thread = queue.clone();
+    assert!(thread::spawn(move || drop(of_thread.enter_again(1))).join().is_err());
+    permit.finish(State::Done, None);
+    assert_eq!(queue.get(1).unwrap().state, State::Done);
+}
+
+#[test]
+fn what_was_interrupted_is_listed_and_enters_again() {
+    let before = queue(1, 8, Duration::ZERO);
+    let permit = before.submit(BACKGROUND, "a", "me").unwrap();
+    permit.progress.bytes_planned.store(10, Relaxed);
+    permit.progress.bytes_scanned.store(5, Relaxed);
+    permit.finish(State::Interrupted, None);
+    let info = before.get(1).unwrap();
+
+    let after = queue(1, 8, Duration::ZERO);
+    after.restore(&info);
+    assert_eq!((after.get(1).unwrap().state, after.get(1).unwrap().progress), (info.state, 0.5));
+    assert_eq!(after.cancel(1), Cancel::Ended(State::Interrupted));
+    let permit = after.enter_again(1).unwrap().wait().unwrap();
+    assert_eq!((permit.id(), after.get(1).unwrap().state), (1, State::Running));
+    drop(permit);
+    assert_eq!(after.get(1).unwrap().state, State::Done);
+    assert_eq!(after.submit("query", "b", "me").unwrap().id(), 2);
+}

@@ -1,0 +1,153 @@
+//! A query's way through the queue: its turn in the line, then its place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::hold::Hold;
+use super::limits::QueueError;
+use super::places::{Class, State};
+use super::{BACKGROUND, Shared, class_of};
+use crate::exec::Progress;
+
+/// A place, or a turn in the line for one. Dropping it without waiting leaves the queue without a
+/// trace.
+pub struct Ticket {
+    pub(super) id: u64,
+    pub(super) shared: Arc<Shared>,
+    /// Whether it was waited with.
+    pub(super) used: bool,
+}
+
+impl Ticket {
+    /// Names the query.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Waits until the query has a place. Blocks the thread, up to `wait_max` of the limits; those
+    /// in the background wait as long as it takes. One that is paused meanwhile waits `pause_max`
+    /// to be resumed.
+    pub fn wait(mut self) -> Result<Permit, QueueError> {
+        self.used = true;
+        let (id, shared) = (self.id, &*self.shared);
+        // Whether it is paused, and since when that is so.
+        let mut phase = (false, Instant::now());
+        let mut inner = shared.lock();
+        let error = loop {
+            let closed = inner.closed;
+            let state = inner.places.state(id).expect("it has not ended");
+            let entry = inner.entries.get_mut(&id).expect("it has not ended");
+            let paused = state == State::Paused;
+            if paused != phase.0 {
+                phase = (paused, Instant::now());
+            }
+            let most = match paused {
+                true => Some(shared.limits.pause_max),
+                false => Some(shared.limits.wait_max).filter(|_| entry.kind != BACKGROUND),
+            };
+            let left = most.map(|most| most.saturating_sub(phase.1.elapsed()));
+            let cancelled = entry.cancelled.load(Relaxed);
+            if closed {
+                break QueueError::Closed;
+            } else if cancelled {
+                break QueueError::Cancelled;
+            } else if state == State::Running {
+                entry.ran_from = Some(Instant::now());
+                entry.held.run();
+                return Ok(Permit {
+                    id,
+                    cancelled: Arc::clone(&entry.cancelled),
+                    progress: Arc::clone(&entry.progress),
+                    hold: Hold::of(id, &self.shared, &entry.held),
+                    shared: Arc::clone(&self.shared),
+                    left: false,
+                });
+            }
+            match left {
+                None => inner = shared.changed.wait(inner).expect("nothing panics inside"),
+                Some(Duration::ZERO) if paused => {
+                    break QueueError::PausedTooLong(shared.limits.pause_max.as_secs());
+                }
+                Some(Duration::ZERO) => {
+                    let seconds = shared.limits.wait_max.as_secs();
+                    break match class_of(&inner.entries[&id].kind) {
+                        Class::Background => QueueError::ExportWaitedTooLong(seconds),
+                        _ => QueueError::WaitedTooLong(seconds),
+                    };
+                }
+                Some(left) => {
+                    let waited = shared.changed.wait_timeout(inner, left);
+                    inner = waited.expect("nothing panics inside").0;
+                }
+            }
+        };
+        let state = match error {
+            // What is in the background can be resumed.
+            QueueError::PausedTooLong(_) if inner.entries[&id].kind == BACKGROUND => {
+                State::Interrupted
+            }
+            QueueError::Cancelled | QueueError::PausedTooLong(_) => State::Cancelled,
+            QueueError::Closed => State::Interrupted,
+            _ => State::Failed,
+        };
+        shared.leave(inner, id, state, Some(error.to_string()));
+        Err(error)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.used {
+            let mut inner = self.shared.lock();
+            inner.places.leave(self.id);
+            inner.entries.remove(&self.id);
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+/// A place to run in. Dropping it gives the place to the next query.
+pub struct Permit {
+    id: u64,
+    /// Set when the query is to end.
+    pub cancelled: Arc<AtomicBool>,
+    /// Where the query counts.
+    pub progress: Arc<Progress>,
+    /// By which it is paused.
+    pub hold: Hold,
+    shared: Arc<Shared>,
+    left: bool,
+}
+
+impl Permit {
+    /// Names the query.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ends the query, and says how.
+    pub fn finish(mut self, state: State, error: Option<String>) {
+        self.leave(state, error);
+    }
+
+    fn leave(&mut self, state: State, error: Option<String>) {
+        if std::mem::replace(&mut self.left, true) {
+            return;
+        }
+        self.shared.leave(self.shared.lock(), self.id, state, error);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let (state, error) = if std::thread::panicking() {
+            (State::Failed, Some("the query ended by a bug; see the server's log".to_owned()))
+        } else if self.cancelled.load(Relaxed) {
+            (State::Cancelled, None)
+        } else {
+            (State::Done, None)
+        };
+        self.leave(state, error);
+    }
+}

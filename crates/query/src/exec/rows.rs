@@ -1,0 +1,78 @@
+//! What a run hands to its client.
+
+use std::sync::Arc;
+
+use record::Batch;
+
+use crate::block::{Block, LINE, Scratch};
+use crate::exec::ordered::RowKey;
+
+/// Rows for the client: a small block of them.
+#[derive(Debug)]
+pub struct Rows {
+    pub(super) block: Block,
+    pub(super) include: Arc<[String]>,
+    pub(super) last_key: Option<RowKey>,
+}
+
+impl Rows {
+    pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
+        Rows { block, include, last_key: None }
+    }
+
+    /// Where the last row stands in the order of time: what [`crate::TimeOrder::after`] goes on
+    /// behind. None where rows do not come in that order.
+    pub fn last_key(&self) -> Option<RowKey> {
+        self.last_key
+    }
+
+    pub(crate) fn into_block(self) -> Block {
+        self.block
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `each` with the name and value of every field of row `index` that is not empty:
+    /// `_time`, `_stream`, `_msg` and the line's other fields, or those that pipes made, in their
+    /// order; then the computed fields of [`super::Context::include`].
+    pub fn visit(&self, index: usize, scratch: &mut Scratch, mut each: impl FnMut(&str, &[u8])) {
+        self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
+    }
+
+    /// Bytes that row `index` takes as a line of JSON, at least; exact where it is much.
+    pub fn text_bytes(&self, index: usize, scratch: &mut Scratch) -> usize {
+        self.block.text_bytes(index, &self.include, scratch)
+    }
+
+    /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept
+    /// when [`super::Context::include`] does not name `_line`.
+    pub fn raw(&self, index: usize) -> Option<&[u8]> {
+        match &self.block {
+            Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),
+            Block::Made(rows) => rows[index].stored(LINE),
+        }
+    }
+
+    /// The batch and place of a row that is still a line of it.
+    pub fn line(&self, index: usize) -> Option<(&Arc<Batch>, u32)> {
+        match &self.block {
+            Block::Lines(lines) => Some((&lines.batch, lines.rows[index])),
+            Block::Made(_) => None,
+        }
+    }
+
+    /// A value of row `index` by name; empty when it has none. For few rows: names are looked up
+    /// each time.
+    pub fn get<'a>(&'a self, index: usize, name: &str, scratch: &'a mut Scratch) -> &'a [u8] {
+        let column = self.block.column(name);
+        self.block.value(column, index, scratch)
+    }
+}

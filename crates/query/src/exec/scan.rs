@@ -1,0 +1,457 @@
+//! What is asked of each unit, and what a unit gives; and how units are looked at by several
+//! threads.
+//!
+//! [`Scan::look`] depends on no other unit. Where a unit has columns, the filter runs over those,
+//! and only what the query needs of the rows that are left is read: their number, a row for each
+//! combination of values, some fields, or the lines. Else the lines are loaded and the filter runs
+//! over them.
+//!
+//! There are two ways through the units. Where the first pipe that collects can be merged with
+//! another of its kind, each thread has its own, in no order ([`Scan::gather`]). Else what units
+//! give is handed on in their order ([`Scan::run`]): the first units are looked at by the query's
+//! own thread, since often they are all that is needed; of the rest, each of some threads takes one
+//! in so many of them and sends what it finds through a channel of its own. So the pipes, which see
+//! all rows, need no locks, and a thread is ahead by [`AHEAD_UNITS`] at most.
+//!
+//! The memory of units that are being looked at, or wait to be handed on, is shown as the query's
+//! ([`Held`]): raw lines, and the records made of them. Whether the query may go on is looked at
+//! before each unit and, in the columns of one, after some bytes ([`Pulse`]). Left out: units that
+//! are looked at in vain when the query ends early, a few for each thread.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::bitmap::Bitmap;
+use crate::block::{Block, HIDDEN, LINE, Lines, Scratch};
+use crate::exec::answers::Answers;
+use crate::exec::{Held, Meter, RunError, in_parallel, with_helpers};
+use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
+use crate::plan::Plan;
+use crate::plan::counting::{Tally, stored_fields};
+use crate::plan::fields::FieldSet;
+use crate::plan::rolled::{Rolled, Weighted, without_time};
+use crate::source::{ScanUnit, SourceError, TimeRange, UnitKey};
+
+/// Units that the query's own thread looks at before it asks helpers, at least.
+const UNITS_ALONE: usize = 2;
+/// Raw bytes that these have together, where there is more: a block of the largest. What came last
+/// is often in many small units. Tests have small units only, and are to have helpers.
+const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
+/// Units that a thread has looked at before they are wanted, beside the one that it looks at.
+const AHEAD_UNITS: usize = 1;
+/// How often it is looked whether the query is cancelled while its threads are at work.
+const CANCEL_TICK: Duration = Duration::from_millis(10);
+
+/// How many of these the query's own thread looks at before it asks helpers, which would look at
+/// more than are wanted.
+fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
+    let mut bytes = 0;
+    let lacking = units.iter().take_while(|unit| {
+        let before = bytes;
+        bytes += unit.bytes();
+        before < BYTES_ALONE
+    });
+    lacking.count().max(UNITS_ALONE).min(units.len())
+}
+
+/// What a unit gives to a query.
+pub(crate) enum Found {
+    /// It holds no line in the range of times.
+    Outside,
+    /// It holds none of the words asked for, and was not read.
+    Skipped,
+    /// It was deleted meanwhile.
+    Gone,
+    /// Its lines were counted without reading them.
+    Counted(Arc<Weighted>),
+    /// The same, by the values of a field that has many.
+    Tallied(Tally),
+    /// Lines that the filter selects, if any, and how many were looked at.
+    Lines(Option<Block>, u64),
+}
+
+/// What is asked of each unit.
+pub(crate) struct Scan<'q> {
+    plan: &'q Plan<'q>,
+    range: TimeRange,
+    selector: Selector,
+    /// The filter for columns, if it can run over them.
+    columns: Option<ColumnSelector>,
+    /// Whether the filter takes all rows.
+    takes_all: bool,
+    /// The fields that the pipes look at; none: any of them.
+    fields: Option<Vec<String>>,
+    /// Computed fields among them that a line may bring.
+    hidden: Vec<&'static str>,
+    /// Where what a unit gives is kept, and under which number.
+    answers: Option<(&'q Answers, u32)>,
+    /// How lines are counted from what segments keep.
+    pub rolled: Option<&'q Rolled>,
+    /// Counts the memory of units.
+    meter: Meter,
+    /// Lines older than that are not wanted any more; grows.
+    oldest_wanted_ns: AtomicI64,
+}
+
+impl<'q> Scan<'q> {
+    /// What a plan asks of units, of lines that are not older than `oldest_wanted_ns`.
+    pub fn new(
+        plan: &'q Plan<'q>,
+        oldest_wanted_ns: i64,
+        answers: Option<&'q Answers>,
+        meter: Meter,
+    ) -> Self {
+        let Plan { query, needed, range, .. } = plan;
+        let numbered = |answers: &'q Answers| {
+            let pipe = plan.counted.as_ref().and(query.pipes().first())?;
+            let text = format!("{} | {pipe}", without_time(query.filter()));
+            Some((answers, answers.number_of(&text)))
+        };
+        Scan {
+            plan,
+            range: TimeRange { start_ns: range.start_ns.max(oldest_wanted_ns), ..*range },
+            selector: Selector::new(query.filter()),
+            columns: ColumnSelector::new(query.filter()),
+            takes_all: matches!(without_time(query.filter()), Filter::All),
+            hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
+            fields: stored_names(needed),
+            answers: answers.and_then(numbered),
+            rolled: plan.rolled.as_ref(),
+            meter,
+            oldest_wanted_ns: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// Event times of lines that are looked at.
+    pub fn range(&self) -> TimeRange {
+        self.range
+    }
+
+    /// Leaves out lines that are older.
+    pub fn want_from(&self, oldest_wanted_ns: i64) {
+        self.oldest_wanted_ns.store(oldest_wanted_ns, Relaxed);
+    }
+
+    /// Takes those out of `units` whose answers are kept from before. All are asked for at once: a
+    /// lock for each would cost more than what is behind it.
+    pub fn take_known(
+        &self,
+        units: &mut Vec<Box<dyn ScanUnit>>,
+    ) -> Vec<(Box<dyn ScanUnit>, Arc<Weighted>)> {
+        let Some((answers, query)) = self.answers else { return Vec::new() };
+        let keys = units.iter().map(|unit| self.key_inside(&**unit));
+        let mut kept = answers.get_all(keys, query).into_iter();
+        if kept.as_slice().iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let mut known = Vec::new();
+        let all = std::mem::take(units);
+        for unit in all {
+            match kept.next().expect("one for each unit") {
+                Some(answer) => known.push((unit, answer)),
+                None => units.push(unit),
+            }
+        }
+        known
+    }
+
+    /// What an answer about a unit is kept by: only where all its lines are in the range.
+    fn key_inside(&self, unit: &dyn ScanUnit) -> Option<UnitKey> {
+        let (oldest, newest) = unit.time_range_ns()?;
+        let inside = self.range.contains(oldest) && self.range.contains(newest);
+        unit.key().filter(|_| inside)
+    }
+
+    /// Looks at `units`, on up to `threads` threads beside this one, and calls `each` with the
+    /// place of each unit, in order, and what it gives. `each` ends it by breaking; `check`, called
+    /// now and then on any of them, by an error.
+    pub fn run(
+        &self,
+        units: &[Box<dyn ScanUnit>],
+        threads: usize,
+        check: impl Fn() -> Result<(), RunError> + Sync,
+        mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, RunError>,
+    ) -> Result<(), RunError> {
+        let alone = if threads > 1 { alone(units) } else { units.len() };
+        let mut scratch = Scratch::default();
+        for (place, unit) in units[..alone].iter().enumerate() {
+            let (found, _held) = self.look(&**unit, &mut scratch, &check)?;
+            if each(place, found)?.is_break() {
+                return Ok(());
+            }
+        }
+        let rest = &units[alone..];
+        let threads = threads.min(rest.len());
+        if threads == 0 {
+            return Ok(());
+        }
+        let check = &check;
+        with_helpers(threads, |scope| {
+            let start = |first| {
+                let (found, finds) = mpsc::sync_channel(AHEAD_UNITS);
+                let work = move || {
+                    let mut scratch = Scratch::default();
+                    for unit in rest.iter().skip(first).step_by(threads) {
+                        // An error means that nobody wants more.
+                        if found.send(self.look(&**unit, &mut scratch, check)).is_err() {
+                            return;
+                        }
+                    }
+                };
+                scope.spawn(move |_| work());
+                finds
+            };
+            let finds: Vec<_> = (0..threads).map(start).collect();
+            for place in 0..rest.len() {
+                let (found, _held) = loop {
+                    check()?;
+                    match finds[place % threads].recv_timeout(CANCEL_TICK) {
+                        Ok(found) => break found?,
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
+                        // It panicked, which goes on at the end of the scope.
+                        Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+                    }
+                };
+                if each(alone + place, found)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })?
+    }
+
+    /// Looks at `units` in no order, by `own` on this thread and by each of `others` on one of its
+    /// own. All stop at the first error.
+    pub fn gather(
+        &self,
+        units: &[Box<dyn ScanUnit>],
+        own: &mut impl Worker,
+        others: &mut [impl Worker + Send],
+    ) -> Result<(), RunError> {
+        let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let places = || (!stopped.load(Relaxed)).then(|| next.fetch_add(1, Relaxed));
+        let (places, stopped) = (&places, &stopped);
+        let others = others.iter_mut();
+        in_parallel(
+            || self.work(own, units, places, stopped),
+            others.map(|worker| move || self.work(worker, units, places, stopped)),
+        )
+    }
+
+    /// Looks at the units whose places come, until there are no more.
+    fn work(
+        &self,
+        worker: &mut impl Worker,
+        units: &[Box<dyn ScanUnit>],
+        places: &impl Fn() -> Option<usize>,
+        stopped: &AtomicBool,
+    ) -> Result<(), RunError> {
+        let mut scratch = Scratch::default();
+        let mut look = |place: usize, unit: &dyn ScanUnit| {
+            worker.check()?;
+            let (found, _held) = self.look(unit, &mut scratch, &|| worker.check())?;
+            worker.take(place, unit, found)
+        };
+        while let Some((place, unit)) = places().and_then(|p| Some((p, units.get(p)?))) {
+            look(place, &**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
+        }
+        Ok(())
+    }
+
+    /// What a unit gives, and the memory that it takes meanwhile.
+    fn look(
+        &self,
+        unit: &dyn ScanUnit,
+        scratch: &mut Scratch,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<(Found, Held), RunError> {
+        let mut held = Held::default();
+        let found = self.look_holding(unit, scratch, check, &mut held)?;
+        Ok((found, held))
+    }
+
+    fn look_holding(
+        &self,
+        unit: &dyn ScanUnit,
+        scratch: &mut Scratch,
+        check: &dyn Fn() -> Result<(), RunError>,
+        held: &mut Held,
+    ) -> Result<Found, RunError> {
+        let range = self.range;
+        let known = unit.time_range_ns();
+        let wanted_ns = self.oldest_wanted_ns.load(Relaxed);
+        if known
+            .is_some_and(|(oldest, newest)| !range.overlaps(oldest, newest) || newest < wanted_ns)
+        {
+            return Ok(Found::Outside);
+        }
+        let kept = self.answers.zip(self.key_inside(unit));
+        if !self.plan.needs.may_be_in(unit)? {
+            return Ok(Found::Skipped);
+        }
+        if let Some(rolled) = &self.rolled
+            && let Some(rows) = rolled.count_unit(unit, range, scratch)
+        {
+            return Ok(Found::Counted(rows.into()));
+        }
+        let wanted = range.intersect(TimeRange { start_ns: wanted_ns, end_ns: i64::MAX });
+        held.add(&self.meter, unit.bytes() as usize)?;
+        if let Some(found) = self.look_at_columns(unit, wanted, check)? {
+            match &found {
+                Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
+                Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
+                _ => {}
+            }
+            if let (Found::Counted(answer), Some(((answers, query), key))) = (&found, kept) {
+                answers.put(key, query, answer.clone());
+            }
+            return Ok(found);
+        }
+        let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
+        held.add(&self.meter, batch.memory_bytes())?;
+        let lines = batch.len() as u64;
+        let (oldest, newest) = batch.time_range_ns();
+        let rows: Vec<u32> = if wanted.contains(oldest) && wanted.contains(newest) {
+            (0..batch.len() as u32).collect()
+        } else {
+            let rows = batch.rows().filter(|row| wanted.contains(row.time_ns()));
+            rows.map(|row| row.index()).collect()
+        };
+        let mut block = Block::Lines(Lines::new(batch, rows));
+        self.selector.select(&mut block, scratch);
+        Ok(Found::Lines(Some(block), lines))
+    }
+
+    /// What the columns of a unit give; none where it has to be loaded.
+    fn look_at_columns(
+        &self,
+        unit: &dyn ScanUnit,
+        wanted: TimeRange,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Option<Found>, RunError> {
+        let Some(selector) = &self.columns else { return Ok(None) };
+        // Nothing is gained where all of all lines is wanted.
+        if self.takes_all
+            && self.plan.counted.is_none()
+            && self.fields.is_none()
+            && self.plan.newest_lines.is_none()
+        {
+            return Ok(None);
+        }
+        let known = unit.time_range_ns();
+        let mut found = None;
+        let pulse = Pulse::new(check);
+        unit.with_columns(&mut |columns| {
+            let mut bits = Bitmap::full(columns.rows());
+            let inside = known
+                .is_some_and(|(oldest, newest)| wanted.contains(oldest) && wanted.contains(newest));
+            if !inside {
+                let times = columns.times_ns()?;
+                bits.retain(|row| wanted.contains(times[row]));
+            }
+            let fields = Fields::new(columns, &pulse);
+            if selector.narrow(&fields, &mut bits)? && !pulse.is_over() {
+                found = self.read(&fields, bits)?;
+            }
+            Ok(())
+        })?;
+        pulse.end()?;
+        Ok(found)
+    }
+
+    /// What is wanted of the rows that were selected; none where the unit has to be loaded.
+    fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<Found>, SourceError> {
+        let columns = fields.columns();
+        let lines = columns.rows() as u64;
+        if let Some(counted) = &self.plan.counted
+            && let Some(rows) = counted.count(fields, &bits)?
+        {
+            return Ok(Some(Found::Counted(rows.into())));
+        }
+        if bits.is_empty() {
+            return Ok(Some(Found::Lines(None, lines)));
+        }
+        if let Some(counted) = &self.plan.counted
+            && let Some(tally) = counted.tally(fields, &bits)?
+        {
+            return Ok(Some(Found::Tallied(tally)));
+        }
+        let rows: Vec<u32> = match self.plan.newest_lines {
+            Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
+            _ => bits.iter().map(|row| row as u32).collect(),
+        };
+        let brought = |names: Vec<&str>| names.iter().any(|name| self.hidden.contains(name));
+        let stored = match &self.fields {
+            // What a line brings under the name of a computed field stands in the line.
+            Some(_) if !self.hidden.is_empty() && brought(columns.names()) => None,
+            Some(fields) => stored_fields(fields, columns)?,
+            None => None,
+        };
+        let some = match &stored {
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                columns.batch_of(&rows, &names)?
+            }
+            None => None,
+        };
+        let batch = match some {
+            Some(batch) => batch,
+            None => columns.batch(&rows)?,
+        };
+        let rows = (0..rows.len() as u32).collect();
+        let block = Block::Lines(Lines::new(Arc::new(batch), rows));
+        Ok(Some(Found::Lines(Some(block), lines)))
+    }
+}
+
+/// The fields of a set that are read from columns, with `_stream` for its fields; none where lines
+/// have to be read.
+fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
+    let mut names = set.names()?;
+    // What else is computed is known of each row without its line.
+    names.retain(|name| *name != "_time" && (!HIDDEN.contains(name) || *name == LINE));
+    (!names.contains(&LINE)).then(|| names.into_iter().map(str::to_owned).collect())
+}
+
+/// What takes what units give; each thread has one.
+pub(crate) trait Worker {
+    /// Whether it may go on.
+    fn check(&self) -> Result<(), RunError>;
+    /// Takes what a unit gives.
+    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;
+}
+
+/// The newest `count` rows, and those as old as the oldest of them.
+fn newest_rows(times: &[i64], bits: &Bitmap, count: usize) -> Vec<u32> {
+    let mut newest: Vec<i64> = bits.iter().map(|row| times[row]).collect();
+    let place = newest.len() - count.min(newest.len());
+    let oldest = match newest.get(place) {
+        Some(_) => *newest.select_nth_unstable(place).1,
+        None => return Vec::new(),
+    };
+    bits.iter().filter(|&row| times[row] >= oldest).map(|row| row as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_rows_with_those_as_old() {
+        let check = |count: usize, expected: &[u32]| {
+            let mut bits = Bitmap::full(6);
+            bits.retain(|row| row != 3);
+            assert_eq!(newest_rows(&[5, 1, 4, 9, 4, 2], &bits, count), expected, "{count}");
+        };
+        check(0, &[]);
+        check(1, &[0]);
+        check(2, &[0, 2, 4]);
+        check(3, &[0, 2, 4]);
+        check(4, &[0, 2, 4, 5]);
+        check(5, &[0, 1, 2, 4, 5]);
+        check(6, &[0, 1, 2, 4, 5]);
+    }
+}

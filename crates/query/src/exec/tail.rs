@@ -1,0 +1,118 @@
+//! Live tail: a query over lines as they arrive.
+//!
+//! Its pipes look at each line by itself. Those that compute fields do so for a bounded number of
+//! lines at once, whose new values may take [`TAIL_BYTES_MAX`].
+
+use std::sync::Arc;
+
+use record::Batch;
+
+use crate::block::{Block, Lines, NewNames, Scratch};
+use crate::exec::{Account, Context, Limits, Meter, Rows, RunError};
+use crate::filter::Selector;
+use crate::pipe::{Pipe, RowWise, Work};
+use crate::source::Whose;
+use crate::syntax::error::ParseError;
+use crate::syntax::query::Query;
+
+/// Memory of the values that pipes compute for some lines at a time. A tail whose pipes make more
+/// ends with [`RunError::MemoryLimit`].
+const TAIL_BYTES_MAX: u64 = 64 << 20;
+
+/// A query that is run over each new batch: a filter and pipes that look at each line by itself.
+pub struct TailQuery {
+    whose: Whose,
+    selector: Selector,
+    steps: Vec<Box<dyn RowWise>>,
+    include: Arc<[String]>,
+}
+
+impl Query {
+    /// Makes the query ready to run over each new batch; `include` as in
+    /// [`crate::Context::include`]. An error when a pipe needs all rows before it can hand on the
+    /// first.
+    pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
+        if self.has_subqueries() {
+            return Err(ParseError {
+                position: 0,
+                expected: vec!["a list of values".to_owned()],
+                message: "a query inside a filter cannot be followed live".to_owned(),
+                query: self.to_string(),
+            });
+        }
+        let step = |pipe: &Pipe| {
+            pipe.row_wise().ok_or_else(|| {
+                let (query, written) = (self.to_string(), pipe.to_string());
+                let name = written.split(' ').next().unwrap_or_default();
+                let message =
+                    format!("\"{name}\" does not work line by line, so it cannot be followed live");
+                let position = query.find(&format!("| {written}")).map_or(0, |at| at + 2);
+                let expected = ["filter", "fields", "format", "extract", "math", "replace"];
+                ParseError { position, expected: expected.map(String::from).into(), message, query }
+            })
+        };
+        let steps: Vec<Box<dyn RowWise>> =
+            self.pipes().iter().map(step).collect::<Result<_, _>>()?;
+        Ok(TailQuery {
+            whose: self.filter().whose(),
+            selector: Selector::new(self.filter()),
+            steps,
+            include: include.into(),
+        })
+    }
+}
+
+impl TailQuery {
+    /// Looks at Loginson's own lines too.
+    pub fn with_own(self) -> TailQuery {
+        TailQuery { whose: Whose::All, ..self }
+    }
+
+    /// Whose lines it looks at.
+    pub fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    /// The lines of a batch that the filter selects, in their order, as they are before the pipes.
+    pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
+        let is_seen = self.whose == Whose::All || !batch.is_internal();
+        let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
+        let mut block = Block::Lines(Lines::new(batch.clone(), rows));
+        self.selector.select(&mut block, scratch);
+        Rows::new(block, self.include.clone())
+    }
+
+    /// Calls `each` with the rows that the query makes of a batch, in the order of its lines; the
+    /// memory of what pipes compute is counted in `account`. An error when a pipe makes values that
+    /// are too long, or too many, or when `each` gives one.
+    pub fn rows(
+        &self,
+        batch: &Arc<Batch>,
+        account: &Arc<Account>,
+        scratch: &mut Scratch,
+        each: &mut dyn FnMut(&Rows) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let block = self.selected(batch, scratch).into_block();
+        let rows_max = self.steps.iter().map(|step| step.rows_max()).min().unwrap_or(usize::MAX);
+        for mut part in block.into_parts(rows_max) {
+            let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
+            let account = Arc::clone(account);
+            let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+            let mut held = 0;
+            let mut names: Vec<NewNames> = self.steps.iter().map(|_| NewNames::default()).collect();
+            for (step, names) in self.steps.iter().zip(&mut names) {
+                if part.is_empty() {
+                    break;
+                }
+                let meter = &mut meter;
+                held += step.apply(&mut part, &mut Work { scratch, names, meter })?;
+            }
+            if !part.is_empty() {
+                each(&Rows::new(part, self.include.clone()))?;
+            }
+            names.into_iter().for_each(|names| names.give_back(&mut meter));
+            meter.give_back(held);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! Limits, cancelling, early stop, order of rows, tails.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use record::{Batch, LineId};
+
+use crate::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use crate::testing::{Memory, Record, batch, collect, record};
+use crate::{Context, Limits, Outcome, Query, Rows, RunError, Scratch, TimeOrder, run};
+
+fn query(text: &str) -> Query {
+    Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Records `from..to`, at these times, with a different value each.
+fn numbered(from: i64, to: i64) -> Vec<Record> {
+    let value = |i: i64| i.to_string();
+    (from..to).map(|i| record(i, &[("_msg", &format!("line {i}")), ("n", &value(i))])).collect()
+}
+
+fn limited(limits: Limits) -> Context {
+    Context { limits, ..Context::default() }
+}
+
+/// A source that counts the units it loads, and may have lost one.
+struct Counted {
+    units: Vec<(Arc<Batch>, bool)>,
+    loaded: Arc<AtomicUsize>,
+}
+
+struct Unit(Arc<Batch>, bool, Arc<AtomicUsize>);
+
+impl Source for Counted {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let unit = |(batch, gone): &(Arc<Batch>, bool)| -> Box<dyn ScanUnit> {
+            Box::new(Unit(batch.clone(), *gone, self.loaded.clone()))
+        };
+        Ok(self.units.iter().map(unit).collect())
+    }
+
+    fn find(&self, _line_id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for Unit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.0.time_range_ns())
+    }
+    fn lines(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn bytes(&self) -> u64 {
+        100
+    }
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        self.2.fetch_add(1, Relaxed);
+        Ok((!self.1).then(|| self.0.clone()))
+    }
+}
+
+fn counted(ranges: &[(i64, i64)]) -> Counted {
+    let unit =
+        |(i, &(from, to)): (usize, &(i64, i64))| (batch(i as u64 + 1, &numbered(from, to)), false);
+    Counted { units: ranges.iter().enumerate().map(unit).collect(), loaded: Arc::default() }
+}
+
+#[test]
+fn oldest_first() {
+    let check = |limit: Option<usize>, expected: &str| {
+        let source = counted(&[(20, 22), (10, 12), (0, 2)]);
+        let context = Context { order: Some(TimeOrder::default()), limit, ..Context::default() };
+        let (found, outcome) = collect(&query("* | fields n"), &source, &context);
+        outcome.unwrap();
+        let numbers: Vec<&str> = found.iter().map(|row| row[0].1.as_str()).collect();
+        assert_eq!(numbers.join(" "), expected);
+    };
+    check(None, "0 1 10 11 20 21");
+    check(Some(3), "0 1 10");
+}
+
+#[test]
+fn units_that_cannot_matter_are_not_read() {
+    let check = |text: &str, context: Context, loaded: usize, rows: usize| {
+        let source = counted(&[(0, 10), (10, 20), (20, 30), (25, 35)]);
+        let (found, outcome) = collect(&query(text), &source, &context);
+        assert_eq!((source.loaded.load(Relaxed), found.len()), (loaded, rows), "{text}");
+        assert_eq!(outcome.unwrap().rows, rows as u64);
+    };
+    let limit = |limit| Context { limit: Some(limit), ..Context::default() };
+    check("*", Context::default(), 4, 40);
+    check("*", limit(0), 0, 0);
+    check("*", limit(5), 1, 5);
+    check("*", limit(6), 2, 6);
+    check("*", limit(20), 2, 20);
+    check("*", limit(21), 3, 21);
+    check("*", Context { offset: 15, ..limit(5) }, 2, 5);
+    check("* | fields n", limit(5), 1, 5);
+    check("* | limit 5", Context::default(), 1, 5);
+    check("* | sort by (n) | limit 5", limit(3), 4, 3);
+    check("* | uniq by (n) limit 5", Context::default(), 1, 5);
+    let range = TimeRange { start_ns: 10, end_ns: 12 };
+    check("*", Context { range, ..Context::default() }, 1, 2);
+    check("_time:<1970-01-01T00:00:00.000000011Z", Context { range, ..Context::default() }, 1, 1);
+}
+
+#[test]
+fn deleted_units_are_counted() {
+    let mut source = counted(&[(0, 10), (10, 20)]);
+    source.units[0].1 = true;
+    let (rows, outcome) = collect(&query("*"), &source, &Context::default());
+    let expected = Outcome { rows: 10, lines_scanned: 10, units_gone: 1, ..Outcome::default() };
+    assert_eq!((rows.len(), outcome.unwrap()), (10, expected));
+}
+
+#[test]
+fn rows_are_limited() {
+    let source = Memory::of(&numbered(0, 3_000));
+    for (rows_max, fails) in [(2_999, true), (3_000, false), (3_001, false)] {
+        let context = limited(Limits { rows_max, ..Limits::default() });
+        let (rows, outcome) = collect(&query("*"), &source, &context);
+        assert_eq!(rows.len() as u64, rows_max.min(3_000));
+        match outcome {
+            Err(error @ RunError::RowLimit(_)) => {
+                assert!(fails && error.to_string().contains("query.rows_max"))
+            }
+            other => assert!(!fails && other.is_ok()),
+        }
+        assert_eq!(context.progress.rows.load(Relaxed), rows_max.min(3_000));
+    }
+}
+
+#[test]
+fn memory_is_limited_and_given_back() {
+    let source = Memory::of(&numbered(0, 2_000));
+    for text in [
+        "* | stats by (n) count() x",
+        "* | stats by (_time:1ns) count() x",
+        "* | stats by (n, _msg) count() x",
+        "* | stats count_uniq(n) x",
+        "* | stats quantile(0.9, n) x",
+        "* | sort by (n)",
+        "* | uniq by (n)",
+        "* | top 5 by (n)",
+        "* | facets 5 max_values_per_field 10000",
+    ] {
+        let small = limited(Limits { memory_bytes_max: 10_000, ..Limits::default() });
+        let (_, outcome) = collect(&query(text), &source, &small);
+        let error = outcome.expect_err(text);
+        assert!(matches!(error, RunError::MemoryLimit(10_000)), "{text}");
+        assert!(error.to_string().contains("query.memory_bytes_max"));
+        let (_, outcome) = collect(&query(text), &source, &Context::default());
+        outcome.unwrap();
+    }
+    // What is thrown away is not held.
+    let context = limited(Limits { memory_bytes_max: 2_000_000, ..Limits::default() });
+    let batches = (0..20)
+        .map(|i| batch(i + 1, &numbered(1_000 * i as i64, 1_000 * (i as i64 + 1))))
+        .collect();
+    let source = Memory::new(batches);
+    let (rows, outcome) = collect(&query("* | sort by (n) limit 10"), &source, &context);
+    outcome.unwrap();
+    assert_eq!(rows.len(), 10);
+    let newest = Context { limit: Some(10), ..context.clone() };
+    let (rows, outcome) = collect(&query("*"), &source, &newest);
+    outcome.unwrap();
+    assert_eq!(rows.len(), 10);
+}
+
+#[test]
+fn time_is_limited() {
+    let source = Memory::of(&numbered(0, 10));
+    let context = limited(Limits { run_time: Duration::ZERO, ..Limits::default() });
+    let (rows, outcome) = collect(&query("*"), &source, &context);
+    let error = outcome.unwrap_err();
+    assert!(rows.is_empty() && matches!(error, RunError::TimeLimit(_)));
+    assert!(error.to_string().contains("query.run_max"));
+}
+
+#[test]
+fn a_cancelled_query_ends_soon() {
+    // A batch that is given again and again: without the cancel it would not end for hours.
+    let batch = batch(1, &numbered(0, 5_000));
+    let source = Memory::new(vec![batch; 100_000]);
+    for text in ["~\"x.*y.*z\"", "* | stats by (_msg, n) count() x, median(n) y", "* | facets", "*"]
+    {
+        let context = Context::default();
+        let cancelled = context.cancelled.clone();
+        let progress = context.progress.clone();
+        let canceller = std::thread::spawn(move || {
+            while progress.units_done.load(Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+            cancelled.store(true, Relaxed);
+            Instant::now()
+        });
+        let outcome = run(&query(text), &source, &context, &mut |_| ControlFlow::Continue(()));
+        let ended = Instant::now();
+        assert!(matches!(outcome, Err(RunError::Cancelled)), "{text}");
+        let took = ended.saturating_duration_since(canceller.join().unwrap());
+        // 100 ms is meant; unoptimised code on a busy machine may take longer.
+        assert!(took < Duration::from_secs(2), "{text} took {took:?}");
+        assert!(context.progress.share() < 0.9);
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_ends_the_query() {
+    let source = counted(&[(0, 10), (10, 20)]);
+    let mut blocks = 0;
+    let outcome = run(&query("*"), &source, &Context::default(), &mut |_| {
+        blocks += 1;
+        ControlFlow::Break(())
+    });
+    assert!(outcome.unwrap().stopped);
+    assert_eq!((blocks, source.loaded.load(Relaxed)), (1, 1));
+}
+
+#[test]
+fn rows_show_their_fields_in_order() {
+    let fields = [("level", "info"), ("_type", "x"), ("_msg", "hello"), ("empty", ""), ("a", "1")];
+    let source = Memory::of(&[record(5, &fields)]);
+    let check = |text: &str, limit: Option<usize>, expected: &str| {
+        let include = vec!["_line_id".to_owned(), "_line".to_owned()];
+        let context = Context { limit, include, ..Context::default() };
+        let (mut shown, mut raw) = (Vec::new(), Vec::new());
+        let mut show = |rows: Rows| {
+            rows.visit(0, &mut Scratch::default(), |name, value| {
+                shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
+            });
+            raw.extend_from_slice(rows.raw(0).unwrap());
+            ControlFlow::Continue(())
+        };
+        run(&query(text), &source, &context, &mut show).unwrap();
+        assert_eq!(shown.join(" "), expected);
+        assert_eq!(raw, b"hello");
+    };
+    let all = "_time=1970-01-01T00:00:00.000000005Z _stream={_type=\"x\"} _msg=hello level=info _type=x a=1";
+    let all = format!("{all} _line=hello _line_id=00000001-1-0");
+    check("*", None, &all);
+    check("*", Some(10), &all);
+    check("* | sort by (a)", None, &all);
+    check(
+        "* | fields level, _msg",
+        Some(10),
+        "level=info _msg=hello _line=hello _line_id=00000001-1-0",
+    );
+    check("* | fields level, _line_id", None, "level=info _line_id=00000001-1-0 _line=hello");
+    check(
+        "* | sort by (a) | fields level, _line_id",
+        None,
+        "level=info _line_id=00000001-1-0 _line=hello",
+    );
+}
+
+#[test]
+fn tails_look_at_each_batch() {
+    let batch = batch(1, &numbered(0, 10));
+    let tail = query("n:>6 | filter !n:8 | fields n | rename n as m")
+        .tail(&["_line_id".to_owned()])
+        .unwrap();
+    assert_eq!(tail.selected(&batch, &mut Scratch::default()).len(), 3);
+    let shown = |tail: &crate::TailQuery, batch| {
+        let mut shown = Vec::new();
+        tail.rows(batch, &Arc::default(), &mut Scratch::default(), &mut |rows| {
+            for row in 0..rows.len() {
+                rows.visit(row, &mut Scratch::default(), |name, value| {
+                    shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
+                });
+            }
+            Ok(())
+        })
+        .map(|()| shown)
+    };
+    assert_eq!(
+        shown(&tail, &batch).unwrap(),
+        ["m=7", "_line_id=00000001-1-7", "m=9", "_line_id=00000001-1-9"]
+    );
+    for (text, expected) in [
+        ("n:>7 | math n * 2 as m | format \"<n>/<m>\" as t | fields t", vec!["t=8/16", "t=9/18"]),
+        ("n:9 | extract \"line <x>\" | len(n) as l | fields l | sample 1", vec!["l=1"]),
+        ("n:>7 | fields none | drop_empty_fields", vec![]),
+    ] {
+        assert_eq!(shown(&query(text).tail(&[]).unwrap(), &batch).unwrap(), expected, "{text}");
+    }
+    // The same as a query gives, also of more lines than are computed at once.
+    let many = crate::testing::batch(1, &numbered(0, 500));
+    let tail = query("* | math n + 1 as m | m:>=100 | fields m").tail(&[]).unwrap();
+    let expected: Vec<String> = (100..=500).map(|m| format!("m={m}")).collect();
+    assert_eq!(shown(&tail, &many).unwrap(), expected);
+    let doubled = "| format \"<n><n><n><n><n><n><n><n>\" as n ".repeat(9);
+    let error = shown(&query(&format!("* {doubled}")).tail(&[]).unwrap(), &many).unwrap_err();
+    assert!(matches!(error, RunError::MemoryLimit(_) | RunError::ValueLimit(_)), "{error}");
+    for text in ["* | sort by (a)", "* | count()", "* | fields a | limit 5", "* | uniq by (a)"] {
+        let error = query(text).tail(&[]).err().unwrap();
+        assert!(error.to_string().contains("live") && error.position > 0, "{error}");
+    }
+}
+
+/// A unit that cannot be read, or takes long.
+struct Broken(Arc<std::sync::atomic::AtomicBool>, bool);
+
+impl Source for Broken {
+    fn units(
+        &self,
+        _range: TimeRange,
+        _whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let good = || {
+            Box::new(Unit(batch(1, &numbered(0, 5)), false, Arc::default())) as Box<dyn ScanUnit>
+        };
+        let bad = || Box::new(Broken(self.0.clone(), self.1)) as Box<dyn ScanUnit>;
+        Ok(vec![good(), good(), good(), bad(), good(), bad(), good(), good()])
+    }
+    fn find(&self, _line_id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for Broken {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some((0, 5))
+    }
+    fn lines(&self) -> u64 {
+        1
+    }
+    fn bytes(&self) -> u64 {
+        1
+    }
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        if self.1 {
+            return Err(SourceError("seg-1 at byte 7: damaged".into()));
+        }
+        // As if somebody cancelled the query while it reads.
+        self.0.store(true, Relaxed);
+        Ok(None)
+    }
+}
+
+#[test]
+fn errors_and_cancelling_end_all_threads() {
+    for threads in 1..5 {
+        let limits = Limits { threads, ..Limits::default() };
+        let cancelled = Arc::default();
+        let context = Context { limits, cancelled: Arc::clone(&cancelled), ..Context::default() };
+        let text = query("line | stats count()");
+        let (rows, outcome) = collect(&text, &Broken(Arc::clone(&cancelled), true), &context);
+        assert_eq!(rows.len(), 0);
+        assert!(outcome.unwrap_err().to_string().contains("damaged"), "{threads}");
+        let (_, outcome) = collect(&text, &Broken(cancelled, false), &context);
+        assert!(matches!(outcome, Err(RunError::Cancelled)), "{threads}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Partial states as bytes: what an operator collected where lines are, sent to where the answer is
+//! given.
+//!
+//! A state begins with a version and a fingerprint of its pipe, so that another pipe's is refused.
+//! Then come numbers of 8 bytes, and texts behind their lengths of 4, all little-endian; what they
+//! are, each operator says beside its `encode` and `decode`. Values that can be told from others
+//! (kinds, hashes of tables) are not written.
+//!
+//! Decoding trusts nothing: every length is held against the bytes that are left before memory is
+//! taken, memory is counted before it is taken, counts are bounded by [`COUNT_MAX`], and whatever
+//! does not fit is an error. Both ends have to be of the same version of Loginson.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::tuples::ENTRY_BYTES;
+use crate::exec::{Buffer, Meter, RunError};
+
+/// The version of the form. One that is not known is refused.
+const VERSION: u8 = 1;
+/// Greatest number of lines, rows or hits in a state: far above what any store has, and far enough
+/// below the end of 64 bits that no sum of [`STATES_MAX`] states overflows.
+const COUNT_MAX: u64 = 1 << 48;
+/// Most states that are merged for one answer.
+pub(crate) const STATES_MAX: usize = 10_000;
+
+/// Writes a state.
+pub(crate) struct Encoder<'m> {
+    buffer: Buffer,
+    meter: &'m mut Meter,
+}
+
+impl<'m> Encoder<'m> {
+    /// Of a pipe with that fingerprint.
+    pub fn new(fingerprint: u64, meter: &'m mut Meter) -> Result<Encoder<'m>, RunError> {
+        let mut encoder = Encoder { buffer: Buffer::default(), meter };
+        encoder.raw(&[VERSION])?;
+        encoder.number(fingerprint)?;
+        Ok(encoder)
+    }
+
+    /// The bytes, which are no longer counted.
+    pub fn finish(self) -> Vec<u8> {
+        let (bytes, counted) = self.buffer.into_bytes();
+        self.meter.give_back(counted);
+        bytes
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.buffer.room(bytes.len(), self.meter)?.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub fn number(&mut self, number: u64) -> Result<(), RunError> {
+        self.raw(&number.to_le_bytes())
+    }
+
+    pub fn float(&mut self, number: f64) -> Result<(), RunError> {
+        self.number(number.to_bits())
+    }
+
+    pub fn flag(&mut self, flag: bool) -> Result<(), RunError> {
+        self.raw(&[u8::from(flag)])
+    }
+
+    /// Bytes behind their length.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        let length = u32::try_from(bytes.len()).map_err(|_| wrong("a value is too long"))?;
+        self.raw(&length.to_le_bytes())?;
+        self.raw(bytes)
+    }
+
+    /// Bytes that may not be there.
+    pub fn optional(&mut self, bytes: Option<&[u8]>) -> Result<(), RunError> {
+        self.flag(bytes.is_some())?;
+        bytes.map_or(Ok(()), |bytes| self.bytes(bytes))
+    }
+}
+
+/// Reads a state.
+pub(crate) struct Decoder<'b> {
+    rest: &'b [u8],
+    /// Names that were read before, so that all rows share them.
+    names: HashMap<&'b str, Arc<str>, foldhash::fast::RandomState>,
+}
+
+/// Why a state cannot be used.
+pub(crate) fn wrong(why: &'static str) -> RunError {
+    RunError::PartialState(why)
+}
+
+impl<'b> Decoder<'b> {
+    /// Of a pipe with that fingerprint.
+    pub fn new(bytes: &'b [u8], fingerprint: u64) -> Result<Decoder<'b>, RunError> {
+        let mut decoder = Decoder { rest: bytes, names: HashMap::default() };
+        if decoder.raw(1)? != [VERSION] {
+            return Err(wrong("it has another version"));
+        }
+        if decoder.number()? != fingerprint {
+            return Err(wrong("it is of another pipe"));
+        }
+        Ok(decoder)
+    }
+
+    /// There must be nothing left.
+    pub fn finish(self) -> Result<(), RunError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(wrong("there is more than belongs to it")) }
+    }
+
+    fn raw(&mut self, length: usize) -> Result<&'b [u8], RunError> {
+        let (bytes, rest) =
+            self.rest.split_at_checked(length).ok_or_else(|| wrong("it ends early"))?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    pub fn number(&mut self) -> Result<u64, RunError> {
+        let bytes = self.raw(size_of::<u64>())?;
+        Ok(u64::from_le_bytes(bytes.try_into().expect("as many as were read")))
+    }
+
+    pub fn float(&mut self) -> Result<f64, RunError> {
+        self.number().map(f64::from_bits)
+    }
+
+    pub fn flag(&mut self) -> Result<bool, RunError> {
+        match self.raw(1)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(wrong("a choice is neither")),
+        }
+    }
+
+    pub fn bytes(&mut self) -> Result<&'b [u8], RunError> {
+        let length = self.raw(size_of::<u32>())?;
+        let length = u32::from_le_bytes(length.try_into().expect("as many as were read"));
+        self.raw(length as usize)
+    }
+
+    /// As [`Encoder::optional`].
+    pub fn optional(&mut self) -> Result<Option<&'b [u8]>, RunError> {
+        Ok(if self.flag()? { Some(self.bytes()?) } else { None })
+    }
+
+    /// A name of a field; its memory is counted when it comes for the first time.
+    pub fn name(&mut self, meter: &mut Meter) -> Result<Arc<str>, RunError> {
+        let name = std::str::from_utf8(self.bytes()?).map_err(|_| wrong("a name is no text"))?;
+        if let Some(known) = self.names.get(name) {
+            return Ok(known.clone());
+        }
+        meter.take(name.len() + ENTRY_BYTES)?;
+        let shared: Arc<str> = name.into();
+        self.names.insert(name, shared.clone());
+        Ok(shared)
+    }
+
+    /// A number of lines, rows or hits.
+    pub fn count(&mut self) -> Result<u64, RunError> {
+        match self.number()? {
+            count if count <= COUNT_MAX => Ok(count),
+            _ => Err(wrong("a count is too large")),
+        }
+    }
+
+    /// How many things follow, each of at least so many bytes.
+    pub fn length(&mut self, bytes_min: usize) -> Result<usize, RunError> {
+        let most = self.rest.len().saturating_sub(size_of::<u64>()) / bytes_min.max(1);
+        match usize::try_from(self.number()?) {
+            Ok(length) if length <= most => Ok(length),
+            _ => Err(wrong("it has less than it says")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+
+    fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+        let mut meter = Meter::new(&Context::default());
+        let mut encoder = Encoder::new(7, &mut meter).unwrap();
+        write(&mut encoder);
+        encoder.finish()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = encoded(|out| {
+            out.number(u64::MAX).unwrap();
+            out.float(-0.5).unwrap();
+            out.flag(true).unwrap();
+            out.bytes(b"abc").unwrap();
+            out.optional(None).unwrap();
+            out.optional(Some(b"")).unwrap();
+            (0..2).for_each(|_| out.bytes("name".as_bytes()).unwrap());
+        });
+        let mut meter = Meter::new(&Context::default());
+        let mut from = Decoder::new(&bytes, 7).unwrap();
+        assert_eq!(from.number().unwrap(), u64::MAX);
+        assert_eq!(from.float().unwrap(), -0.5);
+        assert!(from.flag().unwrap());
+        assert_eq!(from.bytes().unwrap(), b"abc");
+        assert_eq!(from.optional().unwrap(), None);
+        assert_eq!(from.optional().unwrap(), Some(&b""[..]));
+        let names = [from.name(&mut meter).unwrap(), from.name(&mut meter).unwrap()];
+        assert!(Arc::ptr_eq(&names[0], &names[1]));
+        from.finish().unwrap();
+        for length in 0..bytes.len() {
+            let read = Decoder::new(&bytes[..length], 7).and_then(|mut from| {
+                from.number()?;
+                from.float()?;
+                from.flag()?;
+                from.bytes()?;
+                from.optional()?;
+                from.optional()?;
+                from.bytes()?;
+                from.bytes()
+            });
+            assert!(read.is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let empty = encoded(|_| {});
+        assert!(Decoder::new(&empty, 8).is_err(), "another pipe");
+        let mut later = empty.clone();
+        later[0] = VERSION + 1;
+        assert!(Decoder::new(&later, 7).is_err(), "another version");
+        assert!(
+            Decoder::new(&encoded(|out| out.flag(true).unwrap()), 7).unwrap().finish().is_err()
+        );
+        for (number, bytes_min, fits) in [(2, 4, true), (3, 4, false), (u64::MAX, 1, false)] {
+            let bytes = encoded(|out| {
+                out.number(number).unwrap();
+                out.number(0).unwrap();
+            });
+            let length = Decoder::new(&bytes, 7).unwrap().length(bytes_min);
+            assert_eq!(length.is_ok(), fits, "{number}");
+        }
+        for (count, fits) in [(COUNT_MAX, true), (COUNT_MAX + 1, false)] {
+            let bytes = encoded(|out| out.number(count).unwrap());
+            assert_eq!(Decoder::new(&bytes, 7).unwrap().count().is_ok(), fits);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! What a stats function is: the interface that each implements, and what the table of functions
+//! has of each.
+//!
+//! Most functions look at some fields, and differ in what they keep of them: such a one is a
+//! [`FieldsFunction`] and needs no code to be parsed, written or compared. A function with
+//! arguments of its own implements [`Call`] and has an [`OwnFunction`] in the table.
+//!
+//! How a function runs, [`super::aggregate`] says; it is asked once a block which states these are.
+
+use std::any::Any;
+use std::fmt;
+
+use super::aggregate::States;
+use super::{parse_fields, write_fields};
+use crate::block::NamePattern;
+use crate::pipe::limit::parse_count;
+use crate::pipe::operator::Documentation;
+use crate::plan::fields::FieldSet;
+use crate::syntax::cursor::Cursor;
+use crate::syntax::error::ParseError;
+
+/// A function with its arguments, as it is written in a query.
+#[derive(Debug)]
+pub struct Function(Box<dyn Call>);
+
+/// What a function of the table is to the parser of `stats`.
+pub(super) trait Register: Sync {
+    /// What users are told.
+    fn doc(&self) -> &Documentation;
+
+    /// Reads the arguments, behind `name(`, and what belongs to the function behind them. The name
+    /// is at `position`.
+    fn parse(
+        &'static self,
+        cursor: &mut Cursor<'_>,
+        position: usize,
+    ) -> Result<Function, ParseError>;
+}
+
+/// What makes functions comparable and copyable although their types are not known; implemented
+/// for each of them here.
+pub(super) trait CallNode: Any {
+    fn boxed_clone(&self) -> Box<dyn Call>;
+    fn equals(&self, other: &dyn Call) -> bool;
+}
+
+impl<C: Call + Clone + PartialEq> CallNode for C {
+    fn boxed_clone(&self) -> Box<dyn Call> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Call) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<C>().is_some_and(|other| self == other)
+    }
+}
+
+/// A function with its arguments. `Display` writes it so that it is parsed as the same again.
+pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Adds the fields that it looks at.
+    fn add_needed(&self, needed: &mut FieldSet);
+
+    /// What runs it.
+    fn states(&self) -> Box<dyn States>;
+
+    /// Whether the result is the same in whatever order rows come. The others take what comes first
+    /// where several would do. The order of values is total: of equal numbers that are written
+    /// differently, one is the least.
+    fn is_order_free(&self) -> bool;
+
+    /// Whether it counts rows, whatever is in them: so also rows that stand for many lines.
+    fn counts_rows(&self) -> bool {
+        false
+    }
+
+    /// Whether it counts rows or values, to the last.
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    /// Whether the value is a row: it stands among labels where a client wants numbers only.
+    fn gives_row(&self) -> bool {
+        false
+    }
+}
+
+impl Clone for Function {
+    fn clone(&self) -> Function {
+        Function(self.0.boxed_clone())
+    }
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Function {
+    pub(super) fn new(call: impl Call) -> Function {
+        Function(Box::new(call))
+    }
+
+    /// `count()`: the number of rows.
+    pub fn count() -> Function {
+        Function::new(super::count::COUNT.of(Vec::new()))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    pub(crate) fn counts_rows(&self) -> bool {
+        self.0.counts_rows()
+    }
+
+    pub(crate) fn gives_row(&self) -> bool {
+        self.0.gives_row()
+    }
+
+    pub(super) fn only_counts(&self) -> bool {
+        self.0.only_counts()
+    }
+
+    pub(super) fn is_order_free(&self) -> bool {
+        self.0.is_order_free()
+    }
+
+    pub(super) fn add_needed(&self, needed: &mut FieldSet) {
+        self.0.add_needed(needed);
+    }
+
+    pub(super) fn states(&self) -> Box<dyn States> {
+        self.0.states()
+    }
+
+    /// The function as one of a kind, if it is one.
+    #[cfg(test)]
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        let call: &dyn Any = &*self.0;
+        call.downcast_ref()
+    }
+}
+
+/// What a function means that is written without fields, or with all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Without {
+    /// All fields.
+    All,
+    /// The row as a whole; `*` means the same.
+    Row,
+    /// It has no fields.
+    None(&'static str),
+    /// It has to have exactly one.
+    One,
+}
+
+/// A function whose arguments are names of fields, or beginnings of names, and a limit at most.
+pub(super) struct FieldsFunction {
+    /// What users are told.
+    pub doc: Documentation,
+    /// What it means without fields.
+    pub without: Without,
+    /// Whether `limit N` may follow.
+    pub has_limit: bool,
+    /// Whether a field that is named twice counts twice.
+    pub repeats: bool,
+    /// As [`Call::is_order_free`].
+    pub is_order_free: fn(&FieldsCall) -> bool,
+    /// As [`Call::counts_rows`].
+    pub counts_rows: fn(&FieldsCall) -> bool,
+    /// As [`Call::only_counts`].
+    pub only_counts: fn(&FieldsCall) -> bool,
+    /// As [`Call::gives_row`].
+    pub gives_row: bool,
+    /// As [`Call::states`].
+    pub states: fn(&FieldsCall) -> Box<dyn States>,
+}
+
+impl FieldsFunction {
+    /// A function of numbers or values of fields whose result is the same in any order of rows; the
+    /// parts that are told apart by `..FieldsFunction::new(…)`.
+    pub const fn new(doc: Documentation, states: fn(&FieldsCall) -> Box<dyn States>) -> Self {
+        FieldsFunction {
+            doc,
+            without: Without::All,
+            has_limit: false,
+            repeats: false,
+            is_order_free: |_| true,
+            counts_rows: |_| false,
+            only_counts: |_| false,
+            gives_row: false,
+            states,
+        }
+    }
+
+    /// It with fields.
+    pub fn of(&'static self, fields: Vec<NamePattern>) -> FieldsCall {
+        FieldsCall { function: self, fields, limit: None }
+    }
+}
+
+/// Such a function with its arguments.
+#[derive(Clone)]
+pub(crate) struct FieldsCall {
+    function: &'static FieldsFunction,
+    /// Fields as they are written.
+    pub fields: Vec<NamePattern>,
+    /// Behind `limit`.
+    pub limit: Option<u64>,
+}
+
+impl FieldsCall {
+    /// The fields as the function looks at them: one that is named twice, twice only where that
+    /// changes the value.
+    pub fn looked_at(&self) -> Vec<NamePattern> {
+        let mut looked_at: Vec<NamePattern> = Vec::with_capacity(self.fields.len());
+        for field in &self.fields {
+            if self.function.repeats || !looked_at.contains(field) {
+                looked_at.push(field.clone());
+            }
+        }
+        looked_at
+    }
+
+    /// The limit; that of no limit is never reached.
+    pub fn limit(&self) -> u64 {
+        self.limit.unwrap_or(u64::MAX)
+    }
+}
+
+impl PartialEq for FieldsCall {
+    fn eq(&self, other: &FieldsCall) -> bool {
+        self.function.doc.name == other.function.doc.name
+            && self.fields == other.fields
+            && self.limit == other.limit
+    }
+}
+
+impl fmt::Debug for FieldsCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for FieldsCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = if self.fields.is_empty() && self.counts_rows() { "*" } else { "" };
+        let all = if matches!(self.function.without, Without::None(_)) { "" } else { all };
+        write!(f, "{}({all}{})", self.function.doc.name, write_fields(&self.fields))?;
+        self.limit.map_or(Ok(()), |limit| write!(f, " limit {limit}"))
+    }
+}
+
+impl Call for FieldsCall {
+    fn name(&self) -> &'static str {
+        self.function.doc.name
+    }
+
+    fn add_needed(&self, needed: &mut FieldSet) {
+        self.fields.iter().for_each(|field| needed.add_pattern(field));
+        if self.function.gives_row && self.fields.is_empty() {
+            needed.add_pattern(&NamePattern::ANY);
+        }
+    }
+
+    fn states(&self) -> Box<dyn States> {
+        (self.function.states)(self)
+    }
+
+    fn is_order_free(&self) -> bool {
+        (self.function.is_order_free)(self)
+    }
+
+    fn counts_rows(&self) -> bool {
+        (self.function.counts_rows)(self)
+    }
+
+    fn only_counts(&self) -> bool {
+        (self.function.only_counts)(self)
+    }
+
+    fn gives_row(&self) -> bool {
+        self.function.gives_row
+    }
+}
+
+impl Register for FieldsFunction {
+    fn doc(&self) -> &Documentation {
+        &self.doc
+    }
+
+    fn parse(
+        &'static self,
+        cursor: &mut Cursor<'_>,
+        position: usize,
+    ) -> Result<Function, ParseError> {
+        let name = self.doc.name;
+        let mut fields = parse_fields(cursor, name)?;
+        let wrong = |message: String| cursor.error_at(position, &["a field name"], message);
+        match self.without {
+            Without::All if fields.is_empty() => fields.push(NamePattern::ANY),
+            Without::All => {}
+            Without::Row | Without::None(_) if fields.contains(&NamePattern::ANY) => fields.clear(),
+            Without::None(message) if !fields.is_empty() => return Err(wrong(message.to_owned())),
+            Without::Row | Without::None(_) => {}
+            Without::One => check_one(name, &fields).map_err(wrong)?,
+        }
+        let limit = match self.has_limit {
+            true => parse_limit(cursor)?,
+            false => None,
+        };
+        Ok(Function::new(FieldsCall { function: self, fields, limit }))
+    }
+}
+
+/// The error says that there is not exactly one field.
+pub(super) fn check_one(name: &str, fields: &[NamePattern]) -> Result<(), String> {
+    match fields {
+        [] => Err(format!("{name}() needs a field")),
+        [field] if !field.prefix => Ok(()),
+        _ => Err(format!("{name}() takes one name here")),
+    }
+}
+
+/// Reads `limit N`, if it comes next; 0 is none.
+pub(super) fn parse_limit(cursor: &mut Cursor<'_>) -> Result<Option<u64>, ParseError> {
+    if !cursor.eat_keyword("limit") {
+        return Ok(None);
+    }
+    Ok(Some(parse_count(cursor, None)?).filter(|&limit| limit > 0))
+}
+
+/// A line of the table for a function with arguments of its own.
+pub(super) struct OwnFunction {
+    /// What users are told.
+    pub doc: Documentation,
+    /// As [`Register::parse`].
+    pub parse: fn(&mut Cursor<'_>, usize) -> Result<Function, ParseError>,
+}
+
+impl Register for OwnFunction {
+    fn doc(&self) -> &Documentation {
+        &self.doc
+    }
+
+    fn parse(
+        &'static self,
+        cursor: &mut Cursor<'_>,
+        position: usize,
+    ) -> Result<Function, ParseError> {
+        (self.parse)(cursor, position)
+    }
+}

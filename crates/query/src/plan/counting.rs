@@ -1,0 +1,364 @@
+//! Queries whose first pipe counts rows by fields and a bucket of time: `error | stats count()`,
+//! `stats by (app_name, level) count()`, `top 5 by (user)`, histograms.
+//!
+//! Over columns, the rows that the filter selects are counted by the places of their values,
+//! without looking at a value. For each combination that there is, one row that has it is read, and
+//! goes to the pipe with the number of rows it stands for. Of a single field with more values than
+//! that pays for, all values go to the pipe, with how many rows have each, and no row is read
+//! ([`Tally`]).
+//!
+//! Left out: several fields, or one and times, of which there are too many combinations; then rows
+//! are read.
+
+use std::collections::HashMap;
+
+use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
+
+use crate::bitmap::Bitmap;
+use crate::block::{Block, Lines};
+use crate::filter::Fields;
+use crate::pipe::{Pipe, time_bucket};
+use crate::plan::needs::is_stored;
+use crate::plan::rolled::Weighted;
+use crate::source::SourceError;
+
+pub(crate) const TIME: &str = "_time";
+pub(crate) const STREAM: &str = "_stream";
+
+/// Combinations of values in a block, those that could be; where there may be more, rows are read.
+const COMBINATIONS_MAX: usize = 1 << 16;
+/// The same, with those of each bucket of time that lines of the block are in.
+const COUNTERS_MAX: usize = 1 << 18;
+
+/// By what rows are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CountedBy {
+    /// Fields whose values are told apart: those that group rows, and those that conditions look
+    /// at.
+    pub fields: Vec<String>,
+    /// Length and shift of the buckets of event time, nanoseconds.
+    pub bucket_ns: Option<(i64, i64)>,
+    /// Whether the pipe looks at nothing but the value of the only field.
+    is_tally: bool,
+}
+
+/// How many rows have which values of a field. One value may come several times.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The values, one behind the other, with so many bytes between two, and where each ends.
+    text: Vec<u8>,
+    gap: usize,
+    ends: Vec<u32>,
+    /// Rows that have each; none: one each.
+    lines: Option<Vec<u32>>,
+}
+
+impl Tally {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let lines = self.lines.as_ref().map_or(0, |lines| lines.len() * size_of::<u32>());
+        self.text.len() + self.ends.len() * size_of::<u32>() + lines
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn value(&self, place: usize) -> &[u8] {
+        let from = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize + self.gap);
+        &self.text[from..self.ends[place] as usize]
+    }
+
+    /// The rows that have it.
+    #[inline]
+    pub fn lines(&self, place: usize) -> u64 {
+        self.lines.as_ref().map_or(1, |lines| u64::from(lines[place]))
+    }
+
+    fn push(&mut self, value: &[u8]) {
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len() as u32);
+    }
+}
+
+impl CountedBy {
+    /// None when the pipe does more.
+    pub fn of(pipe: Option<&Pipe>) -> Option<CountedBy> {
+        pipe?.counted_by()
+    }
+
+    /// By the values of fields only.
+    pub fn fields<'n>(fields: impl IntoIterator<Item = &'n str>) -> CountedBy {
+        CountedBy::new(fields, None, false)
+    }
+
+    /// By the values of fields, which may come twice, and buckets of event time: (length, shift)
+    /// in nanoseconds. `has_conditions`: fields are looked at by conditions too.
+    pub fn new<'n>(
+        fields: impl IntoIterator<Item = &'n str>,
+        bucket_ns: Option<(i64, i64)>,
+        has_conditions: bool,
+    ) -> CountedBy {
+        let mut names: Vec<String> = Vec::new();
+        for name in fields {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        let is_tally = names.len() == 1 && bucket_ns.is_none() && !has_conditions;
+        CountedBy { fields: names, bucket_ns, is_tally }
+    }
+
+    /// The stored fields that tell these fields of lines; none where other things of lines do.
+    fn stored(&self, columns: &dyn Columns) -> Result<Option<Vec<String>>, SourceError> {
+        stored_fields(&self.fields, columns)
+    }
+
+    /// The rows in `bits`, those of a kind as one; none where rows have to be read.
+    pub fn count(
+        &self,
+        fields: &Fields<'_>,
+        bits: &Bitmap,
+    ) -> Result<Option<Weighted>, SourceError> {
+        if self.fields.is_empty() && self.bucket_ns.is_none() {
+            return Ok(Some(Weighted::of_lines(bits.count() as u64)));
+        }
+        let columns = fields.columns();
+        let Some(names) = self.stored(columns)? else { return Ok(None) };
+        let mut codes = Codes::new(columns.rows());
+        for name in &names {
+            let Some(column) = fields.get(name)? else { return Ok(None) };
+            if !codes.add(&column) {
+                return Ok(None);
+            }
+        }
+        let times = match self.bucket_ns {
+            Some(bucket) => Some((columns.times_ns()?, bucket)),
+            None => None,
+        };
+        let Some(mut counted) = codes.count(bits, times) else { return Ok(None) };
+        counted.sort_unstable_by_key(|(row, _)| *row);
+        let (rows, lines): (Vec<u32>, Vec<u64>) = counted.into_iter().unzip();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Some(batch) = columns.batch_of(&rows, &names)? else { return Ok(None) };
+        let rows = (0..rows.len() as u32).collect();
+        let block = Block::Lines(Lines::new(batch.into(), rows));
+        Ok(Some(Weighted { block, lines, times_ns: Vec::new() }))
+    }
+}
+
+impl CountedBy {
+    /// The values of the only field in the rows in `bits`; none where the pipe looks at more, or
+    /// the values are not had apart.
+    pub fn tally(&self, fields: &Fields<'_>, bits: &Bitmap) -> Result<Option<Tally>, SourceError> {
+        let [name] = self.fields.as_slice() else { return Ok(None) };
+        if !self.is_tally || !is_stored(name) {
+            return Ok(None);
+        }
+        let Some(column) = fields.get(name)? else { return Ok(None) };
+        let mut tally = Tally::default();
+        if matches!(column.places(), Places::Each) {
+            if bits.is_full() {
+                let (text, gap) = (column.text().to_vec(), column.gap());
+                return Ok(Some(Tally { text, gap, ends: column.ends().to_vec(), lines: None }));
+            }
+            bits.iter().for_each(|row| tally.push(column.value(row as u32)));
+            return Ok(Some(tally));
+        }
+        // Behind all places, that of no value.
+        let mut counts = vec![0u32; column.values() + 1];
+        let none = column.values();
+        bits.iter().for_each(|row| counts[(column.place(row) as usize).min(none)] += 1);
+        let mut lines = Vec::new();
+        for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            tally.push(if place == none { &[] } else { column.value(place as u32) });
+            lines.push(count);
+        }
+        tally.lines = Some(lines);
+        Ok(Some(tally))
+    }
+}
+
+/// The stored fields that tell these, and the streams of lines if they are among them; none where
+/// that takes more.
+pub(crate) fn stored_fields(
+    fields: &[String],
+    columns: &dyn Columns,
+) -> Result<Option<Vec<String>>, SourceError> {
+    let mut names: Vec<String> = Vec::new();
+    for name in fields {
+        let of_stream = match name.as_str() {
+            STREAM => columns.stream_fields()?.map(|mut fields| {
+                // A line may bring a stream of its own.
+                if columns.names().contains(&STREAM) {
+                    fields.push(STREAM.to_owned());
+                }
+                fields
+            }),
+            name if is_stored(name) => Some(vec![name.to_owned()]),
+            _ => None,
+        };
+        let Some(stored) = of_stream else { return Ok(None) };
+        for name in stored {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(Some(names))
+}
+
+/// A number for each row that says which values it has.
+struct Codes {
+    /// Empty as long as all rows have the same.
+    of_row: Vec<u32>,
+    rows: usize,
+    /// Above all numbers.
+    end: usize,
+}
+
+impl Codes {
+    fn new(rows: usize) -> Self {
+        Codes { of_row: Vec::new(), rows, end: 1 }
+    }
+
+    /// Tells rows apart by one more field. False where that makes too many numbers.
+    fn add(&mut self, column: &FieldColumn<'_>) -> bool {
+        let values = column.values() + 1;
+        if matches!(column.places(), Places::All(_)) {
+            return true;
+        }
+        if matches!(column.places(), Places::Each) || self.end * values > COMBINATIONS_MAX {
+            return false;
+        }
+        // One more than all places stands for no value.
+        let none = values as u32 - 1;
+        let number = |place: u32| if place == NO_VALUE { none } else { place };
+        if self.of_row.is_empty() {
+            self.of_row.resize(self.rows, 0);
+        }
+        let of_row = self.of_row.iter_mut();
+        match column.places() {
+            Places::Listed(places) => {
+                of_row.zip(places).for_each(|(code, &place)| {
+                    *code = *code * values as u32 + number(place);
+                });
+            }
+            Places::Classes(classes, places) => {
+                let numbers: Vec<u32> = places.iter().map(|&place| number(place)).collect();
+                of_row.zip(*classes).for_each(|(code, &class)| {
+                    *code = *code * values as u32 + numbers[class as usize];
+                });
+            }
+            Places::Each | Places::All(_) => unreachable!("they were seen to above"),
+        }
+        self.end *= values;
+        true
+    }
+
+    /// For each number, and bucket of time, a row that has it and how many do; none where that
+    /// takes too many counters.
+    fn count(&self, bits: &Bitmap, times: Option<(&[i64], (i64, i64))>) -> Option<Vec<(u32, u64)>> {
+        let code = |row: usize| self.of_row.get(row).map_or(0, |&code| code as usize);
+        let mut counters: Vec<(u32, u64)> = Vec::new();
+        match times {
+            None => {
+                counters.resize(self.end, (0, 0));
+                let mut add = |row: usize| {
+                    let counter = &mut counters[code(row)];
+                    counter.0 = row as u32;
+                    counter.1 += 1;
+                };
+                if bits.is_full() {
+                    (0..self.rows).for_each(&mut add);
+                } else {
+                    bits.iter().for_each(&mut add);
+                }
+            }
+            Some((times, (step_ns, offset_ns))) => {
+                let mut bases: HashMap<i64, usize, foldhash::fast::RandomState> =
+                    HashMap::default();
+                let (mut from, mut to, mut base) = (i64::MAX, i64::MIN, 0);
+                for row in bits.iter() {
+                    let time_ns = times[row];
+                    if !(from <= time_ns && time_ns < to) {
+                        from = time_bucket(time_ns, step_ns, offset_ns);
+                        to = from.saturating_add(step_ns);
+                        base = match bases.get(&from) {
+                            Some(base) => *base,
+                            None => {
+                                let base = counters.len();
+                                if base + self.end > COUNTERS_MAX {
+                                    return None;
+                                }
+                                counters.resize(base + self.end, (0, 0));
+                                bases.insert(from, base);
+                                base
+                            }
+                        };
+                    }
+                    let counter = &mut counters[base + code(row)];
+                    counter.0 = row as u32;
+                    counter.1 += 1;
+                }
+            }
+        }
+        counters.retain(|(_, lines)| *lines > 0);
+        Some(counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::query::Query;
+
+    #[test]
+    fn only_counts_by_fields_and_time_are_of_the_kind() {
+        let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = CountedBy::of(query.pipes().first());
+            let found = found.map(|CountedBy { fields, bucket_ns, .. }| (fields, bucket_ns));
+            let expected = expected.map(|(fields, step_ns)| {
+                let fields: Vec<String> = fields.iter().map(|f| f.to_string()).collect();
+                (fields, step_ns.map(|step_ns| (step_ns, 0)))
+            });
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | stats count()", Some((&[], None)));
+        check("error | stats by (a, b) count() | limit 3", Some((&["a", "b"], None)));
+        check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
+        check("* | stats by (a) count() if (b:x a:y) n", Some((&["a", "b"], None)));
+        check("* | top 3 by (_stream)", Some((&["_stream"], None)));
+        check("* | stats by (_time) count()", None);
+        check("* | stats by (size:10) count()", None);
+        check("* | stats count(a)", None);
+        check("* | stats by (a) sum(b)", None);
+        check("* | stats count() if (_time:5m)", None);
+        check("* | fields a | stats count()", None);
+        check("*", None);
+    }
+
+    #[test]
+    fn only_one_field_by_itself_is_tallied() {
+        let is_tally = |text: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            CountedBy::of(query.pipes().first()).unwrap().is_tally
+        };
+        for text in ["* | top 5 by (a)", "* | uniq by (a)", "b | by (a) count() n, rate() m"] {
+            assert!(is_tally(text), "{text}");
+        }
+        for text in [
+            "* | top 5 by (a, b)",
+            "* | stats by (a) count() if (a:x) n",
+            "* | stats by (_time:1s, a) count()",
+            "* | stats count()",
+            "* | stats count() if (a:x)",
+        ] {
+            assert!(!is_tally(text), "{text}");
+        }
+    }
+}

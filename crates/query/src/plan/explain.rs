@@ -1,0 +1,445 @@
+//! Prints a plan: what a query would do, for people in a hurry and for programs.
+//!
+//! Of the store only the list of units is asked for, so that it is seen how much time range and
+//! catalog leave. How many units are left out by their words, and how many rows there are, only a
+//! run knows.
+
+use std::fmt;
+
+use super::{Order, Plan};
+use crate::exec::{Context, RunError};
+use crate::filter::ColumnSelector;
+use crate::json;
+use crate::pipe::{Merges, Mode, Pipe};
+use crate::source::{ScanUnit, Source, TimeRange, Whose};
+use crate::time::{format_duration, format_time};
+
+/// What a query would do. `Display` writes it as lines of text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The query as it would run, with the filters that were added to it.
+    pub query: String,
+    /// Event times that it looks at: from the first to before the second, nanoseconds since 1970
+    /// UTC; the least and the greatest number where there is no bound.
+    pub range: TimeRange,
+    /// Whether it looks at Loginson's own lines too.
+    pub own_lines: bool,
+    /// Whether its filters have queries inside, which run before it.
+    pub has_queries_inside: bool,
+    /// Units that may hold lines of that time: the others are not read. None, as the next, where a
+    /// filter restricts what the query may see: how much others keep is no business of it.
+    pub units: Option<Amount>,
+    /// All units of the store.
+    pub store: Option<Amount>,
+    /// The words without which a unit is not read, as an expression; none: units are not told apart
+    /// by words.
+    pub words: Option<String>,
+    /// Which lines are selected.
+    pub filter: String,
+    /// Whether the filter runs over columns where a unit has them, so that lines are not read for
+    /// it.
+    pub filters_columns: bool,
+    /// Fields of lines that pipes and client need; `*`: all.
+    pub fields: String,
+    /// By which fields and which bucket of time lines are counted instead of being read; none: they
+    /// are read.
+    pub counted_by: Option<String>,
+    /// Whether counts that sealed segments keep can answer that, where they keep those.
+    pub rollups: bool,
+    /// In which order rows come.
+    pub order: String,
+    /// Threads that read and filter, at most.
+    pub threads: usize,
+    /// The number of the pipe, from 1, for which each thread collects by itself.
+    pub merged_at: Option<usize>,
+    /// The pipes.
+    pub pipes: Vec<ExplainedPipe>,
+    /// Longest run time, seconds.
+    pub run_s_max: f64,
+    /// Memory of what it holds, bytes.
+    pub memory_bytes_max: u64,
+    /// Rows that may be sent.
+    pub rows_max: u64,
+}
+
+/// How much of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Units: frames of hot segments, blocks of sealed ones.
+    pub units: u64,
+    /// Lines in them.
+    pub lines: u64,
+    /// Bytes of their raw lines.
+    pub bytes: u64,
+}
+
+/// A pipe of an [`Explanation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedPipe {
+    /// The pipe as it is written.
+    pub pipe: String,
+    /// What it does, as its documentation has it.
+    pub summary: &'static str,
+    /// How rows go through it: `row-wise`, `streaming` or `collecting`.
+    pub mode: &'static str,
+    /// How partial results are merged: `never`, `in order` or `in any order`.
+    pub merges: &'static str,
+    /// Where it can run: `where the lines are`, `where the lines are, merged where the answer is
+    /// given`, or `where the answer is given`.
+    pub site: &'static str,
+}
+
+impl Amount {
+    fn of(units: &[Box<dyn ScanUnit>], is_wanted: impl Fn(&dyn ScanUnit) -> bool) -> Amount {
+        let mut amount = Amount::default();
+        for unit in units.iter().filter(|unit| is_wanted(&***unit)) {
+            amount.units += 1;
+            amount.lines += unit.lines();
+            amount.bytes += unit.bytes();
+        }
+        amount
+    }
+}
+
+impl Explanation {
+    pub(crate) fn new(
+        plan: &Plan<'_>,
+        source: &dyn Source,
+        context: &Context,
+    ) -> Result<Explanation, RunError> {
+        let overlaps = |unit: &dyn ScanUnit| {
+            let times = unit.time_range_ns();
+            times.is_none_or(|(oldest, newest)| plan.range.overlaps(oldest, newest))
+        };
+        let (mut units, mut store) = (None, None);
+        if context.restriction.is_none() {
+            units = Some(Amount::of(&source.units(plan.range, plan.whose)?, overlaps));
+            store = Some(Amount::of(&source.units(TimeRange::ALL, plan.whose)?, |_| true));
+        }
+        let counted_by = plan.counted.as_ref().map(|counted| {
+            let fields = counted.fields.iter().cloned();
+            let bucket = counted
+                .bucket_ns
+                .map(|(step_ns, _)| format!("_time in steps of {}", format_duration(step_ns)));
+            match bucket.into_iter().chain(fields).collect::<Vec<_>>().join(", ") {
+                by if by.is_empty() => "nothing: all together".to_owned(),
+                by => by,
+            }
+        });
+        let pipe = |(place, pipe): (usize, &Pipe)| ExplainedPipe {
+            pipe: pipe.to_string(),
+            summary: pipe.documentation().summary,
+            mode: match pipe.mode() {
+                Mode::RowWise => "row-wise",
+                Mode::Streaming => "streaming",
+                Mode::Collecting => "collecting",
+            },
+            merges: match pipe.merges() {
+                Merges::Never => "never",
+                Merges::InOrder => "in order",
+                Merges::AnyOrder => "in any order",
+            },
+            site: plan.site(place).shown(),
+        };
+        Ok(Explanation {
+            query: plan.query.to_string(),
+            range: plan.range,
+            own_lines: plan.whose == Whose::All,
+            has_queries_inside: plan.query.has_subqueries(),
+            units,
+            store,
+            words: plan.needs.shown(),
+            filter: plan.query.filter().to_string(),
+            filters_columns: ColumnSelector::new(plan.query.filter()).is_some(),
+            fields: plan.needed.shown(),
+            counted_by,
+            rollups: plan.rolled.is_some(),
+            order: match &plan.order {
+                Order::Stream if plan.oldest_first => {
+                    "as the last pipe gives them; the oldest units are read first".to_owned()
+                }
+                Order::Stream => "as the last pipe gives them".to_owned(),
+                Order::Newest(count) => format!(
+                    "newest first; reading ends when no other unit can hold one of the newest \
+                     {count} rows"
+                ),
+                Order::Time(_) => "by time, the oldest first".to_owned(),
+            },
+            threads: context.limits.threads,
+            merged_at: plan.merged_at.map(|place| place + 1),
+            pipes: plan.query.pipes().iter().enumerate().map(pipe).collect(),
+            run_s_max: context.limits.run_time.as_secs_f64(),
+            memory_bytes_max: context.limits.memory_bytes_max,
+            rows_max: context.limits.rows_max,
+        })
+    }
+
+    /// The bounds of the range of times as texts; none where there is no bound.
+    fn bounds(&self) -> [Option<String>; 2] {
+        let TimeRange { start_ns, end_ns } = self.range;
+        [
+            (start_ns != i64::MIN).then(|| format_time(start_ns)),
+            (end_ns != i64::MAX).then(|| format_time(end_ns)),
+        ]
+    }
+
+    /// Appends it as a JSON object: the fields of this type by their names, `start` and `end` in
+    /// place of the range.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        let [start, end] = self.bounds();
+        let amount = |amount: &Option<Amount>| {
+            let Some(Amount { units, lines, bytes }) = amount else { return Json::Null };
+            Json::Object(vec![
+                ("units", Json::number(units)),
+                ("lines", Json::number(lines)),
+                ("bytes", Json::number(bytes)),
+            ])
+        };
+        let pipe = |pipe: &ExplainedPipe| {
+            Json::Object(vec![
+                ("pipe", Json::text(&pipe.pipe)),
+                ("summary", Json::text(pipe.summary)),
+                ("mode", Json::text(pipe.mode)),
+                ("merges", Json::text(pipe.merges)),
+                ("site", Json::text(pipe.site)),
+            ])
+        };
+        let optional = |text: &Option<String>| text.as_ref().map_or(Json::Null, Json::text);
+        Json::Object(vec![
+            ("query", Json::text(&self.query)),
+            ("start", optional(&start)),
+            ("end", optional(&end)),
+            ("own_lines", Json::Flag(self.own_lines)),
+            ("has_queries_inside", Json::Flag(self.has_queries_inside)),
+            ("units", amount(&self.units)),
+            ("store", amount(&self.store)),
+            ("words", optional(&self.words)),
+            ("filter", Json::text(&self.filter)),
+            ("filters_columns", Json::Flag(self.filters_columns)),
+            ("fields", Json::text(&self.fields)),
+            ("counted_by", optional(&self.counted_by)),
+            ("rollups", Json::Flag(self.rollups)),
+            ("order", Json::text(&self.order)),
+            ("threads", Json::number(self.threads)),
+            ("merged_at", self.merged_at.map_or(Json::Null, Json::number)),
+            ("pipes", Json::List(self.pipes.iter().map(pipe).collect())),
+            ("run_s_max", Json::number(self.run_s_max)),
+            ("memory_bytes_max", Json::number(self.memory_bytes_max)),
+            ("rows_max", Json::number(self.rows_max)),
+        ])
+        .write(out);
+    }
+}
+
+/// A value of JSON.
+enum Json {
+    Null,
+    Flag(bool),
+    Number(String),
+    Text(String),
+    List(Vec<Json>),
+    Object(Vec<(&'static str, Json)>),
+}
+
+impl Json {
+    fn text(text: impl ToString) -> Json {
+        Json::Text(text.to_string())
+    }
+
+    /// A finite number.
+    fn number(number: impl ToString) -> Json {
+        Json::Number(number.to_string())
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Json::Null => out.extend_from_slice(b"null"),
+            Json::Flag(true) => out.extend_from_slice(b"true"),
+            Json::Flag(false) => out.extend_from_slice(b"false"),
+            Json::Number(number) => out.extend_from_slice(number.as_bytes()),
+            Json::Text(text) => json::write_text(text.as_bytes(), out),
+            Json::List(values) => {
+                out.push(b'[');
+                for (place, value) in values.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b"," } else { b"" });
+                    value.write(out);
+                }
+                out.push(b']');
+            }
+            Json::Object(members) => {
+                out.push(b'{');
+                for (place, (name, value)) in members.iter().enumerate() {
+                    out.extend_from_slice(if place > 0 { b"," } else { b"" });
+                    json::write_text(name.as_bytes(), out);
+                    out.push(b':');
+                    value.write(out);
+                }
+                out.push(b'}');
+            }
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Amount { units, lines, bytes } = self;
+        write!(f, "{units} units ({lines} lines, {bytes} bytes)")
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, text: String| writeln!(f, "{name:<9} {text}");
+        line("query", self.query.clone())?;
+        line(
+            "time",
+            match self.bounds() {
+                [None, None] => "all".to_owned(),
+                [Some(start), None] => format!("from {start} on"),
+                [None, Some(end)] => format!("before {end}"),
+                [Some(start), Some(end)] => format!("from {start} to before {end}"),
+            },
+        )?;
+        if self.own_lines {
+            line("lines", "those that were sent, and Loginson's own (summaries)".to_owned())?;
+        }
+        if self.has_queries_inside {
+            let text = "queries inside the filters run first; their values are not in this plan";
+            line("inside", text.to_owned())?;
+        }
+        line(
+            "units",
+            match (&self.units, &self.store) {
+                (Some(units), Some(store)) => {
+                    format!("{units} of {store} may hold lines of that time")
+                }
+                _ => "how many there are is not told to a query whose lines are restricted"
+                    .to_owned(),
+            },
+        )?;
+        line(
+            "words",
+            match &self.words {
+                Some(words) => format!("a unit is read only if it may hold {words}"),
+                None => "units are not left out by their words".to_owned(),
+            },
+        )?;
+        let columns = match self.filters_columns {
+            true => "runs over columns where a unit has them",
+            false => "has to see whole lines",
+        };
+        line("filter", format!("{}: {columns}", self.filter))?;
+        line("fields", self.fields.clone())?;
+        match &self.counted_by {
+            Some(by) => {
+                let rollups = match self.rollups {
+                    true => {
+                        "counts that segments keep are taken where they keep these, else \
+                             columns are counted"
+                    }
+                    false => "columns are counted where a unit has them",
+                };
+                line("counted", format!("by {by}; {rollups}"))?;
+            }
+            None => line("counted", "no, lines are read".to_owned())?,
+        }
+        line("order", self.order.clone())?;
+        let merged = self.merged_at.map_or(String::new(), |place| {
+            format!(
+                "; each collects for pipe {place} by itself, then the partial results are merged"
+            )
+        });
+        line("threads", format!("{} read and filter{merged}", self.threads))?;
+        for (place, pipe) in self.pipes.iter().enumerate() {
+            let ExplainedPipe { pipe, mode, merges, site, .. } = pipe;
+            let merges = match *merges {
+                "never" => String::new(),
+                merges => format!(", partial results merge {merges}"),
+            };
+            line(&format!("pipe {}", place + 1), format!("{pipe}: {mode}{merges}; runs {site}"))?;
+        }
+        let (seconds, memory, rows) = (self.run_s_max, self.memory_bytes_max, self.rows_max);
+        line("limits", format!("{seconds} s, {memory} bytes of memory, {rows} rows"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::TimeRange;
+    use crate::testing::{Memory, batch, record};
+    use crate::{Context, Explanation, Limits, Query, explain};
+
+    fn explained(query: &str, context: &Context) -> Explanation {
+        let batches = (1..=4).map(|i| batch(i, &[record(i as i64 * 10, &[("_msg", "a")])]));
+        let source = Memory::new(batches.collect());
+        explain(&Query::parse(query, 0).unwrap(), &source, context).unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_told() {
+        let range = TimeRange { start_ns: 15, end_ns: 40 };
+        let limits = Limits { threads: 2, ..Limits::default() };
+        let context = Context { range, limits, ..Context::default() };
+        let explained = explained(
+            "error level:=warn (x or !y) | fields level, _time | stats by (level) count() n \
+             | sort by (n desc) limit 5",
+            &context,
+        );
+        let expected = "\
+query     \"error\" level:=\"warn\" (\"x\" or !\"y\") | fields level, _time | stats by (level) count(*) as n | sort by (n desc) limit 5
+time      from 1970-01-01T00:00:00.000000015Z to before 1970-01-01T00:00:00.00000004Z
+units     2 units (2 lines, 2 bytes) of 4 units (4 lines, 4 bytes) may hold lines of that time
+words     a unit is read only if it may hold \"error\" and \"warn\"
+filter    \"error\" level:=\"warn\" (\"x\" or !\"y\"): runs over columns where a unit has them
+fields    level
+counted   no, lines are read
+order     as the last pipe gives them
+threads   2 read and filter; each collects for pipe 2 by itself, then the partial results are merged
+pipe 1    fields level, _time: row-wise; runs where the lines are
+pipe 2    stats by (level) count(*) as n: collecting, partial results merge in any order; runs where the lines are, merged where the answer is given
+pipe 3    sort by (n desc) limit 5: collecting, partial results merge in any order; runs where the answer is given
+limits    60 s, 536870912 bytes of memory, 10000000 rows
+";
+        assert_eq!(explained.to_string(), expected);
+    }
+
+    #[test]
+    fn orders_and_counts_are_told() {
+        let newest = explained("*", &Context { limit: Some(5), ..Context::default() });
+        assert!(newest.order.starts_with("newest first"), "{newest}");
+        assert_eq!((newest.words, newest.fields.as_str()), (None, "*"));
+        let counted = explained("* | by (_time:1h, level) count() n", &Context::default());
+        assert_eq!(counted.counted_by.as_deref(), Some("_time in steps of 1h, level"));
+        assert!(counted.rollups && counted.merged_at == Some(1));
+        let values = explained("* | stats values(a) v", &Context::default());
+        assert_eq!((values.merged_at, values.pipes[0].merges), (None, "in order"));
+        assert_eq!(values.pipes[0].site, "where the answer is given");
+        let inside = explained("a:in(b | fields a)", &Context::default());
+        assert!(inside.has_queries_inside);
+        let own = explained("_type:summary", &Context::default());
+        assert!(own.own_lines && own.to_string().contains("Loginson's own"));
+    }
+
+    #[test]
+    fn it_is_written_as_json() {
+        let mut json = Vec::new();
+        explained("\"\\\"\" | limit 1", &Context::default()).write_json(&mut json);
+        let json = String::from_utf8(json).unwrap();
+        assert!(json.starts_with(r#"{"query":"\"\\\"\" | limit 1","start":null,"end":null,"#));
+        let pipe = concat!(
+            r#""pipes":[{"pipe":"limit 1","summary":"so many rows","#,
+            r#""mode":"streaming","merges":"never","#
+        );
+        assert!(json.contains(pipe), "{json}");
+        assert!(json.ends_with(r#""rows_max":10000000}"#), "{json}");
+    }
+
+    #[test]
+    fn a_restriction_is_part_of_it() {
+        let filter = Query::parse("tenant:=a", 0).unwrap().filter().clone();
+        let context = Context { restriction: Some(filter.into()), ..Context::default() };
+        let explained = explained("error", &context);
+        assert_eq!(explained.filter, "tenant:=\"a\" \"error\"");
+        assert_eq!((explained.units, explained.store), (None, None));
+    }
+}

@@ -1,0 +1,238 @@
+//! What a filter needs a line to hold, so that units without it are not read.
+//!
+//! A filter that selects a line by a word, a phrase, a value or a part of one, or by a regular
+//! expression with such a part, cannot select any where no value holds the words of that text.
+//! Units that know the words of their lines say so ([`ScanUnit::may_hold`]); the tree of needs then
+//! says whether the unit can be left out. Left out here: case, numbers, and fields that are
+//! computed; a filter on those may select lines of any unit.
+
+use std::any::Any;
+use std::sync::OnceLock;
+
+use crate::block::{LINE, LINE_ID, RAW_LINE};
+use crate::filter::{Filter, Test};
+use crate::source::{ScanUnit, SourceError};
+use crate::syntax::cursor::quote;
+
+/// A text that a value must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phrase {
+    /// The text.
+    pub text: String,
+    /// Whether no word goes on before it in the value.
+    pub whole_start: bool,
+    /// Whether no word goes on behind it.
+    pub whole_end: bool,
+}
+
+/// The phrases that a query asks of units, and what a source makes of them: that is the same for
+/// all its units, of which a query may have very many.
+#[derive(Debug, Default)]
+pub struct Phrases {
+    all: Vec<Phrase>,
+    made: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl Phrases {
+    /// All of them.
+    pub fn all(&self) -> &[Phrase] {
+        &self.all
+    }
+
+    /// What `make` makes of them, the first time that it is asked for. The units of a query ask for
+    /// one and the same.
+    pub fn made<T: Any + Send + Sync>(&self, make: impl FnOnce(&[Phrase]) -> T) -> &T {
+        let made = self.made.get_or_init(|| Box::new(make(&self.all)));
+        made.downcast_ref().expect("a source makes one thing of phrases")
+    }
+}
+
+/// What a filter needs, found out once for all units.
+pub(crate) struct Needs {
+    need: Need,
+    phrases: Phrases,
+}
+
+/// What has to be in a unit, so that the filter may select lines of it.
+enum Need {
+    /// The phrase with this place.
+    Phrase(usize),
+    /// All of these.
+    All(Vec<Need>),
+    /// One of these.
+    Any(Vec<Need>),
+}
+
+impl Needs {
+    pub fn new(filter: &Filter) -> Self {
+        let mut phrases = Phrases::default();
+        Needs { need: Need::of(filter, &mut phrases.all), phrases }
+    }
+
+    /// Whether a unit may have lines that the filter selects. It is not read for that.
+    pub fn may_be_in(&self, unit: &dyn ScanUnit) -> Result<bool, SourceError> {
+        if self.phrases.all.is_empty() {
+            return Ok(true);
+        }
+        let Some(held) = unit.may_hold(&self.phrases)? else { return Ok(true) };
+        assert_eq!(held.len(), self.phrases.all.len(), "an answer for each phrase");
+        Ok(self.need.is_met(&held))
+    }
+}
+
+impl Needs {
+    /// The needs as an expression of phrases; none where there are none.
+    pub fn shown(&self) -> Option<String> {
+        self.need.shown(&self.phrases.all, false)
+    }
+}
+
+impl Need {
+    /// As an expression; none where it is always met. `inside`: in parentheses where it has several
+    /// parts.
+    fn shown(&self, phrases: &[Phrase], inside: bool) -> Option<String> {
+        let (needs, word) = match self {
+            Need::Phrase(place) => return Some(quote(&phrases[*place].text)),
+            Need::Any(needs) if needs.is_empty() => return Some("one of no words".to_owned()),
+            Need::All(needs) => (needs, " and "),
+            Need::Any(needs) => (needs, " or "),
+        };
+        let parts: Vec<Option<String>> = needs.iter().map(|n| n.shown(phrases, true)).collect();
+        if matches!(self, Need::Any(_)) && parts.iter().any(Option::is_none) {
+            return None;
+        }
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.len() {
+            0 => None,
+            1 => parts.into_iter().next(),
+            _ if inside => Some(format!("({})", parts.join(word))),
+            _ => Some(parts.join(word)),
+        }
+    }
+
+    /// What a filter needs; its phrases are appended.
+    fn of(filter: &Filter, phrases: &mut Vec<Phrase>) -> Need {
+        match filter {
+            Filter::And(filters) => Need::All(Need::of_each(filters, phrases)),
+            Filter::Or(filters) => Need::Any(Need::of_each(filters, phrases)),
+            Filter::Field { name, test } if is_stored(name) => Need::of_test(test, phrases),
+            Filter::AnyField { test, .. } => Need::of_test(test, phrases),
+            Filter::Field { .. }
+            | Filter::Fields { .. }
+            | Filter::Subquery(_)
+            | Filter::All
+            | Filter::Not(_)
+            | Filter::Time(_)
+            | Filter::Recurring(_) => Need::All(Vec::new()),
+        }
+    }
+
+    fn of_each(filters: &[Filter], phrases: &mut Vec<Phrase>) -> Vec<Need> {
+        filters.iter().map(|filter| Need::of(filter, phrases)).collect()
+    }
+
+    fn of_test(test: &Test, phrases: &mut Vec<Phrase>) -> Need {
+        let needed = test.needed();
+        let places = phrases.len()..phrases.len() + needed.phrases.len();
+        phrases.extend(needed.phrases);
+        let needs = places.map(Need::Phrase).collect();
+        if needed.any { Need::Any(needs) } else { Need::All(needs) }
+    }
+
+    /// Given which phrases may be there.
+    fn is_met(&self, held: &[bool]) -> bool {
+        match self {
+            Need::Phrase(place) => held[*place],
+            Need::All(needs) => needs.iter().all(|need| need.is_met(held)),
+            Need::Any(needs) => needs.iter().any(|need| need.is_met(held)),
+        }
+    }
+}
+
+pub(crate) fn is_stored(name: &str) -> bool {
+    !matches!(name, "_time" | "_received" | LINE | LINE_ID | RAW_LINE | "_stream")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use record::Batch;
+
+    use super::*;
+    use crate::syntax::query::Query;
+
+    /// A unit with these words only.
+    struct Words(&'static [&'static str]);
+
+    impl ScanUnit for Words {
+        fn time_range_ns(&self) -> Option<(i64, i64)> {
+            None
+        }
+        fn lines(&self) -> u64 {
+            1
+        }
+        fn bytes(&self) -> u64 {
+            1
+        }
+        fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+            panic!("it is not read")
+        }
+        fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+            let held = |phrase: &Phrase| self.0.contains(&phrase.text.as_str());
+            Ok(Some(phrases.all().iter().map(held).collect()))
+        }
+    }
+
+    #[test]
+    fn a_source_makes_something_of_phrases_once() {
+        let query = Query::parse("a b", 0).unwrap();
+        let needs = Needs::new(query.filter());
+        let count = |phrases: &[Phrase]| phrases.len();
+        assert_eq!(needs.phrases.made(count), &2);
+        let again: &usize = needs.phrases.made(|_| panic!("it was made before"));
+        assert_eq!(again, &2);
+    }
+
+    #[test]
+    fn units_without_the_words_are_left_out() {
+        let check = |query: &str, expected: bool| {
+            let query = Query::parse(query, 0).unwrap();
+            let found = Needs::new(query.filter()).may_be_in(&Words(&["a", "b"]));
+            assert_eq!(found.unwrap(), expected, "{query:?}");
+        };
+        check("*", true);
+        check("a", true);
+        check("x", false);
+        check("a b", true);
+        check("a x", false);
+        check("a or x", true);
+        check("x or y", false);
+        check("(x or a) b", true);
+        check("(x or y) b", false);
+        check("a (x or !y)", true);
+        check("!x", true);
+        check("x or level:>5", true);
+        check("app_name:=x", false);
+        check("app_name:in(x)", false);
+        check("app_name:in(x,y)", false);
+        check("app_name:in(x,a)", true);
+        check("app_name:in(x,\"\")", true);
+        check("app_name:\"\"", true);
+        check("_stream:x", true);
+        check("_line:x", true);
+        check("~x", false);
+        check("~a", true);
+        check("~\"x|y\"", true);
+        check("i(x)", true);
+        check("*x*", false);
+        check("x*", false);
+        check("seq(a, x)", false);
+        check("seq(a, b)", true);
+        check("*:x", false);
+        check("*:a", true);
+        check("k8s*:x or *:a", true);
+        check("k8s*:=x *:a", false);
+        check("*:i(x)", true);
+    }
+}

@@ -1,0 +1,290 @@
+//! Queries that count lines by time and one or two fields: `level:error | stats by (_time:1m)
+//! count()`, `top 10 by (hostname)`, `app_name:=nginx | stats by (level) count()`.
+//!
+//! Segments keep such counts ([`ScanUnit::count_segment`]). A segment whose counts tell the lines
+//! in the range of times from the others is not opened then: for each count a row is made that
+//! stands for its lines, and goes through the filter and into the first pipe, which adds up as many
+//! lines. Without a field, a unit whose times are all in one bucket is not opened either.
+//!
+//! Left out: queries that tell more fields apart, or such of which no counts are kept; they look at
+//! columns ([`crate::plan::counting`]).
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use crate::bitmap::Bitmap;
+use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch};
+use crate::exec::RunError;
+use crate::filter::{Filter, Selector};
+use crate::pipe::time_bucket;
+use crate::plan::counting::{CountedBy, TIME};
+use crate::plan::needs::is_stored;
+use crate::source::{Grouped, ScanUnit, TimeRange};
+use crate::syntax::query::Query;
+use crate::time::write_time;
+
+/// Fields of a query of the kind.
+const FIELDS_MAX: usize = 2;
+/// Room for a value, which may be longer: a time, to the second.
+const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
+
+/// A query of the kind.
+pub(crate) struct Rolled {
+    fields: Vec<String>,
+    bucket_ns: Option<(i64, i64)>,
+    /// Without tests of the time, which all rows pass.
+    selector: Selector,
+}
+
+/// Rows that stand for many lines each.
+#[derive(Debug)]
+pub(crate) struct Weighted {
+    /// The rows.
+    pub block: Block,
+    /// Lines that each stands for.
+    pub lines: Vec<u64>,
+    /// The time of each, nanoseconds since 1970 UTC, as its text says; none where that is not
+    /// known.
+    pub times_ns: Vec<i64>,
+}
+
+impl Rolled {
+    /// None when the query is of another kind.
+    pub fn of(query: &Query) -> Option<Rolled> {
+        let CountedBy { fields, bucket_ns, .. } = CountedBy::of(query.pipes().first())?;
+        let mut fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let filter = without_time(query.filter());
+        fields_of(&filter, &mut fields)?;
+        fields.sort_unstable();
+        fields.dedup();
+        if fields.len() > FIELDS_MAX || !fields.iter().all(|name| is_stored(name)) {
+            return None;
+        }
+        let fields = fields.into_iter().map(str::to_owned).collect();
+        Some(Rolled { fields, bucket_ns, selector: Selector::new(&filter) })
+    }
+
+    /// Calls `each` with the rows of every segment that is counted, those that the filter selects.
+    /// Returns the units of these; the others stay.
+    pub fn count_segments(
+        &self,
+        units: &mut Vec<Box<dyn ScanUnit>>,
+        range: TimeRange,
+        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
+        // Whether each segment was counted.
+        let mut counted: HashMap<u64, bool, foldhash::fast::RandomState> = HashMap::default();
+        for unit in units.iter() {
+            if let Some((segment, _)) = unit.segment()
+                && let Entry::Vacant(entry) = counted.entry(segment)
+            {
+                entry.insert(self.count_segment(&**unit, range, each)?);
+            }
+        }
+        let is_counted = |unit: &mut Box<dyn ScanUnit>| {
+            unit.segment().is_some_and(|(segment, _)| counted[&segment])
+        };
+        Ok(units.extract_if(.., is_counted).collect())
+    }
+
+    fn count_segment(
+        &self,
+        unit: &dyn ScanUnit,
+        range: TimeRange,
+        each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+    ) -> Result<bool, RunError> {
+        let mut rows = Rows::new(self);
+        let mut scratch = Scratch::default();
+        let mut result = Ok(());
+        let fields: Vec<&str> = self.fields.iter().map(String::as_str).collect();
+        let grouped = Grouped { fields: &fields, bucket_ns: self.bucket_ns, range };
+        let known = unit.count_segment(grouped, &mut |time_ns, values, lines| {
+            rows.push(time_ns, values, lines);
+            if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
+                result = each(rows.take_selected(&mut scratch));
+            }
+        })?;
+        result?;
+        each(rows.take_selected(&mut scratch))?;
+        Ok(known)
+    }
+
+    /// A row that stands for all lines of a unit, if the query does not tell them apart.
+    pub fn count_unit(
+        &self,
+        unit: &dyn ScanUnit,
+        range: TimeRange,
+        scratch: &mut Scratch,
+    ) -> Option<Weighted> {
+        let (oldest, newest) = unit.time_range_ns()?;
+        let one_bucket = self.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
+            time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
+        });
+        let alike = self.fields.is_empty() && one_bucket;
+        if !alike || !is_inside(unit, range) || unit.lines() == 0 {
+            return None;
+        }
+        let mut rows = Rows::new(self);
+        rows.push(oldest, &[], unit.lines());
+        Some(rows.take_selected(scratch))
+    }
+}
+
+/// Whether all its event times are known to be in the range.
+fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
+    let times = unit.time_range_ns();
+    times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
+}
+
+impl Weighted {
+    /// A row without fields that stands for so many lines.
+    pub fn of_lines(lines: u64) -> Weighted {
+        let block = Block::Made(vec![MadeRow::default()]);
+        Weighted { block, lines: vec![lines], times_ns: Vec::new() }
+    }
+
+    /// Memory held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.block.memory_bytes()
+            + self.lines.len() * size_of::<u64>()
+            + self.times_ns.len() * size_of::<i64>()
+            + size_of::<Self>()
+    }
+}
+
+/// Rows under construction.
+struct Rows<'r> {
+    rolled: &'r Rolled,
+    time: Option<Arc<str>>,
+    fields: Vec<Arc<str>>,
+    text: Vec<u8>,
+    rows: Vec<MadeRow>,
+    lines: Vec<u64>,
+    times_ns: Vec<i64>,
+}
+
+impl<'r> Rows<'r> {
+    fn new(rolled: &'r Rolled) -> Self {
+        Rows {
+            rolled,
+            time: rolled.bucket_ns.map(|_| TIME.into()),
+            fields: rolled.fields.iter().map(|name| name.as_str().into()).collect(),
+            text: Vec::new(),
+            rows: Vec::new(),
+            lines: Vec::new(),
+            times_ns: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, time_ns: i64, values: &[&[u8]], lines: u64) {
+        let fields = self.fields.len() + usize::from(self.time.is_some());
+        let mut row = MadeRow::default();
+        row.reserve(fields, fields * VALUE_BYTES);
+        if let Some(name) = &self.time {
+            self.text.clear();
+            write_time(time_ns, &mut self.text);
+            row.push(name.clone(), &self.text);
+            self.times_ns.push(time_ns);
+        }
+        for (name, value) in self.fields.iter().zip(values) {
+            row.push(name.clone(), value);
+        }
+        self.rows.push(row);
+        self.lines.push(lines);
+    }
+
+    /// Takes the rows that the filter selects, and drops the others.
+    fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
+        let mut block = Block::Made(std::mem::take(&mut self.rows));
+        let mut bits = Bitmap::full(block.len());
+        self.rolled.selector.narrow(&block, &mut bits, scratch);
+        block.retain(&bits);
+        let lines = bits.iter().map(|row| self.lines[row]).collect();
+        let times_ns = match self.times_ns.is_empty() {
+            true => Vec::new(),
+            false => bits.iter().map(|row| self.times_ns[row]).collect(),
+        };
+        self.lines.clear();
+        self.times_ns.clear();
+        Weighted { block, lines, times_ns }
+    }
+}
+
+/// The filter without the ranges of time that every row has to be in.
+pub(crate) fn without_time(filter: &Filter) -> Filter {
+    match filter {
+        Filter::Time(_) => Filter::All,
+        Filter::And(filters) => {
+            let mut rest: Vec<Filter> =
+                filters.iter().filter(|f| !matches!(f, Filter::Time(_))).cloned().collect();
+            match rest.len() {
+                0 => Filter::All,
+                1 => rest.remove(0),
+                _ => Filter::And(rest),
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Adds the fields that a filter looks at; none when it looks at the time.
+pub(crate) fn fields_of<'f>(filter: &'f Filter, out: &mut Vec<&'f str>) -> Option<()> {
+    match filter {
+        Filter::All => Some(()),
+        Filter::And(filters) | Filter::Or(filters) => {
+            filters.iter().try_for_each(|f| fields_of(f, out))
+        }
+        Filter::Not(filter) => fields_of(filter, out),
+        Filter::Time(_) | Filter::Recurring(_) => None,
+        Filter::AnyField { .. } | Filter::Subquery(_) => None,
+        Filter::Fields { left, right, .. } => {
+            out.extend([left.as_str(), right.as_str()]);
+            Some(())
+        }
+        Filter::Field { name, .. } => {
+            out.push(name);
+            Some(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_counts_by_time_and_few_fields_are_of_the_kind() {
+        let check = |text: &str, expected: Option<(&[&str], Option<i64>)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = Rolled::of(&query);
+            let found = found.as_ref().map(|r| (&r.fields[..], r.bucket_ns.map(|b| b.0)));
+            let expected = expected.map(|(fields, bucket)| {
+                (fields.iter().map(|field| field.to_string()).collect::<Vec<_>>(), bucket)
+            });
+            let expected = expected.as_ref().map(|(fields, bucket)| (&fields[..], *bucket));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | stats count()", Some((&[], None)));
+        check("* | stats by (_time:1s) count() | limit 3", Some((&[], Some(1_000_000_000))));
+        check("_time:5m level:error | stats count()", Some((&["level"], None)));
+        check("level:error or level:warn | stats by (level) count()", Some((&["level"], None)));
+        check("!level:error | top 3 by (level)", Some((&["level"], None)));
+        check("* | stats count() a, count() if (level:error) b", Some((&["level"], None)));
+        check("* | stats by (_time:1s, a) count()", Some((&["a"], Some(1_000_000_000))));
+        // Of which no counts are kept: the source says so.
+        check("error | stats by (level) count()", Some((&["_msg", "level"], None)));
+        check("level:error | stats by (hostname) count()", Some((&["hostname", "level"], None)));
+        check("* | stats by (level, hostname) count()", Some((&["hostname", "level"], None)));
+        check("level:error b:x | stats by (hostname) count()", None);
+        check("* | stats by (_stream) count()", None);
+        check("* | stats by (_time) count()", None);
+        check("* | stats by (size:10) count()", None);
+        check("* | stats count(level)", None);
+        check("* | stats count_uniq(level)", None);
+        check("_time:5m or level:error | stats count()", None);
+        check("* | stats count() if (_time:5m)", None);
+        check("* | fields level | stats count()", None);
+        check("*", None);
+    }
+}

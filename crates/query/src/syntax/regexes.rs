@@ -1,0 +1,166 @@
+//! What the regular expressions of one query may take, together: a query is short, and what it
+//! compiles to is not.
+//!
+//! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that
+//! does not fit into that is refused, and so is a query of more than [`REGEXES_BYTES_MAX`]. What
+//! the engine caches while it searches is bound by the same size, for each thread, and the
+//! automaton that answers for templates (`filter/automaton.rs`) takes no more than a small one; so
+//! a query holds some times as much at worst.
+
+/// Memory of all compiled regular expressions of a query. One with more is refused.
+pub const REGEXES_BYTES_MAX: usize = 64 << 20;
+/// Memory of one; larger ones are refused.
+pub(crate) const LARGE_BYTES: usize = 4 << 20;
+/// Longest text of one. Longer ones are refused: what is read before anything is compiled takes a
+/// multiple of it.
+pub const REGEX_BYTES_MAX: usize = 64 << 10;
+/// Groups, classes, repetitions and alternatives of one in each other. Deeper ones are refused, as
+/// compiling is recursive.
+pub const REGEX_NESTING_MAX: u32 = 100;
+/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may
+/// take some KiB and milliseconds before anything is compiled. More are refused.
+const CLASSES_MAX: usize = 500;
+/// What a class counts for in any case, `(?i)`: the cases of each of its characters are looked up,
+/// up to a million of them.
+const ANY_CASE_CLASSES: usize = 20;
+/// What nearly all fit into.
+const SMALL_BYTES: usize = 256 << 10;
+/// Memory of a character of a text that is looked for in any case: its states, forward and
+/// backward.
+const CHARACTER_BYTES: usize = 512;
+
+/// What is left for the regular expressions of a query.
+#[derive(Clone, Debug)]
+pub struct RegexBudget {
+    left_bytes: usize,
+    left_classes: usize,
+}
+
+impl Default for RegexBudget {
+    fn default() -> Self {
+        RegexBudget { left_bytes: REGEXES_BYTES_MAX, left_classes: CLASSES_MAX }
+    }
+}
+
+impl RegexBudget {
+    /// Builds the expression `text` within a limit in bytes, for what is compiled and for what is
+    /// cached, and at most [`REGEX_NESTING_MAX`] deep. The error says what is wrong in one line.
+    pub fn build<T>(
+        &mut self,
+        text: &str,
+        build: impl Fn(usize) -> Result<T, regex::Error>,
+    ) -> Result<T, String> {
+        if text.len() > REGEX_BYTES_MAX {
+            return Err(format!("the regular expression is longer than {REGEX_BYTES_MAX} bytes"));
+        }
+        self.left_classes = self.left_classes.checked_sub(classes(text)).ok_or_else(|| {
+            format!(
+                "the regular expressions of the query have more than {CLASSES_MAX} classes of characters, such as [a-z] or \\w"
+            )
+        })?;
+        let (built, bytes) = match build(SMALL_BYTES) {
+            Err(regex::Error::CompiledTooBig(_)) => {
+                self.take(LARGE_BYTES)?;
+                (build(LARGE_BYTES), 0)
+            }
+            built => (built, SMALL_BYTES),
+        };
+        self.take(bytes)?;
+        built.map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                format!("the regular expression is larger than {LARGE_BYTES} bytes when compiled")
+            }
+            other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        })
+    }
+
+    /// Counts a text that is looked for in any case.
+    pub(crate) fn take_text(&mut self, text: &str) -> Result<(), String> {
+        self.take(SMALL_BYTES.max(text.len().saturating_mul(CHARACTER_BYTES)))
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        match self.left_bytes.checked_sub(bytes) {
+            Some(left) => self.left_bytes = left,
+            None => {
+                return Err(format!(
+                    "the regular expressions of the query are larger than {REGEXES_BYTES_MAX} bytes when compiled"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many classes of characters stand in an expression, at most.
+fn classes(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let escape = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpP".contains(&pair[1]);
+    let count =
+        memchr::memchr_iter(b'[', bytes).count() + bytes.windows(2).filter(|p| escape(p)).count();
+    let is_flag = |c: &char| c.is_ascii_alphabetic() || *c == '-';
+    let any_case = text
+        .match_indices("(?")
+        .any(|(at, _)| text[at + 2..].chars().take_while(is_flag).any(|c| c == 'i'));
+    if any_case { count * ANY_CASE_CLASSES } else { count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Query;
+
+    fn parses(query: &str) -> bool {
+        match Query::parse(query, 0) {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.message.contains("are larger than 67108864 bytes"), "{error}");
+                false
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_has_so_many_and_no_more() {
+        let small = REGEXES_BYTES_MAX / SMALL_BYTES;
+        for (part, most) in [
+            ("~\"a.b\" ", small),
+            ("i(a) ", small),
+            ("contains_common_case(Ab) ", small),
+            ("~\"\\\\w{40}\" ", REGEXES_BYTES_MAX / LARGE_BYTES),
+        ] {
+            assert!(parses(&part.repeat(most)), "{part}");
+            assert!(!parses(&part.repeat(most + 1)), "{part}");
+        }
+        let pipes = "| extract_regexp \"(?P<a>.)x\" | replace_regexp (\"a.\", \"\") ".repeat(40);
+        let filter = "~\"a.b\" ".repeat(small - 80);
+        assert!(parses(&format!("{filter}{pipes}")));
+        assert!(!parses(&format!("{filter}~a {pipes}")));
+        assert!(!parses(&format!("i({})", "a".repeat(REGEXES_BYTES_MAX / CHARACTER_BYTES + 1))));
+    }
+
+    #[test]
+    fn classes_are_counted_before_they_are_read() {
+        let parses = |pattern: String| match Query::parse(&format!("~`{pattern}`"), 0) {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.message.contains("more than 500 classes"), "{error}");
+                false
+            }
+        };
+        assert!(parses("[ab]".repeat(CLASSES_MAX)));
+        assert!(!parses("[ab]".repeat(CLASSES_MAX + 1)));
+        assert!(!parses(r"\w?".repeat(CLASSES_MAX + 1)));
+        for flags in ["i", "si", "i-s", "x-i"] {
+            let of = |n: usize| format!("(?{flags}:{})", "[ab]".repeat(n));
+            assert!(parses(of(CLASSES_MAX / ANY_CASE_CLASSES)), "{flags}");
+            assert!(!parses(of(CLASSES_MAX / ANY_CASE_CLASSES + 1)), "{flags}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_too_large_is_refused() {
+        let error = Query::parse("~\"\\\\w{1000}\"", 0).unwrap_err();
+        assert!(error.message.contains("larger than 4194304 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,415 @@
+//! Measures what queries take of the allocator: every pipe, stats function and endpoint over a huge line, many values and
+//! many fields stays within the limit of the query and a fixed slack. The allocator of this test counts. Limit, slack and
+//! data are small, so that all of it takes seconds; the data is several times as large as limit and slack together.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::{Context, Facets, HitsRequest, Limits, Query, RunError, StatsQuery};
+use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
+
+/// Bytes that this thread holds, and the most since the last reset.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // A thread that ends has no place for it any more, and nobody asks.
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
+    });
+}
+
+// SAFETY: all calls are handed on to the allocator of the system as they are; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a query may collect here.
+const LIMIT_BYTES: u64 = 512 << 10;
+/// What may be held beside: the longest value that a pipe makes of the huge line, while it grows and once more where it
+/// goes, what is not counted because it is little, and what vectors and tables have room for beyond what is counted.
+const SLACK_BYTES: usize = 2 << 20;
+/// The huge line. A hundred copies of it are far beyond limit and slack.
+const LINE_BYTES: usize = 128 << 10;
+const COPIES: usize = 100;
+/// Lines whose values are all different: their values alone are larger than the limit, and each is kept with more beside.
+const LINES: usize = 25_000;
+
+struct Memory(Vec<Arc<Batch>>);
+
+struct Unit(Arc<Batch>);
+
+impl Source for Memory {
+    fn units(&self, _range: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        Ok(self
+            .0
+            .iter()
+            .map(|batch| Box::new(Unit(Arc::clone(batch))) as Box<dyn ScanUnit>)
+            .collect())
+    }
+
+    fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for Unit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.0.time_range_ns())
+    }
+    fn lines(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn bytes(&self) -> u64 {
+        self.0.memory_bytes() as u64
+    }
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(Arc::clone(&self.0)))
+    }
+}
+
+fn batch(sequence: u64, records: &[Vec<(String, String)>]) -> Arc<Batch> {
+    let mut frame = FrameBuilder::new();
+    let origin = Origin::new(Transport::Http, Format::Auto, None);
+    for fields in records {
+        frame.push_line(&origin, 1, fields[0].1.as_bytes(), false);
+    }
+    let frame = Arc::new(frame.finish(1, sequence).expect("there are records"));
+    let mut builder = BatchBuilder::new(frame.clone());
+    for (line, fields) in frame.lines().zip(records) {
+        builder.begin_row(&line);
+        builder.set_time(sequence as i64);
+        for (name, value) in fields {
+            let id = builder.field_id(name).expect("few names");
+            builder.push_made(id, value.as_bytes());
+        }
+        builder.end_row();
+    }
+    Arc::new(builder.finish())
+}
+
+fn fields(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+/// One huge line.
+fn huge() -> Memory {
+    let text = "words x=1 1.2.3.4 \"q\" ".repeat(LINE_BYTES / 22);
+    Memory(vec![batch(1, &[fields(&[("_msg", &text), ("n", "1"), ("a", "[1,2,3]")])])])
+}
+
+/// Values that are all different.
+fn many() -> Memory {
+    let records = |from: usize| -> Vec<_> {
+        let one = |i: usize| {
+            let text = format!("line number {i:08} of many, with some words behind it");
+            fields(&[("_msg", &text), ("n", &i.to_string()), ("a", "[1,2]")])
+        };
+        (from..from + LINES / 5).map(one).collect()
+    };
+    Memory((0..5).map(|part| batch(part as u64 + 1, &records(part * (LINES / 5)))).collect())
+}
+
+/// Lines of many fields.
+fn wide() -> Memory {
+    let record = |line: usize| -> Vec<(String, String)> {
+        let field = |i: usize| (format!("field_{i:03}"), format!("value {line} of {i} and more"));
+        let mut fields = fields(&[("_msg", "wide"), ("n", "1"), ("a", "[1]")]);
+        fields.extend((0..900).map(field));
+        fields
+    };
+    Memory(vec![batch(1, &(0..20).map(record).collect::<Vec<_>>())])
+}
+
+fn context() -> Context {
+    let run_time = std::time::Duration::MAX;
+    let limits = Limits { memory_bytes_max: LIMIT_BYTES, run_time, ..Limits::default() };
+    Context { limits, ..Context::default() }
+}
+
+/// Runs `work`, and says whether it stayed within limit and slack.
+fn check(name: &str, work: impl FnOnce() -> Result<(), RunError>) -> Option<String> {
+    let before = HELD.get();
+    PEAK.set(before);
+    let result = work();
+    let peak = (PEAK.get() - before).max(0) as usize;
+    if let Err(error) = &result {
+        let text = error.to_string();
+        assert!(
+            text.contains("memory") || text.contains("bytes") || text.contains("fields"),
+            "{text}"
+        );
+    }
+    let fits = peak <= LIMIT_BYTES as usize + SLACK_BYTES;
+    (!fits).then(|| format!("{name}: {} KiB, {:?}", peak >> 10, result.err()))
+}
+
+fn run(text: &str, source: &Memory, context: &Context) -> Result<(), RunError> {
+    let query = Query::parse(text, 0).unwrap_or_else(|error| panic!("{text:.200}: {error}"));
+    query::run(&query, source, context, &mut |_| ControlFlow::Continue(())).map(drop)
+}
+
+/// For each pipe, what stands behind its `|`; `{f}` is a field, `{c}` many.
+const PIPES: &[(&str, &[&str])] = &[
+    ("fields", &["fields {c} | sort by (n)"]),
+    ("delete", &["delete n | sort by (_msg)"]),
+    ("rename", &["rename {f} as r | sort by (r)"]),
+    ("copy", &["sort by (n) | copy {f} as x1, {f} as x2 | sort by (n)"]),
+    ("filter", &["filter {f}:* | sort by (n)"]),
+    ("limit", &["limit 1000000 | sort by (n)"]),
+    ("offset", &["offset 0 | sort by (n)"]),
+    ("sort", &["sort by ({c})", "sort by ({f} desc) limit 3", "sort by (n) partition by ({c})"]),
+    ("first", &["first 2 by ({c})"]),
+    ("last", &["last 2 by ({c})"]),
+    ("uniq", &["uniq by ({c}) with hits", "uniq by ({f})"]),
+    ("top", &["top 100000000 by ({c})", "top by ({f})"]),
+    ("stats", &["stats by ({c}) count() x", "stats by ({f}) max(n) x"]),
+    ("running_stats", &["running_stats by ({c}) count() x", "running_stats last({f}) x"]),
+    ("total_stats", &["total_stats by ({f}) max({f}) x"]),
+    ("field_names", &["field_names"]),
+    ("field_values", &["field_values {f}"]),
+    ("facets", &["facets 1000000 max_values_per_field 1000000 max_value_len 100000000"]),
+    ("extract", &["extract \"<x1> <x2> <x3>\" from {f} | sort by (n)"]),
+    ("extract_regexp", &["extract_regexp \"(?P<x1>.+)\" from {f} | sort by (n)"]),
+    ("unpack_json", &["pack_json as p | unpack_json from p result_prefix u. | sort by (n)"]),
+    ("unpack_logfmt", &["pack_logfmt as p | unpack_logfmt from p result_prefix u. | sort by (n)"]),
+    ("unpack_syslog", &["unpack_syslog from {f} | sort by (n)"]),
+    (
+        "unpack_words",
+        &[
+            "unpack_words from {f} as x | sort by (n)",
+            "unpack_words from {f} as x drop_duplicates | sort by (n)",
+        ],
+    ),
+    ("split", &["split ' ' from {f} as x | sort by (n)", "split '' from {f} as x | sort by (n)"]),
+    ("coalesce", &["coalesce ({c}) as x | sort by (n)", "coalesce (none, {f}) | sort by (n)"]),
+    (
+        "json_array_concat",
+        &["split ' ' from {f} as x | json_array_concat '; ' from x as x | sort by (n)"],
+    ),
+    ("generate_sequence", &["generate_sequence 30000 | sort by (_msg)"]),
+    (
+        "unroll",
+        &[
+            "replace_regexp ('.', '1,') at {f} | format '[<{f}>1]' as x | unroll by (x) | stats count() x",
+            "split ' ' from {f} as x | unroll by (x) | stats count() x",
+            "sort by (n) | unroll by (a) | stats count() x",
+        ],
+    ),
+    ("join", &["join by ({c}) (* | fields _msg, n)", "join by (a) (*) prefix x."]),
+    ("union", &["union (* | sort by (n))"]),
+    ("stream_context", &["stream_context before 1000 after 1000"]),
+    ("math", &["math n + 1 as x | sort by (n)"]),
+    ("format", &["format '<{f}><{f}><{f}>' as x | sort by (n)"]),
+    ("replace", &["replace (' ', '          ') at {f} | sort by (n)"]),
+    ("replace_regexp", &["replace_regexp ('[a-z]', '$0$0$0$0') at {f} | sort by (n)"]),
+    ("collapse_nums", &["collapse_nums at {f} prettify | sort by (n)"]),
+    ("decolorize", &["decolorize {f} | sort by (n)"]),
+    ("pack_json", &["pack_json as x | sort by (n)"]),
+    ("pack_logfmt", &["pack_logfmt as x | sort by (n)"]),
+    ("len", &["len({f}) as x | sort by (n)"]),
+    ("json_array_len", &["json_array_len({f}) as x | sort by (n)"]),
+    ("hash", &["hash({f}) as x | sort by (n)"]),
+    ("time_add", &["time_add 1h | sort by (n)"]),
+    ("set_stream_fields", &["set_stream_fields {f} | sort by (n)"]),
+    ("sample", &["sample 1 | sort by (n)"]),
+    ("drop_empty_fields", &["drop_empty_fields | sort by (n)"]),
+    ("blocks_count", &["blocks_count"]),
+];
+
+/// For each stats function, its arguments.
+const FUNCTIONS: &[(&str, &[&str])] = &[
+    ("count", &["{c}", "c*"]),
+    ("count_empty", &["{c}"]),
+    ("count_uniq", &["{c}", "{f}", "c*"]),
+    ("count_uniq_hash", &["{c}", "{f}"]),
+    ("sum", &["{c}"]),
+    ("sum_len", &["{c}"]),
+    ("avg", &["{c}"]),
+    ("stddev", &["{c}"]),
+    ("min", &["{c}"]),
+    ("max", &["{c}"]),
+    ("quantile", &["0.9, {c}"]),
+    ("median", &["{c}"]),
+    ("histogram", &["{f}"]),
+    ("rate", &[""]),
+    ("rate_sum", &["{c}"]),
+    ("any", &["{c}"]),
+    ("values", &["{c}", "{f}", "c*"]),
+    ("uniq_values", &["{c}", "{f}", "c*"]),
+    ("row_any", &["{c}", "", "c*"]),
+    ("row_min", &["n, {c}", "n"]),
+    ("row_max", &["n, {c}", "n"]),
+    ("field_min", &["n, {f}"]),
+    ("field_max", &["n, {f}"]),
+    ("json_values", &["{c}", "", "n"]),
+];
+
+/// Names that the parser knows at a place where it expects one of them.
+fn known_after(text: &str) -> Vec<String> {
+    let names = Query::parse(text, 0).expect_err("something is missing").expected;
+    let is_name = |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    names.into_iter().filter(is_name).collect()
+}
+
+fn all_copies() -> (String, String) {
+    let copies: Vec<String> = (0..COPIES).map(|i| format!("_msg as c{i}")).collect();
+    let names: Vec<String> = (0..COPIES).map(|i| format!("c{i}")).collect();
+    (format!("copy {}", copies.join(", ")), names.join(", "))
+}
+
+/// The query of a template over each source, without and with copies of its largest field.
+fn each_text(template: &str, mut each: impl FnMut(String)) {
+    let (copy, names) = all_copies();
+    let repeated = vec!["_msg"; COPIES].join(", ");
+    if template.contains("{c}") || template.contains("c*") {
+        each(format!("* | {copy} | {}", template.replace("{c}", &names).replace("{f}", "_msg")));
+    }
+    each(format!("* | {}", template.replace("{c}", &repeated).replace("{f}", "_msg")));
+}
+
+fn check_all(templates: impl Iterator<Item = String>) {
+    let sources = [("huge", huge()), ("many", many()), ("wide", wide())];
+    let mut failed = Vec::new();
+    for template in templates {
+        for (kind, source) in &sources {
+            each_text(&template, |text| {
+                // Grouping by the same field twice is an error of the query.
+                if Query::parse(&text, 0).is_ok() {
+                    let name = format!("{kind}: {template}");
+                    failed.extend(check(&name, || run(&text, source, &context())));
+                }
+            });
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_pipe_stays_within_its_limit() {
+    for name in known_after("* | ") {
+        assert!(PIPES.iter().any(|(known, _)| *known == name), "no case for the pipe {name}");
+    }
+    check_all(PIPES.iter().flat_map(|(_, templates)| *templates).map(|text| text.to_string()));
+}
+
+#[test]
+fn every_stats_function_stays_within_its_limit() {
+    for name in known_after("* | stats ") {
+        assert!(FUNCTIONS.iter().any(|(known, _)| *known == name), "no case for {name}()");
+    }
+    let calls = FUNCTIONS.iter().flat_map(|(name, arguments)| {
+        arguments.iter().map(move |arguments| format!("{name}({arguments})"))
+    });
+    check_all(calls.flat_map(|call| [format!("stats {call} x"), format!("stats by (n) {call} x")]));
+}
+
+#[test]
+fn many_functions_stay_within_the_limit() {
+    let all = |call: &str| {
+        let calls: Vec<String> = (0..COPIES).map(|i| format!("{call} r{i}")).collect();
+        format!("stats {}", calls.join(", "))
+    };
+    let calls = ["row_any(_msg)", "max(_msg)", "any(_msg)", "values(_msg)", "count_uniq(_msg)"];
+    check_all(calls.into_iter().map(all));
+}
+
+#[test]
+fn every_endpoint_stays_within_its_limit() {
+    let mut failed = Vec::new();
+    let repeated = vec!["_msg".to_owned(); COPIES];
+    let (copy, names) = all_copies();
+    let names: Vec<String> = names.split(", ").map(str::to_owned).collect();
+    for (kind, source) in [("huge", huge()), ("many", many()), ("wide", wide())] {
+        for (what, text, fields) in
+            [("repeated", "*".to_owned(), &repeated), ("copies", format!("* | {copy}"), &names)]
+        {
+            let query = Query::parse(&text, 0).unwrap();
+            let mut check = |name: &str, work: &dyn Fn(&Context) -> Result<(), RunError>| {
+                let one = context();
+                failed.extend(self::check(&format!("{kind}, {what}: {name}"), || work(&one)));
+            };
+            let request = HitsRequest {
+                step_ns: 1,
+                offset_ns: 0,
+                fields: fields.clone(),
+                fields_limit: None,
+                empty_buckets: true,
+            };
+            check("hits", &|context| query::hits(&query, &source, context, &request).map(drop));
+            let most = Facets {
+                limit: 1 << 30,
+                values_max: 1 << 30,
+                value_bytes_max: 1 << 30,
+                keep_const_fields: true,
+            };
+            check("facets", &|context| query::facets(&query, &source, context, &most).map(drop));
+            check("field_names", &|context| {
+                query::field_names(&query, &source, context, "").map(drop)
+            });
+            check("field_values", &|context| {
+                query::field_values(&query, &source, context, "_msg", "", None).map(drop)
+            });
+            check("streams", &|context| query::streams(&query, &source, context, None).map(drop));
+            let stats = format!("{text} | stats by ({}) count() x, max(_msg) y", names.join(", "));
+            let stats = StatsQuery::new(&Query::parse(&stats, 0).unwrap(), Some((1, 0))).unwrap();
+            check("stats", &|context| stats.run(&source, context).map(drop));
+            check("newest", &|context| {
+                let context = Context { limit: Some(100), ..context.clone() };
+                run(&text, &source, &context)
+            });
+            // Each time that the memory is full of rows that come first, what is left is read again. So not all are asked for.
+            check("ordered", &|context| {
+                let (order, limit) = (Some(Default::default()), Some(1_000));
+                run(&text, &source, &Context { order, limit, ..context.clone() })
+            });
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn rows_that_grow_from_pipe_to_pipe_end() {
+    let source = wide();
+    let doubled: String = (0..25).map(|i| format!(" | copy field_* as field_{i}_*")).collect();
+    let in_one: Vec<String> = (0..25).map(|i| format!("field_* as field_{i}_*")).collect();
+    let long = "n".repeat(20_000);
+    let renamed: String = (0..8).map(|i| format!(" | copy field_* as {long}{i}*")).collect();
+    for text in [
+        format!("*{doubled}"),
+        format!("* | sort by (n){doubled}"),
+        format!("* | copy {}", in_one.join(", ")),
+        format!("*{renamed}"),
+        format!("* | sort by (n){renamed}"),
+        format!("* | rename field_* as {long}* | sort by (n)"),
+    ] {
+        let failed = check("fields", || match run(&text, &source, &context()) {
+            Err(error @ (RunError::FieldLimit(_) | RunError::MemoryLimit(_))) => Err(error),
+            other => panic!("{:.100}: {other:?}", text),
+        });
+        assert_eq!(failed, None);
+    }
+}

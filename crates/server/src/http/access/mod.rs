@@ -1,0 +1,14 @@
+//! Who may call what: the gate that every route passes, with users, tokens and sessions; the guard
+//! against calls of other sites, the parameters that each path takes, filters that restrict a
+//! caller, and the audit log.
+
+pub mod attempts;
+pub mod audit;
+pub mod gate;
+pub mod guard;
+pub mod known;
+pub mod login;
+pub mod principal;
+pub mod restriction;
+pub mod routes;
+pub mod sessions;

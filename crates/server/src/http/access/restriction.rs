@@ -1,0 +1,154 @@
+//! `extra_filters` and `extra_stream_filters`: which lines a query may see, beside what it asks
+//! for.
+//!
+//! Tools that show somebody a part of the logs only send them with every query (VictoriaLogs). So
+//! they hold wherever lines are read, and where they cannot hold they are refused, never passed
+//! over: see [`Query::restricted`].
+//!
+//! The restriction of the caller ([`super::principal::Principal`]) is applied with them.
+//!
+//! Each is a filter in LogsQL, or an object of JSON (`{"app":"shop","env":["test","prod"]}`: all of
+//! these, each with one of the values). Several are all applied.
+
+use std::sync::Arc;
+
+use query::{Filter, Query, QueryOptions, Test};
+use serde_json::{Map, Value};
+
+use crate::http::queries::ask::wrong_query;
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+
+/// The parameters, for messages and for what takes them.
+pub const NAMES: [&str; 2] = ["extra_filters", "extra_stream_filters"];
+
+/// Bytes of all restrictions of a query. Each query inside gets a copy, so more are refused.
+const RESTRICTION_BYTES_MAX: usize = 64 << 10;
+
+impl Params {
+    /// The filter that all lines of the answer must pass; none when every line may be seen.
+    pub fn restriction(&self, now_ns: i64) -> ApiResult<Option<Arc<Filter>>> {
+        // No parameter can remove the restriction of the caller.
+        let mut filters: Vec<Filter> =
+            self.of_caller().map(|to| (**to).clone()).into_iter().collect();
+        let mut bytes = 0;
+        for name in NAMES {
+            for text in self.all(name) {
+                bytes += text.len();
+                if bytes > RESTRICTION_BYTES_MAX {
+                    return Err(ApiError::bad_request(format!(
+                        "{name}: all of them are longer than {RESTRICTION_BYTES_MAX} bytes together"
+                    )));
+                }
+                filters.push(parse(name, text, now_ns)?);
+            }
+        }
+        Ok((!filters.is_empty()).then(|| Arc::new(Filter::and(filters))))
+    }
+
+    /// A query of these parameters with [`Params::restriction`], where it is not given to what runs
+    /// it.
+    pub fn restricted(&self, query: Query, now_ns: i64) -> ApiResult<Query> {
+        let restriction = self.restriction(now_ns)?;
+        match restriction {
+            None => Ok(query),
+            Some(to) => query.restricted(&to).map_err(wrong_query),
+        }
+    }
+}
+
+fn parse(name: &str, text: &str, now_ns: i64) -> ApiResult<Filter> {
+    if text.trim_start().starts_with('{')
+        && let Ok(object) = serde_json::from_str::<Map<String, Value>>(text)
+    {
+        return of_object(name, object);
+    }
+    let query = Query::parse(text, now_ns).map_err(|mut error| {
+        error.message = format!("{name}: {}", error.message);
+        wrong_query(error)
+    })?;
+    if !query.pipes().is_empty() || query.options() != QueryOptions::default() {
+        return Err(ApiError::bad_request(format!(
+            "{name}: '{text}' is not a filter alone; leave pipes and options out"
+        )));
+    }
+    Ok(query.filter().clone())
+}
+
+fn of_object(name: &str, object: Map<String, Value>) -> ApiResult<Filter> {
+    let wrong = |field: &str| {
+        ApiError::bad_request(format!(
+            "{name}: the value of '{field}' is neither a text nor a list of texts; write for \
+            example \
+             {{\"app\":\"shop\"}} or {{\"app\":[\"shop\",\"cart\"]}}"
+        ))
+    };
+    let mut filters = Vec::new();
+    for (field, value) in object {
+        let test = match value {
+            Value::String(text) => Test::Exact(text),
+            Value::Array(values) => {
+                let text = |value: Value| match value {
+                    Value::String(text) => Ok(text),
+                    _ => Err(wrong(&field)),
+                };
+                Test::In(values.into_iter().map(text).collect::<ApiResult<_>>()?)
+            }
+            _ => return Err(wrong(&field)),
+        };
+        filters.push(Filter::field(&field, test));
+    }
+    match filters.is_empty() {
+        // Nothing is named, so it cannot be meant to show everything.
+        true => Err(ApiError::bad_request(format!("{name}: the object names no field"))),
+        false => Ok(Filter::and(filters)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restriction(text: &str) -> ApiResult<Option<String>> {
+        let params = Params::parse(text.as_bytes());
+        Ok(params.restriction(0)?.map(|filter| filter.to_string()))
+    }
+
+    #[test]
+    fn all_forms() {
+        for (text, expected) in [
+            ("query=*", None),
+            ("extra_filters=", None),
+            ("extra_filters=a:b", Some("a:\"b\"")),
+            ("extra_filters=a:b+or+c", Some("a:\"b\" or \"c\"")),
+            ("extra_filters=a:b+or+c&extra_filters=d", Some("(a:\"b\" or \"c\") \"d\"")),
+            ("extra_stream_filters={a%3D%22b%22}&extra_filters=c", Some("\"c\" a:=\"b\"")),
+            ("extra_filters={%22a.b%22:%22c%22}", Some("a.b:=\"c\"")),
+            ("extra_stream_filters={%22a%22:[%22b%22,%22c%22]}", Some("a:in(\"b\", \"c\")")),
+        ] {
+            let expected =
+                expected.map(|expected| Query::parse(expected, 0).unwrap().filter().to_string());
+            assert_eq!(restriction(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused() {
+        let long = format!("extra_filters={}", "x".repeat(RESTRICTION_BYTES_MAX + 1));
+        assert!(restriction(&long).unwrap_err().to_string().contains("longer than"));
+        for text in [
+            "(",
+            "a|limit+1",
+            "options(concurrency%3D1)+a",
+            "{%22a%22:1}",
+            "{%22a%22:[1]}",
+            "{}",
+            "{%22a%22:{}}",
+        ] {
+            for name in NAMES {
+                let error = restriction(&format!("{name}={text}")).unwrap_err().to_string();
+                assert!(error.starts_with(name), "{text}: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `/api/v1/deletions`: deletion of lines by a filter, to ask for, to look at and to cancel.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use query::time::format_time;
+use serde_json::{Value, json};
+use store::{Deletion, DeletionProgress, StoreError};
+
+use crate::http::App;
+use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+use crate::storage::upkeep::line_filter;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Operate, "/api/v1/deletions", list)
+        .post(Scope::Admin, "/api/v1/deletions", begin)
+        .get(Scope::Operate, "/api/v1/deletions/{id}", one)
+        .delete(Scope::Admin, "/api/v1/deletions/{id}", cancel)
+}
+
+async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    let deletions = app.pipeline()?.store().deletions();
+    let entries: Vec<Value> = deletions.iter().map(|(d, progress)| entry(d, progress)).collect();
+    Ok(Json(json!({ "deletions": entries })).into_response())
+}
+
+async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let filter = params.required("filter")?.to_owned();
+    line_filter(&filter, crate::http::now_ns())
+        .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
+    let pipeline = app.pipeline()?;
+    let work = move || pipeline.store().delete_lines(&filter);
+    let deletion = tokio::task::spawn_blocking(work).await;
+    let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
+    let deletion = deletion.map_err(told)?;
+    audit::note(&caller, &format!("deletion {} begins", deletion.id), &deletion.filter);
+    let body = Json(entry(&deletion, &DeletionProgress::default()));
+    Ok((StatusCode::ACCEPTED, body).into_response())
+}
+
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    let deletions = app.pipeline()?.store().deletions();
+    let found = deletions.iter().find(|(deletion, _)| deletion.id.to_string() == id);
+    let (deletion, progress) = found.ok_or_else(|| unknown(&id))?;
+    Ok(Json(entry(deletion, progress)).into_response())
+}
+
+async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number: u64 = id.parse().map_err(|_| unknown(&id))?;
+    let pipeline = app.pipeline()?;
+    let work = move || {
+        let cancelled = pipeline.store().cancel_deletion(number)?;
+        let all = pipeline.store().deletions();
+        Ok((cancelled, all.into_iter().find(|(deletion, _)| deletion.id == number)))
+    };
+    let result: Result<Result<_, StoreError>, _> = tokio::task::spawn_blocking(work).await;
+    let (cancelled, found) =
+        result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(told)?;
+    if cancelled {
+        audit::note(&caller, &format!("deletion {number} cancelled"), "");
+    }
+    let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
+    Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
+}
+
+fn told(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Refused(text) => ApiError::new(StatusCode::TOO_MANY_REQUESTS, text),
+        error => ApiError::internal(error.to_string()),
+    }
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!(
+        "there is no deletion {id}; the list of those that run or ended lately is at /api/v1/deletions"
+    ))
+}
+
+fn entry(deletion: &Deletion, progress: &DeletionProgress) -> Value {
+    json!({
+        "id": deletion.id.to_string(),
+        "filter": deletion.filter,
+        "state": deletion.state.name(),
+        "created": format_time(deletion.created_ns),
+        "finished": deletion.finished_ns.map(format_time),
+        "lines_deleted": deletion.lines,
+        "segments_left": progress.segments_left,
+        "bytes_left": progress.bytes_left,
+        "note": deletion.note,
+    })
+}

@@ -1,0 +1,9 @@
+//! Calls for the operator: status, metrics, sealing, deletions, backups, nodes.
+
+pub mod backups;
+pub mod collecting;
+pub mod deletions;
+pub mod metrics;
+pub mod nodes;
+pub mod seal;
+pub mod status;

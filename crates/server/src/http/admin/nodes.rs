@@ -1,0 +1,43 @@
+//! `/api/v1/nodes` of a store: the collectors that deliver to it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use collector::node::CollectorStatus;
+use serde_json::{Value, json};
+
+use crate::http::App;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::admin::collecting::id;
+use crate::http::wire::error::ApiResult;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get(Scope::Read, "/api/v1/nodes", nodes)
+}
+
+async fn nodes(State(app): State<Arc<App>>) -> ApiResult {
+    let pipeline = app.pipeline()?;
+    Ok(body(pipeline.store().node(), &pipeline.collectors()))
+}
+
+fn body(node: u32, collectors: &[CollectorStatus]) -> Response {
+    let collectors: Vec<Value> = collectors.iter().map(collector).collect();
+    Json(json!({ "node": id(node), "collectors": collectors })).into_response()
+}
+
+fn collector(collector: &CollectorStatus) -> Value {
+    json!({
+        "node": id(collector.node),
+        "address": collector.address.to_string(),
+        "connections": collector.connections,
+        "heard_s": collector.heard.elapsed().as_secs(),
+        "frames": collector.frames,
+        "lines": collector.lines,
+        "bytes": collector.bytes,
+        "duplicates": collector.duplicates,
+    })
+}

@@ -1,0 +1,300 @@
+//! Lines by request: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
+//!
+//! The body is read, decompressed, cut into lines and handed on in pieces; the answer comes after the last line is
+//! durable. Memory is bounded by [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, however large body or compression
+//! ratio are, and comes out of the budget of the process (`memory.bytes_max`): a request for which there is none is
+//! answered with 503. A request has no thread of its own: it is a task that waits, for its sender or for the disk.
+//!
+//! `insert.requests_max` bounds the memory of all: a request has a [`place::Place`] while it works,
+//! and lends it to others while its sender pauses.
+//!
+//! When something fails in the middle, the lines before it may be durable already. The error then carries `lines` and
+//! `bytes`: so much from the start of the body was kept, and is not to be sent again.
+
+pub mod bulk;
+mod keep;
+mod options;
+mod place;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::http::header::EXPECT;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use collector::Accounting;
+use collector::body::{Decoder, Encoding, Shape};
+use platform::memory::{Budget, Purpose};
+
+use crate::config::InsertOptions;
+use crate::http::access::principal::Scope;
+use crate::http::access::routes::Routes;
+use crate::http::wire::body::BodyReader;
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+use crate::ingest::http_lines::HttpLines;
+use keep::{Counts, Keeper, refused};
+use place::{Place, Places};
+
+/// Bytes of a refused body that are read and thrown away, so that a sender that sends all before it reads the answer
+/// gets to see it. Beyond them the connection is closed.
+const DISCARDED_BYTES_MAX: u64 = 64 << 20;
+/// A request that holds fewer bytes than this while its sender pauses lends its place to others.
+const LENT_BYTES_MAX: usize = 256 << 10;
+
+/// What requests that bring lines have in common: in a server, and in a collector.
+pub struct Inserting {
+    options: InsertOptions,
+    places: Arc<Places>,
+    /// What bodies take their memory from.
+    memory: Arc<Budget>,
+    /// Where the lines go, or why they are not taken now.
+    to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
+}
+
+impl Inserting {
+    /// Requests within these limits; `to` says for each where its lines go, or why they are not taken now.
+    pub fn new(
+        options: InsertOptions,
+        accounting: Arc<Accounting>,
+        memory: &Arc<Budget>,
+        to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
+    ) -> Arc<Inserting> {
+        let places = Arc::new(Places::new(options.requests_max, accounting));
+        let memory = Arc::clone(memory);
+        Arc::new(Inserting { options, places, memory, to: Box::new(to) })
+    }
+}
+
+/// The routes of this file.
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    Routes::new()
+        .post(Scope::Ingest, "/insert/jsonline", jsonline)
+        .post(Scope::Ingest, "/insert/lines", lines)
+        .merge(bulk::routes())
+        .with_state(inserting)
+}
+
+async fn jsonline(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::JsonLines, body).await)
+}
+
+async fn lines(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::Lines, body).await)
+}
+
+fn answer(result: ApiResult<Counts>) -> Response {
+    match result {
+        Ok(Counts { lines, bytes }) => {
+            axum::Json(serde_json::json!({ "lines": lines, "bytes": bytes })).into_response()
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// What is known before the body is read.
+pub struct Request {
+    peer: SocketAddr,
+    params: Params,
+    /// Headers.
+    pub headers: HeaderMap,
+}
+
+impl FromRequestParts<Arc<Inserting>> for Request {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<Inserting>,
+    ) -> Result<Request, ExtensionRejection> {
+        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
+        let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Request { peer, params, headers: std::mem::take(&mut parts.headers) })
+    }
+}
+
+/// Takes the lines of a body. Every error says how much was kept.
+async fn insert(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+    body: Body,
+) -> ApiResult<Counts> {
+    let mut reader = BodyReader::new(body, inserting.options.body);
+    let encoding = options::encoding(&request.headers);
+    let result = match prepare(inserting, request, shape, encoding).await {
+        Ok((mut keeper, mut place)) => {
+            let taken = take_all(&mut keeper, &mut reader, &mut place).await;
+            keeper.end(taken).await
+        }
+        Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
+    };
+    if let Err(error) = &result {
+        discard(&mut reader, request, error).await;
+    }
+    result
+}
+
+/// Reads the rest of a refused body, so that its sender gets to see the answer.
+async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
+    // A sender that waits for leave to send learns the answer without sending; from one that fell silent nothing comes.
+    if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
+        reader.discard(DISCARDED_BYTES_MAX).await;
+    }
+}
+
+/// A body that has to be read whole before its lines are known, and whose lines are then taken as JSON lines are.
+pub struct WholeBody<'r> {
+    request: &'r Request,
+    reader: BodyReader,
+    keeper: Keeper,
+    place: Place,
+}
+
+impl<'r> WholeBody<'r> {
+    /// Takes a place among those that bring lines.
+    pub async fn enter(
+        inserting: &Inserting,
+        request: &'r Request,
+        body: Body,
+    ) -> ApiResult<WholeBody<'r>> {
+        let mut reader = BodyReader::new(body, inserting.options.body);
+        match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
+            Ok((keeper, place)) => Ok(WholeBody { request, reader, keeper, place }),
+            Err(error) => {
+                discard(&mut reader, request, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The body as it was sent; none when it has more than so many bytes.
+    pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = {
+            let holds_little = whole.capacity() <= LENT_BYTES_MAX;
+            self.place.lend(holds_little, self.reader.next()).await??
+        } {
+            if whole.len() + chunk.len() > bytes_max {
+                return Ok(None);
+            }
+            self.keeper.hold_whole(whole.len() + chunk.len())?;
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(Some(whole))
+    }
+
+    /// The body without its compression; none when it has more than so many bytes.
+    pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let encoding = self.encoding()?;
+        let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
+        if encoding == Encoding::Plain {
+            return Ok(Some(sent));
+        }
+        let wrong = |error: std::io::Error| {
+            ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+        };
+        let mut decoder = Decoder::new(encoding).map_err(wrong)?;
+        let (mut content, mut rest) = (Vec::new(), &sent[..]);
+        while let Some(piece) = decoder.next(&mut rest).map_err(wrong)? {
+            content.extend_from_slice(piece);
+            if content.len() > bytes_max {
+                return Ok(None);
+            }
+        }
+        content.extend_from_slice(decoder.end().map_err(wrong)?);
+        Ok((content.len() <= bytes_max).then_some(content))
+    }
+
+    /// How the body is compressed.
+    pub fn encoding(&self) -> ApiResult<Encoding> {
+        options::encoding(&self.request.headers)
+    }
+
+    /// Names what parameters leave open about the lines that are taken next.
+    pub fn name_streams(&mut self, fields: Vec<String>) {
+        self.keeper.name_streams(fields);
+    }
+
+    /// Takes whole lines, each a JSON object.
+    pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
+        take(&mut self.keeper, lines).await
+    }
+
+    /// Ends the body, which was `taken` whole or not, and waits until all that was taken is durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        let result = self.keeper.end(taken).await;
+        if let Err(error) = &result {
+            discard(&mut self.reader, self.request, error).await;
+        }
+        result
+    }
+}
+
+/// What makes a request refused before its body is read; and a place among those that bring lines.
+async fn prepare(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+    encoding: ApiResult<Encoding>,
+) -> ApiResult<(Keeper, Place)> {
+    let to = (inserting.to)()?;
+    if let Some(refusal) = to.refusal() {
+        return Err(refused(&refusal));
+    }
+    let encoding = encoding?;
+    let origin = options::origin(request, shape)?;
+    let place = Place::take(&inserting.places).await?;
+    let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
+    Ok((keeper.debug(options::debug(request)), place))
+}
+
+/// Hands the body on as it comes.
+async fn take_all(
+    keeper: &mut Keeper,
+    reader: &mut BodyReader,
+    place: &mut Place,
+) -> ApiResult<()> {
+    loop {
+        let mut next = pin!(reader.next());
+        let chunk = match at_once(next.as_mut()).await {
+            Some(chunk) => chunk?,
+            None => {
+                // The sender pauses: what it sent should be found.
+                keeper.flush()?;
+                let holds_little = keeper.bytes_held() <= LENT_BYTES_MAX;
+                place.lend(holds_little, next).await??
+            }
+        };
+        match chunk {
+            Some(chunk) => take(keeper, &chunk).await?,
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn take(keeper: &mut Keeper, chunk: &[u8]) -> ApiResult<()> {
+    let mut rest = chunk;
+    while keeper.take(&mut rest)? {
+        keeper.make_room().await?;
+    }
+    keeper.make_room().await
+}
+
+/// The value of a future that has it already.
+async fn at_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}

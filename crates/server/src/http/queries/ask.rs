@@ -1,0 +1,400 @@
+//! What all questions have in common: parameters, a place in the queue, a thread to run on, and an end when the client
+//! goes away.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use platform::memory::Purpose;
+use query::source::{Source, TimeRange};
+use query::time::{parse_duration, parse_time};
+use query::{Account, Context, ParseError, Query, Queue, QueueError, RunError, State};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::listen::client_has_stalled;
+use crate::http::wire::params::Params;
+use crate::pipeline::Pipeline;
+use crate::queries::jobs::QUERY_THREADS;
+
+/// The computed fields that can be asked for.
+const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
+
+impl Params {
+    /// The parameter `query`, read at `now_ns`; with `ignore_pipes` its filter alone.
+    pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
+        let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
+        Ok(match self.flag("ignore_pipes") {
+            true => Query::new(query.filter().clone(), Vec::new()).with_options(query.options()),
+            false => query,
+        })
+    }
+
+    /// What relative times in a query refer to: the parameter `time`, else the last instant before `end`, else now.
+    pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
+        if let Some(time_ns) = self.time("time", now_ns)? {
+            return Ok(time_ns);
+        }
+        Ok(self.time("end", now_ns)?.map_or(now_ns, |end_ns| end_ns.saturating_sub(1)))
+    }
+
+    /// A number of rows or values at most; 0 is no limit, as in VictoriaLogs.
+    pub fn limit(&self, name: &str) -> ApiResult<Option<usize>> {
+        Ok(self.number(name)?.filter(|&limit: &usize| limit > 0))
+    }
+
+    /// The parameters `start` and `end`.
+    pub fn range(&self, now_ns: i64) -> ApiResult<TimeRange> {
+        let instant = |name: &str| self.time(name, now_ns);
+        Ok(TimeRange {
+            start_ns: instant("start")?.unwrap_or(i64::MIN),
+            end_ns: instant("end")?.unwrap_or(i64::MAX),
+        })
+    }
+
+    /// A time, nanoseconds since 1970 UTC.
+    pub fn time(&self, name: &str, now_ns: i64) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let instants = parse_time(text, now_ns).ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "{name}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z, a Unix time, or 15m for a while ago"
+            ))
+        })?;
+        Ok(Some(instants.start_ns))
+    }
+
+    /// A duration, nanoseconds, above zero.
+    pub fn duration_ns(&self, name: &str) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let duration =
+            parse_duration(text).filter(|duration_ns| *duration_ns > 0).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "{name}: '{text}' is not a duration; write for example 10s, 5m or 1h30m"
+                ))
+            })?;
+        Ok(Some(duration))
+    }
+
+    /// The parameter `include`: computed fields to add to rows.
+    pub fn include(&self) -> ApiResult<Vec<String>> {
+        let names = self
+            .all("include")
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|n| !n.is_empty());
+        let checked = names.map(|name| match INCLUDABLE.contains(&name) {
+            true => Ok(name.to_owned()),
+            false => Err(ApiError::bad_request(format!(
+                "include: '{name}' is not one of {}",
+                INCLUDABLE.join(", ")
+            ))),
+        });
+        checked.collect()
+    }
+}
+
+/// A question before it has a place in the queue.
+pub struct Asked {
+    app: Arc<App>,
+    pipeline: Arc<Pipeline>,
+    kind: &'static str,
+    text: String,
+    client: String,
+    /// What the run is given. Progress and cancelling are set once it has a place.
+    pub context: Context,
+}
+
+impl Asked {
+    /// A question of `kind`, listed with `text`, with the limits of the configuration.
+    pub fn new(
+        app: &Arc<App>,
+        kind: &'static str,
+        text: &str,
+        caller: &Caller,
+    ) -> ApiResult<Asked> {
+        Ok(Asked {
+            pipeline: app.pipeline()?,
+            kind,
+            text: text.to_owned(),
+            client: caller.client(),
+            context: Context {
+                limits: app.config.query.limits,
+                account: Account::new(app.memory(), Purpose::Query),
+                ..Context::default()
+            },
+            app: Arc::clone(app),
+        })
+    }
+
+    /// The same for a query, with `start`, `end` and `timeout` of its parameters.
+    pub fn of_query(
+        app: &Arc<App>,
+        kind: &'static str,
+        params: &Params,
+        caller: &Caller,
+        now_ns: i64,
+    ) -> ApiResult<Asked> {
+        let mut asked = Asked::new(app, kind, params.required("query")?, caller)?;
+        asked.context.range = params.range(now_ns)?;
+        asked.context.restriction = params.restriction(now_ns)?;
+        if let Some(timeout_ns) = params.duration_ns("timeout")? {
+            let limits = &mut asked.context.limits;
+            limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
+        }
+        Ok(asked)
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Takes a place in the queue, runs `work` there, and says in the queue how it ended. Blocks: for threads that may.
+    /// `link` ends it when the client goes away.
+    pub fn run<T>(
+        self,
+        link: &Link,
+        work: impl FnOnce(&Running) -> Result<T, RunError>,
+    ) -> ApiResult<T> {
+        let queue = &self.app.queue;
+        let entered = queue.enter(self.kind, &self.text, &self.client).and_then(|ticket| {
+            link.holds(queue, ticket.id());
+            queue.covers(ticket.id(), self.context.range);
+            ticket.wait()
+        });
+        let permit = entered.map_err(|error| {
+            self.app.queries_refused.fetch_add(1, Relaxed);
+            no_place(error)
+        })?;
+        let context = Context {
+            progress: Arc::clone(&permit.progress),
+            cancelled: Arc::clone(&permit.cancelled),
+            hold: permit.hold.clone(),
+            ..self.context
+        };
+        let running = Running {
+            source: Box::new(self.pipeline.source()),
+            context,
+            id: permit.id(),
+            started: Instant::now(),
+        };
+        let mut end = End { ended: &self.app.queries_ended, state: State::Failed };
+        let result = work(&running);
+        let (state, error) = match &result {
+            Ok(_) => (State::Done, None),
+            Err(RunError::Cancelled) if link.client_has_stalled() => {
+                let idle_s = self.app.config.query.client_idle_max.as_secs_f64();
+                let why = format!(
+                    "the client took nothing of its answer for {idle_s} s (query.client_idle_max)"
+                );
+                (State::Cancelled, Some(why))
+            }
+            Err(RunError::Cancelled) if link.client_is_gone() => {
+                (State::Cancelled, Some("the client went away (499)".into()))
+            }
+            Err(RunError::Cancelled) if permit.hold.expired() => {
+                (State::Cancelled, Some("it was paused for longer than query.pause_max".into()))
+            }
+            Err(RunError::Cancelled) => (State::Cancelled, None),
+            Err(error) => (State::Failed, Some(error.to_string())),
+        };
+        end.state = state;
+        drop(end);
+        permit.finish(state, error);
+        result.map_err(|error| ended(&error))
+    }
+}
+
+/// Counts how a question ended when it is dropped. One that panics has failed.
+struct End<'a> {
+    ended: &'a [AtomicU64; State::COUNT],
+    state: State,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.ended[self.state as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// What a question is given to run.
+pub struct Running {
+    source: Box<dyn Source>,
+    /// Limits, progress, and the wish to cancel.
+    pub context: Context,
+    /// Names the entry in the queue.
+    pub id: u64,
+    started: Instant,
+}
+
+impl Running {
+    /// What is read.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// Whether it may go on.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.context.check(self.started)
+    }
+}
+
+/// Runs a question that is answered as a whole.
+pub async fn answer<T: Send + 'static>(
+    asked: Asked,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<T> {
+    let client = Client::default();
+    let link = client.link();
+    reading_thread(move || asked.run(&link, work)).await
+}
+
+/// Starts a question that goes on whether its client stays or not; gives the number of its entry once it is in the queue, where it
+/// is seen and can be cancelled.
+pub async fn start<T: Send + 'static>(
+    asked: Asked,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<u64> {
+    let client = Client::default();
+    let link = client.link();
+    let (tell, entered) = oneshot::channel();
+    link.lock().tell = Some(tell);
+    let run = reading_thread(move || {
+        let _stays = client;
+        asked.run(&link, work)
+    });
+    tokio::pin!(run);
+    tokio::select! {
+        biased;
+        Ok(id) = entered => Ok(id),
+        // It got no place; or it was quick, and said so before.
+        result = &mut run => result.and(Err(broken())),
+    }
+}
+
+/// Starts work that reads, on a thread for questions. As many as there are HTTP connections, of which the queue lets few run.
+pub fn reading_thread<T: Send + 'static>(
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> impl Future<Output = ApiResult<T>> {
+    let (tell, told) = oneshot::channel();
+    let runtime = Handle::current();
+    let placed = move || {
+        let _runtime = runtime.enter();
+        // When it is not taken the client is gone.
+        let _ = tell.send(work());
+    };
+    let started = QUERY_THREADS.run(placed);
+    async move {
+        started.map_err(|error| {
+            ApiError::unavailable(format!("no thread can be started for the query: {error}"))
+        })?;
+        told.await.unwrap_or_else(|_| Err(broken()))
+    }
+}
+
+/// Stands for the client while it waits; when it is dropped before the end, the query is cancelled. It is dropped by the task of
+/// the client's connection, which knows why.
+#[derive(Default)]
+pub struct Client(Link);
+
+/// The query's end of that.
+#[derive(Clone, Default)]
+pub struct Link(Arc<Mutex<Linked>>);
+
+#[derive(Default)]
+struct Linked {
+    gone: bool,
+    /// Because it took nothing of its answer.
+    stalled: bool,
+    entry: Option<(Queue, u64)>,
+    /// Is told the number of the entry.
+    tell: Option<oneshot::Sender<u64>>,
+}
+
+impl Client {
+    /// The other end.
+    pub fn link(&self) -> Link {
+        self.0.clone()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut linked = self.0.lock();
+        linked.gone = true;
+        linked.stalled = client_has_stalled();
+        if let Some((queue, id)) = &linked.entry {
+            queue.cancel(*id);
+        }
+    }
+}
+
+impl Link {
+    fn holds(&self, queue: &Queue, id: u64) {
+        let mut linked = self.lock();
+        // It may have gone before the query was in the queue.
+        if linked.gone {
+            queue.cancel(id);
+        }
+        linked.entry = Some((queue.clone(), id));
+        if let Some(tell) = linked.tell.take() {
+            // Nobody may wait for it any more.
+            let _ = tell.send(id);
+        }
+    }
+
+    fn client_is_gone(&self) -> bool {
+        self.lock().gone
+    }
+
+    fn client_has_stalled(&self) -> bool {
+        self.lock().stalled
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Linked> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// 400, with the place in the query.
+pub fn wrong_query(error: ParseError) -> ApiError {
+    let mut message = error.message;
+    if !error.expected.is_empty() {
+        message.push_str(&format!("; expected {}", error.expected.join(" or ")));
+    }
+    ApiError::bad_request(message)
+        .with("position", error.position)
+        .with("expected", error.expected)
+        .with("query", error.query)
+}
+
+/// 429 when the queue is full, 503 when it is not there.
+pub fn no_place(error: QueueError) -> ApiError {
+    let status = match error {
+        QueueError::Full(_)
+        | QueueError::WaitedTooLong(_)
+        | QueueError::BackgroundFull(_)
+        | QueueError::ExportWaitedTooLong(_)
+        | QueueError::TailsFull(_) => StatusCode::TOO_MANY_REQUESTS,
+        QueueError::PausedTooLong(_) | QueueError::Cancelled | QueueError::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    };
+    ApiError::new(status, error.to_string())
+}
+
+fn ended(error: &RunError) -> ApiError {
+    match error {
+        RunError::Source(_) => ApiError::internal(error.to_string()),
+        _ => ApiError::unavailable(error.to_string()),
+    }
+}
+
+/// 500: the query's thread panicked.
+fn broken() -> ApiError {
+    ApiError::internal("the query ended by a bug; see the server's log")
+}

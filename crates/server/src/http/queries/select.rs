@@ -1,0 +1,49 @@
+//! Everything under `/select/logsql/`: one file for each group of calls, `query` here.
+
+mod counts;
+mod explain;
+mod stats;
+mod tail;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
+use crate::http::queries::ask::Asked;
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+use crate::http::wire::stream::stream;
+use crate::queries::export::Format;
+
+/// The routes below `/select/logsql/`.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/query", query)
+        .merge(counts::routes())
+        .merge(explain::routes())
+        .merge(stats::routes())
+        .merge(tail::routes())
+}
+
+async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::http::now_ns();
+    let query = params.query(params.query_time_ns(now_ns)?)?;
+    let mut asked = Asked::of_query(&app, "query", &params, &caller, now_ns)?;
+    asked.context.limit = params.limit("limit")?;
+    asked.context.offset = params.number("offset")?.unwrap_or(0);
+    asked.context.include = params.include()?;
+    let format = match params.get("format") {
+        None | Some("json") => Format::Jsonl,
+        Some("raw") => Format::Raw,
+        Some(other) => {
+            return Err(ApiError::bad_request(format!("format: '{other}' is not json or raw")));
+        }
+    };
+    if format == Format::Raw {
+        asked.context.include = vec!["_line".into()];
+    }
+    stream(asked, query, format, None).await
+}

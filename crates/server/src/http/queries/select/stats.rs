@@ -1,0 +1,317 @@
+//! `stats_query`, `stats_query_range`: numbers in Prometheus' form.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use query::{Context, Meter, RunError, StatsQuery, StatsRow};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
+use crate::http::queries::ask::{Asked, answer, wrong_query};
+use crate::http::queries::select::counts::{shift_ns, step_ns};
+use crate::http::wire::error::ApiResult;
+use crate::http::wire::params::Params;
+use crate::http::wire::whole::Whole;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .query("/select/logsql/stats_query", at)
+        .query("/select/logsql/stats_query_range", over)
+}
+
+async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::http::now_ns();
+    // What is relative in the query refers to the time asked about.
+    let time_ns = params.query_time_ns(now_ns)?;
+    let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
+    let body = answer(asked, move |running| {
+        let rows = query.run(running.source(), &running.context)?;
+        vector(&running.context, &rows, time_ns)
+    });
+    Ok(body.await?.into_response())
+}
+
+async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::http::now_ns();
+    let query_time_ns = params.query_time_ns(now_ns)?;
+    let query = params.query(query_time_ns)?;
+    let asked = Asked::of_query(&app, "stats", &params, &caller, now_ns)?;
+    let step = (step_ns(&params, &query, &asked)?, shift_ns(&params)?);
+    let query = StatsQuery::new(&query, Some(step)).map_err(wrong_query)?;
+    let body = answer(asked, move |running| {
+        let mut rows = query.run(running.source(), &running.context)?;
+        rows.sort_by_key(|row| row.time_ns);
+        matrix(&running.context, &rows, query_time_ns)
+    });
+    Ok(body.await?.into_response())
+}
+
+/// The answer of numbers at one time.
+fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
+    #[derive(Serialize)]
+    struct One<'a> {
+        metric: Metric<'a>,
+        value: Point<'a>,
+    }
+    let mut meter = Meter::new(context);
+    let mut numbers: Vec<One<'_>> = Vec::new();
+    each_number(rows, &mut meter, |_, metric, number, meter| {
+        // The list has room for as many again.
+        meter.take(2 * size_of::<One<'_>>() + metric.own_bytes())?;
+        numbers.push(One { metric, value: Point { time_ns, number } });
+        Ok(())
+    })?;
+    Whole::json(context, Success::new("vector", numbers))
+}
+
+/// The answer of numbers over time; series in the order in which each begins. Rows without a time are at `time_ns`.
+fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
+    #[derive(Serialize)]
+    struct Series<'a> {
+        metric: Metric<'a>,
+        values: Vec<Point<'a>>,
+    }
+    /// About, with its place among the others; lists have room for as many again.
+    const SERIES_BYTES: usize =
+        2 * (size_of::<Series<'_>>() + size_of::<(Metric<'_>, usize)>()) + 64;
+    let mut meter = Meter::new(context);
+    let mut places: HashMap<Metric<'_>, usize> = HashMap::new();
+    let mut series: Vec<Series<'_>> = Vec::new();
+    each_number(rows, &mut meter, |row, metric, number, meter| {
+        let place = match places.get(&metric) {
+            Some(&place) => place,
+            None => {
+                meter.take(SERIES_BYTES + 2 * metric.own_bytes())?;
+                places.insert(metric.clone(), series.len());
+                series.push(Series { metric, values: Vec::new() });
+                series.len() - 1
+            }
+        };
+        meter.take(2 * size_of::<Point<'_>>())?;
+        series[place].values.push(Point { time_ns: row.time_ns.unwrap_or(time_ns), number });
+        Ok(())
+    })?;
+    drop(places);
+    Whole::json(context, Success::new("matrix", series))
+}
+
+/// What names a number: its name, and the values of what groups the rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Metric<'a> {
+    name: &'a str,
+    labels: &'a [(String, String)],
+    /// The range of a histogram whose rows are counted.
+    range: Option<Cow<'a, str>>,
+}
+
+impl Metric<'_> {
+    /// Bytes that are not of the row.
+    fn own_bytes(&self) -> usize {
+        match &self.range {
+            Some(Cow::Owned(range)) => range.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Serialize for Metric<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const NAME: &str = "__name__";
+        const RANGE: &str = "vmrange";
+        let mut object = serializer.serialize_map(None)?;
+        match &self.range {
+            None => object.serialize_entry(NAME, self.name)?,
+            Some(range) => {
+                object.serialize_entry(NAME, &format_args!("{}_bucket", self.name))?;
+                object.serialize_entry(RANGE, range)?;
+            }
+        }
+        let is_taken = |name: &str| name == NAME || self.range.is_some() && name == RANGE;
+        for (name, value) in self.labels.iter().filter(|(name, _)| !is_taken(name)) {
+            object.serialize_entry(name, value)?;
+        }
+        object.end()
+    }
+}
+
+/// A number, as text or as it is.
+#[derive(Clone, Copy)]
+enum Number<'a> {
+    Written(&'a str),
+    Hits(u64),
+}
+
+/// A number at a time.
+struct Point<'a> {
+    time_ns: i64,
+    number: Number<'a>,
+}
+
+impl Serialize for Point<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let time = Seconds(self.time_ns);
+        match self.number {
+            Number::Written(text) => (time, text).serialize(serializer),
+            Number::Hits(hits) => (time, format_args!("{hits}")).serialize(serializer),
+        }
+    }
+}
+
+/// Calls `each` with the numbers of each row; a histogram is one for each of its ranges, as VictoriaLogs gives them.
+fn each_number<'a>(
+    rows: &'a [StatsRow],
+    meter: &mut Meter,
+    mut each: impl FnMut(&StatsRow, Metric<'a>, Number<'a>, &mut Meter) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    for row in rows {
+        for (name, value) in &row.values {
+            let metric = |range| Metric { name, labels: &row.labels, range };
+            let Some(ranges) = ranges_of(value, meter)? else {
+                each(row, metric(None), Number::Written(value), meter)?;
+                continue;
+            };
+            for Range { vmrange, hits } in ranges {
+                each(row, metric(Some(vmrange)), Number::Hits(hits), meter)?;
+            }
+            meter.give_back(ranges_bytes(value));
+        }
+    }
+    Ok(())
+}
+
+/// A range of what the function `histogram` gives.
+#[derive(Deserialize)]
+struct Range<'a> {
+    #[serde(borrow)]
+    vmrange: Cow<'a, str>,
+    hits: u64,
+}
+
+/// The ranges of a histogram, whose [`ranges_bytes`] are counted; none where a value is another text.
+fn ranges_of<'a>(value: &'a str, meter: &mut Meter) -> Result<Option<Vec<Range<'a>>>, RunError> {
+    if value != "[]" && !value.starts_with("[{\"vmrange\":\"") {
+        return Ok(None);
+    }
+    meter.take(ranges_bytes(value))?;
+    let ranges = serde_json::from_str(value).ok();
+    if ranges.is_none() {
+        meter.give_back(ranges_bytes(value));
+    }
+    Ok(ranges)
+}
+
+/// Memory of the ranges of a histogram: as it is written, each has more bytes than it takes, and the list doubles.
+fn ranges_bytes(value: &str) -> usize {
+    4 * value.len()
+}
+
+/// Written as Unix seconds, without a fraction where there is none.
+#[derive(Clone, Copy)]
+struct Seconds(i64);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Seconds(time_ns) = *self;
+        match time_ns % SECOND_NS {
+            0 => serializer.serialize_i64(time_ns / SECOND_NS),
+            _ => serializer.serialize_f64(time_ns as f64 / SECOND_NS as f64),
+        }
+    }
+}
+
+/// The answer around a result.
+#[derive(Serialize)]
+struct Success<T> {
+    status: &'static str,
+    data: Data<T>,
+}
+
+#[derive(Serialize)]
+struct Data<T> {
+    #[serde(rename = "resultType")]
+    result_type: &'static str,
+    result: T,
+}
+
+impl<T> Success<T> {
+    fn new(result_type: &'static str, result: T) -> Success<T> {
+        Success { status: "success", data: Data { result_type, result } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use query::Limits;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn row(time_ns: Option<i64>, labels: &[(&str, &str)], values: &[(&str, &str)]) -> StatsRow {
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        StatsRow { labels: pairs(labels), time_ns, values: pairs(values) }
+    }
+
+    fn result(whole: Result<Whole, RunError>, result_type: &str) -> Value {
+        let answer: Value = serde_json::from_slice(whole.unwrap().as_ref()).unwrap();
+        assert_eq!(answer["status"], "success");
+        assert_eq!(answer["data"]["resultType"], result_type);
+        answer["data"]["result"].clone()
+    }
+
+    const HISTOGRAM: &str = r#"[{"vmrange":"1...2","hits":3},{"vmrange":"a\"b","hits":4}]"#;
+
+    #[test]
+    fn numbers_at_a_time() {
+        let rows = [
+            row(None, &[("level", "error"), ("__name__", "x")], &[("n", "1"), ("t", "")]),
+            row(None, &[("vmrange", "x")], &[("h", HISTOGRAM), ("e", "[]"), ("w", "[{")]),
+        ];
+        let found = result(vector(&Context::default(), &rows, 1_500_000_000), "vector");
+        let expected = json!([
+            {"metric": {"__name__": "n", "level": "error"}, "value": [1.5, "1"]},
+            {"metric": {"__name__": "t", "level": "error"}, "value": [1.5, ""]},
+            {"metric": {"__name__": "h_bucket", "vmrange": "1...2"}, "value": [1.5, "3"]},
+            {"metric": {"__name__": "h_bucket", "vmrange": "a\"b"}, "value": [1.5, "4"]},
+            {"metric": {"__name__": "w", "vmrange": "x"}, "value": [1.5, "[{"]},
+        ]);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn numbers_over_time() {
+        let rows = [
+            row(Some(0), &[("a", "x")], &[("n", "1")]),
+            row(Some(0), &[("a", "y")], &[("n", "2")]),
+            row(Some(2_000_000_000), &[("a", "x")], &[("n", "3")]),
+        ];
+        let found = result(matrix(&Context::default(), &rows, 0), "matrix");
+        let expected = json!([
+            {"metric": {"__name__": "n", "a": "x"}, "values": [[0, "1"], [2, "3"]]},
+            {"metric": {"__name__": "n", "a": "y"}, "values": [[0, "2"]]},
+        ]);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_they_take_is_counted() {
+        let rows: Vec<StatsRow> =
+            (0..10_000).map(|i| row(Some(i), &[], &[("n", "1"), ("m", "2")])).collect();
+        let limits = Limits { memory_bytes_max: 500_000, ..Limits::default() };
+        let context = || Context { limits, ..Context::default() };
+        for refused in [vector(&context(), &rows, 0), matrix(&context(), &rows, 0)] {
+            assert!(matches!(refused.err(), Some(RunError::MemoryLimit(_))));
+        }
+    }
+}

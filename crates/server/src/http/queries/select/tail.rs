@@ -1,0 +1,265 @@
+//! `tail`: lines as they arrive.
+//!
+//! It begins with the lines of the last seconds, from the store, and goes on with each batch as soon as it is parsed.
+//! Both overlap; a frame that was shown is not shown again. A client that reads slower than lines arrive makes the
+//! channel of batches overflow: what was skipped is counted and said. A tail can be cancelled at any time, also while lines
+//! stream or its client reads nothing.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use platform::memory::Purpose;
+use query::source::{Source, TimeRange};
+use query::{Account, Context, Limits, Meter, Permit, RunError, Scratch, TAIL, TailQuery};
+use record::Batch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::http::App;
+use crate::http::access::principal::Caller;
+use crate::http::access::routes::Routes;
+use crate::http::queries::ask::{no_place, wrong_query};
+use crate::http::wire::error::ApiResult;
+use crate::http::wire::listen::raised;
+use crate::http::wire::params::Params;
+use crate::http::wire::stream::rows_answer;
+use crate::pipeline::{Pipeline, TailBatch};
+use crate::queries::export::{Format, error_line, skipped_line, write_json};
+
+/// How far back a tail begins when not told.
+const START_OFFSET_NS: i64 = 5_000_000_000;
+/// The farthest. More is a query.
+const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
+/// How often an empty line is sent when nothing else is, so that nobody between takes the connection for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// Pieces of a tail between it and its connection, and their bytes: 1 MiB for each slow reader.
+const PIECES_MAX: usize = 4;
+const PIECE_BYTES: usize = 256 << 10;
+/// Memory that one tail may have for a row, and for what its pipes compute. A row that needs more ends the tail, with the
+/// reason.
+const TAIL_BYTES_MAX: u64 = 64 << 20;
+/// How often it is looked whether the tail was cancelled.
+const CANCEL_TICK: Duration = Duration::from_millis(20);
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().query("/select/logsql/tail", tail)
+}
+
+async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::http::now_ns();
+    let query = params.restricted(params.query(now_ns)?, now_ns)?;
+    let query = query.tail(&params.include()?).map_err(wrong_query)?;
+    let offset_ns =
+        params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
+    let pipeline = app.pipeline()?;
+    // Tails have places of their own and do not wait for one, so this does not block.
+    let permit =
+        app.queue.submit(TAIL, params.required("query")?, &caller.client()).map_err(no_place)?;
+    let id = permit.id();
+    let (sender, chunks) = mpsc::channel(PIECES_MAX);
+    let account = Account::new(app.memory(), Purpose::Tail);
+    let stopping = app.stopping.clone();
+    let follower =
+        Follower { query, permit, sender, account, stopping, scratch: Scratch::default() };
+    tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
+    Ok(rows_answer(
+        Some(id),
+        Format::Jsonl.media_type(),
+        Body::from_stream(ReceiverStream::new(chunks)),
+    ))
+}
+
+/// Returns once somebody cancelled the tail.
+async fn cancelled(wish: &AtomicBool) {
+    while !wish.load(Relaxed) {
+        tokio::time::sleep(CANCEL_TICK).await;
+    }
+}
+
+struct Follower {
+    query: TailQuery,
+    permit: Permit,
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    /// Counts what the tail holds.
+    account: Arc<Account>,
+    stopping: watch::Receiver<bool>,
+    scratch: Scratch,
+}
+
+/// Sends a piece once there is room for it. Blocks, and looks meanwhile whether it `is_over`.
+fn pass(
+    piece: &[u8],
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+    is_over: impl Fn() -> bool,
+) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Handle::current();
+    loop {
+        match runtime.block_on(timeout(CANCEL_TICK, sender.reserve())) {
+            Ok(Ok(place)) => {
+                place.send(Ok(Bytes::copy_from_slice(piece)));
+                return Ok(());
+            }
+            Ok(Err(_)) => return Err(RunError::Cancelled),
+            Err(_) if is_over() => return Err(RunError::Cancelled),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The client is gone, or was told why it gets no more.
+struct Gone;
+
+impl Follower {
+    async fn follow(mut self, app: Arc<App>, pipeline: Arc<Pipeline>, since_ns: i64) {
+        let sender = self.sender.clone();
+        let wish = Arc::clone(&self.permit.cancelled);
+        let mut stopping = app.stopping.clone();
+        tokio::select! {
+            // Ends when the client goes away, which is no error.
+            _ = self.try_follow(&app, &pipeline, since_ns) => {}
+            () = sender.closed() => {}
+            () = raised(&mut stopping) => {}
+            () = cancelled(&wish) => {
+                // A client that reads nothing has no room for the reason; it sees the end.
+                let _ = sender.try_send(Ok(error_line("the tail was cancelled").into()));
+            }
+        }
+    }
+
+    async fn try_follow(
+        &mut self,
+        app: &App,
+        pipeline: &Pipeline,
+        since_ns: i64,
+    ) -> Result<(), Gone> {
+        let (mut live, mut lines_total) = pipeline.follow();
+        let mut shown = self.show_recent(pipeline, since_ns).await?;
+        let mut last_sent = Instant::now();
+        loop {
+            let received = match timeout_at(last_sent + KEEP_ALIVE, live.recv()).await {
+                Ok(received) => received,
+                Err(_) => {
+                    self.send(b"\n".to_vec()).await?;
+                    last_sent = Instant::now();
+                    continue;
+                }
+            };
+            match received {
+                Ok(TailBatch { batch, lines_total: total }) => {
+                    let lines = batch.len() as u64;
+                    let skipped = (total - lines).saturating_sub(lines_total);
+                    if skipped > 0 {
+                        app.tail_lines_skipped.fetch_add(skipped, Relaxed);
+                        self.send(skipped_line(skipped)).await?;
+                    }
+                    lines_total = total;
+                    let sequence = batch.frame().map(|frame| frame.header().sequence);
+                    if !sequence.is_some_and(|sequence| shown.remove(&sequence))
+                        && self.show(&batch, i64::MIN).await?
+                    {
+                        last_sent = Instant::now();
+                    }
+                }
+                // The next batch tells how many lines that were.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return Ok(()),
+            }
+        }
+    }
+
+    /// Shows what arrived since then, frame by frame; gives the sequence numbers of the frames.
+    async fn show_recent(
+        &mut self,
+        pipeline: &Pipeline,
+        since_ns: i64,
+    ) -> Result<HashSet<u64>, Gone> {
+        let recent = TimeRange { start_ns: since_ns, end_ns: i64::MAX };
+        let units = pipeline.source().units(recent, self.query.whose()).unwrap_or_else(|error| {
+            tracing::warn!("a tail begins without the last lines: {error}");
+            Vec::new()
+        });
+        let mut shown = HashSet::new();
+        // They come newest first.
+        for unit in units.iter().rev() {
+            // Leave to look at the wish to cancel, also when no line is wanted.
+            tokio::task::yield_now().await;
+            match tokio::task::block_in_place(|| unit.load()) {
+                Ok(Some(batch)) => {
+                    shown.extend(batch.rows().map(|row| row.sequence()));
+                    self.show(&batch, since_ns).await?;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!("a tail begins without some of the last lines: {error}")
+                }
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Sends the rows of a batch that arrived since then; whether there were any.
+    async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
+        let shown = tokio::task::block_in_place(|| self.show_blocking(batch, since_ns));
+        self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
+        match shown {
+            Ok(any) => Ok(any),
+            Err(RunError::Cancelled) => Err(Gone),
+            Err(error) => {
+                self.send(error_line(&error.to_string())).await?;
+                Err(Gone)
+            }
+        }
+    }
+
+    /// Writes rows and sends them piece by piece, so that little of them is there at a time. Cancelled: nobody wants more.
+    fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
+        let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
+        let account = Arc::clone(&self.account);
+        let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+        let mut chunk = Vec::new();
+        let mut scratch = Scratch::default();
+        let mut any = false;
+        let Follower { query, permit, sender, account, stopping, scratch: own } = self;
+        let pass = |bytes: Vec<u8>| -> Result<(), RunError> {
+            for piece in bytes.chunks(PIECE_BYTES) {
+                pass(piece, sender, || permit.cancelled.load(Relaxed) || *stopping.borrow())?;
+            }
+            Ok(())
+        };
+        query.rows(batch, account, own, &mut |rows| {
+            for index in 0..rows.len() {
+                let arrived = rows
+                    .line(index)
+                    .map_or(i64::MAX, |(batch, row)| batch.row(row as usize).received_ns());
+                if arrived < since_ns {
+                    continue;
+                }
+                let bytes = rows.text_bytes(index, &mut scratch);
+                let counted = if bytes > PIECE_BYTES { bytes } else { 0 };
+                meter.take(counted)?;
+                write_json(rows, index, &mut scratch, &mut chunk);
+                any = true;
+                permit.progress.rows.fetch_add(1, Relaxed);
+                if chunk.len() >= PIECE_BYTES {
+                    pass(std::mem::take(&mut chunk))?;
+                }
+                meter.give_back(counted);
+            }
+            Ok(())
+        })?;
+        pass(chunk)?;
+        Ok(any)
+    }
+
+    async fn send(&self, chunk: Vec<u8>) -> Result<(), Gone> {
+        self.sender.send(Ok(chunk.into())).await.map_err(|_| Gone)
+    }
+}

@@ -1,0 +1,194 @@
+//! `/api/v1/summary`, `/api/v1/summary/types`: what the charts of the page show; `/api/v1/summary/rerun`: summarises a past
+//! interval again, as an entry of the queue.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use query::RunError;
+use query::time::format_time;
+use serde::Serialize;
+use serde_json::{Value, json};
+use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun};
+
+use crate::http::App;
+use crate::http::access::audit;
+use crate::http::access::principal::{Caller, Scope};
+use crate::http::access::routes::Routes;
+use crate::http::queries::ask::{Asked, Running, answer, reading_thread, start};
+use crate::http::wire::error::{ApiError, ApiResult};
+use crate::http::wire::params::Params;
+use crate::summaries::reruns::RerunError;
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// The range when none is asked for: the last hour.
+const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/summary", chart)
+        .get(Scope::Read, "/api/v1/summary/types", types)
+        .get(Scope::Read, "/api/v1/summary/rerun", reruns)
+        .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
+}
+
+/// A chart, and which parts of it were summarised again.
+#[derive(Serialize)]
+struct ChartAnswer {
+    #[serde(flatten)]
+    chart: Chart,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reruns: Vec<Value>,
+}
+
+fn shown(rerun: &Rerun) -> Value {
+    json!({
+        "id": rerun.id.to_string(),
+        "type": rerun.summary_of,
+        "start": format_time(rerun.start_ns),
+        "end": format_time(rerun.end_ns),
+        "at": format_time(i64::try_from(rerun.id).unwrap_or(i64::MAX)),
+    })
+}
+
+/// The intervals that were summarised again, the latest first.
+async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
+    let reruns = app.pipeline()?.reruns();
+    let shown: Vec<Value> = reruns.list().iter().rev().map(shown).collect();
+    Ok(Json(json!({ "reruns": shown })).into_response())
+}
+
+async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::http::now_ns();
+    let log_type = params.required("type")?.to_owned();
+    if !can_rerun(&log_type) {
+        return Err(ApiError::bad_request(format!("type '{log_type}' is not summarised")));
+    }
+    let time = |name: &str| -> ApiResult<i64> {
+        params.required(name)?;
+        Ok(params.time(name, now_ns)?.unwrap_or(now_ns))
+    };
+    let (start_ns, end_ns) = (time("start")?, time("end")?);
+    if start_ns >= end_ns {
+        return Err(ApiError::bad_request("start must be before end"));
+    }
+    let text = format!("{log_type} from {} to {}", format_time(start_ns), format_time(end_ns));
+    let mut asked = Asked::new(&app, "summarise", &text, &caller)?;
+    // It reads as much as there is, like an export.
+    asked.context.limits.run_time = Duration::MAX;
+    let pipeline = app.pipeline()?;
+    let config = app.config.summary.clone();
+    let refused: Arc<Mutex<Option<RerunError>>> = Arc::default();
+    let why = Arc::clone(&refused);
+    let work = move |running: &Running| {
+        let progress = &running.context.progress;
+        let check = || running.check();
+        let done = pipeline.rerun(&config, &log_type, (start_ns, end_ns), &check, progress);
+        done.map_err(|error| match error {
+            RerunError::Run(error) => error,
+            error => {
+                let told = RunError::Failed(error.to_string());
+                *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                told
+            }
+        })
+    };
+    if params.get("background").is_some_and(|value| value != "0") {
+        let id = start(asked, work).await?;
+        audit::note(&caller, &format!("summary made again as query {id}"), &text);
+        let body = json!({ "id": id.to_string() });
+        return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
+    }
+    let done = answer(asked, work).await.map_err(|error| {
+        let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let status = match &refused {
+            Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
+            Some(RerunError::NotReady) => StatusCode::SERVICE_UNAVAILABLE,
+            Some(RerunError::NotKept(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Some(RerunError::Run(_)) | None => return error,
+        };
+        ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
+    })?;
+    audit::note(&caller, "summary made again", &text);
+    let mut body = shown(&done.rerun);
+    body["lines"] = done.lines.into();
+    Ok(Json(body).into_response())
+}
+
+async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let log_type = params.required("type")?.to_owned();
+    let (start_ns, end_ns) = range(&params)?;
+    let step_s = step_s(&params)?;
+    let bucket_s = app.config.summary.bucket_s;
+    let range = ChartRange::new(start_ns, end_ns, step_s, bucket_s)
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut chart = ChartBuilder::new(range, &log_type);
+    let (first_ns, last_ns) = range.time_range_ns();
+    let reruns = app.pipeline()?.reruns();
+    let within = |rerun: &&Rerun| {
+        rerun.summary_of == log_type && rerun.start_ns < last_ns && first_ns < rerun.end_ns
+    };
+    let reruns: Vec<Value> = reruns.list().iter().filter(within).map(shown).collect();
+    let chart = read(&app, Some(log_type), range.time_range_ns(), move |rows| {
+        rows(&mut |row| chart.add(row))?;
+        Ok(chart.finish())
+    });
+    Ok(Json(ChartAnswer { chart: chart.await?, reruns }).into_response())
+}
+
+async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let range = range(&params)?;
+    let mut types = TypesBuilder::new();
+    let types = read(&app, None, range, move |rows| {
+        rows(&mut |row| types.add(row))?;
+        Ok(types.finish())
+    });
+    Ok(Json(types.await?).into_response())
+}
+
+/// Calls its argument with every row.
+type Rows<'a> = dyn FnMut(&mut dyn FnMut(&SummaryRow)) -> ApiResult<()> + 'a;
+
+/// Gives `add` the rows of open buckets and of the store, each line counted once, on a thread that may block.
+async fn read<T: Send + 'static>(
+    app: &App,
+    log_type: Option<String>,
+    (start_ns, end_ns): (i64, i64),
+    add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let pipeline = app.pipeline()?;
+    let place = app.summary_places.clone().acquire_owned().await.expect("never closed");
+    let reading = reading_thread(move || {
+        let _place = place;
+        add(&mut |each| {
+            let rows = pipeline.summary_rows(log_type.as_deref(), start_ns, end_ns, each);
+            rows.map_err(|error| {
+                ApiError::internal(format!("the summary cannot be read: {error}"))
+            })?
+            .ok_or_else(|| {
+                ApiError::unavailable(
+                    "the end of the summary is still looked for; try again in a moment",
+                )
+            })
+        })
+    });
+    reading.await
+}
+
+fn range(params: &Params) -> ApiResult<(i64, i64)> {
+    let now_ns = crate::http::now_ns();
+    let end_ns = params.time("end", now_ns)?.unwrap_or(now_ns.saturating_add(1));
+    let start_ns = params.time("start", now_ns)?.unwrap_or(end_ns.saturating_sub(RANGE_DEFAULT_NS));
+    Ok((start_ns, end_ns))
+}
+
+fn step_s(params: &Params) -> ApiResult<Option<u64>> {
+    if params.get("step") == Some("auto") {
+        return Ok(None);
+    }
+    Ok(params.duration_ns("step")?.map(|step_ns| (step_ns as u64).div_ceil(SECOND_NS as u64)))
+}

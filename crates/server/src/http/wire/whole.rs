@@ -1,0 +1,140 @@
+//! Answers that are written as a whole before they are sent: JSON, without a tree of it in between.
+//!
+//! Its memory is counted with that of the query that it answers, and stays counted until the client has taken it, or is
+//! gone.
+
+use std::io;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use query::{Buffer, Context, Meter, RunError};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+/// An answer in memory.
+pub struct Whole {
+    buffer: Buffer,
+    meter: Meter,
+}
+
+impl Whole {
+    /// Writes `value`, which is all that is left of a query that has run in `context`, as JSON. The memory that the query
+    /// counted for it is given back; that of the text is counted before it is taken.
+    pub fn json(context: &Context, value: impl Serialize) -> Result<Whole, RunError> {
+        let meter = Meter::new(context);
+        let held = usize::try_from(meter.held()).unwrap_or(usize::MAX);
+        let mut writer = Writer { whole: Whole { buffer: Buffer::default(), meter }, failed: None };
+        let written = serde_json::to_writer(&mut writer, &value);
+        drop(value);
+        if let Some(error) = writer.failed {
+            return Err(error);
+        }
+        written.map_err(|error| RunError::Failed(format!("cannot write the answer: {error}")))?;
+        writer.whole.meter.give_back(held);
+        Ok(writer.whole)
+    }
+}
+
+/// A list of what an iterator gives, written item by item.
+#[derive(Clone)]
+pub struct List<I>(pub I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+/// An object of the pairs that an iterator gives, written pair by pair. Their names differ.
+#[derive(Clone)]
+pub struct Object<I>(pub I);
+
+impl<N: Serialize, V: Serialize, I: Iterator<Item = (N, V)> + Clone> Serialize for Object<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        self.0.clone().try_for_each(|(name, value)| object.serialize_entry(&name, &value))?;
+        object.end()
+    }
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        self.buffer.clear(&mut self.meter);
+    }
+}
+
+impl IntoResponse for Whole {
+    fn into_response(self) -> Response {
+        let body = Body::from(Bytes::from_owner(self));
+        ([(CONTENT_TYPE, "application/json")], body).into_response()
+    }
+}
+
+struct Writer {
+    whole: Whole,
+    failed: Option<RunError>,
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Whole { buffer, meter } = &mut self.whole;
+        match buffer.room(bytes.len(), meter) {
+            Ok(room) => {
+                room.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                Err(io::Error::other("there is no memory for the answer"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use query::Limits;
+
+    use super::*;
+
+    fn context(memory_bytes_max: u64) -> Context {
+        Context { limits: Limits { memory_bytes_max, ..Limits::default() }, ..Context::default() }
+    }
+
+    #[test]
+    fn lists_and_objects_are_written() {
+        let value = Object([("a", 1), ("b", 2)].iter().map(|&(name, value)| (name, [value])));
+        let whole = Whole::json(&context(1_000), List([&value, &value].iter())).unwrap();
+        assert_eq!(whole.as_ref(), br#"[{"a":[1],"b":[2]},{"a":[1],"b":[2]}]"#);
+    }
+
+    #[test]
+    fn a_text_is_counted_while_it_grows_and_until_it_is_sent() {
+        let context = context(1 << 20);
+        let mut meter = Meter::new(&context);
+        // What the query counted for the value is given back with it.
+        meter.take(400 << 10).unwrap();
+        let whole = Whole::json(&context, "x".repeat(300 << 10)).unwrap();
+        let length = whole.as_ref().len() as u64;
+        assert_eq!(length, (300 << 10) + 2);
+        assert!((length..2 * length).contains(&meter.held()), "{}", meter.held());
+        drop(whole);
+        assert_eq!(meter.held(), 0);
+
+        meter.take(900 << 10).unwrap();
+        let many = || std::iter::repeat_n("0123456789", 100_000);
+        let refused = Whole::json(&context, List(many())).err();
+        assert!(matches!(refused, Some(RunError::MemoryLimit(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! How lines come in: sources that listen or follow, lines of HTTP requests, and the delivery of
+//! frames to the store of this process.
+
+pub mod delivery;
+pub mod http_lines;
+pub mod recall;
+pub mod sources;

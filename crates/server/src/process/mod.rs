@@ -1,0 +1,7 @@
+//! The process and its system: its own log, its allocator, its limit on open files, and the modes of
+//! the files that it writes.
+
+pub mod log;
+pub mod memory;
+pub mod open_files;
+pub mod private;

@@ -1,0 +1,499 @@
+//! Background queries: they are asked, run when they have a place, and their rows are kept to be fetched, page by page, while
+//! they run and until they expire. `queries/` in the data directory has a record ([`record`]) and the rows ([`results`]) of each.
+//!
+//! A query is in the [`Queue`] like any other, under the same id. Before it is acknowledged its record is durable; so is its
+//! end, before it is listed as ended.
+//!
+//! | it was, when the server ended | after the next start |
+//! |---|---|
+//! | waiting | waits again, in the same order |
+//! | running or paused | interrupted, until somebody resumes it |
+//! | ended | as it was, with its rows |
+//!
+//! What was interrupted goes on behind its last stored row if its pipes look at each row by itself and it has no limit: such
+//! rows come in the order of time, and which lines belong to the answer is fixed when it first runs. Others run from the start, and
+//! their rows are replaced; a cursor of the rows before is refused then.
+//!
+//! Invariants: what resumes a query, and what removes it, take turns ([`Jobs::turns`]), and look at its state within their turn;
+//! so a query that goes on keeps its files, and one that was removed leaves none. Whoever writes a record holds its lock, and
+//! writes nothing once it was removed. Locks are taken in this order: turns, the list of queries, a record, its rows.
+//!
+//! Left out: results of more than the directory's file system; and merging the rows of several servers.
+
+mod page;
+mod record;
+mod results;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use platform::placement::Role;
+use platform::threads::Threads;
+use platform::{Clock, Disk, RealClock};
+use query::{BACKGROUND, Query, QueryInfo, Queue, QueueChange, QueueError, State, Ticket};
+
+pub use self::page::PAGE_ROWS_MAX;
+pub use self::record::Submission;
+use self::record::{Done, LastId, Record};
+use self::results::Results;
+use crate::pipeline::Pipeline;
+
+/// The directory in the data directory.
+pub const QUERIES_DIR: &str = "queries";
+/// The threads that questions run on, those of clients that wait among them.
+pub static QUERY_THREADS: Threads = Threads::new("query", Role::Query);
+/// What [`JobLimits::jobs_max`] is.
+pub const JOBS_MAX: usize = 1_000;
+
+/// Limits of background queries. What exceeds them ends the query, with a message that names the setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobLimits {
+    /// Time that one runs. `query.background_run_max`.
+    pub run_time: Duration,
+    /// Bytes of the rows of one. `query.result_bytes_max`.
+    pub result_bytes_max: u64,
+    /// Bytes of the rows of all. `query.result_bytes_total_max`.
+    pub result_bytes_total_max: u64,
+    /// Time after its end until one is deleted. `query.results_keep`.
+    pub keep: Duration,
+    /// Room that is left on the disk. `store.disk_free_bytes_min`.
+    pub disk_free_bytes_min: u64,
+    /// Background queries that are kept, whatever they do. Further ones are refused until some expire or are deleted.
+    pub jobs_max: usize,
+}
+
+/// Why it cannot be done. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// No place.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// Too many are kept.
+    #[error("{0} background queries are kept already; delete some, or lower query.results_keep")]
+    TooMany(usize),
+    /// There is no such query, or it has no results of its own.
+    #[error("there is no background query {0}; it may have expired, see query.results_keep")]
+    Unknown(u64),
+    /// It has ended and cannot be resumed, or runs and cannot be deleted.
+    #[error("query {0} is {1}")]
+    Wrong(u64, &'static str),
+    /// It ran from the start meanwhile.
+    #[error(
+        "the cursor is of an earlier run of the query, whose rows were replaced; begin again without a cursor"
+    )]
+    EarlierRun,
+    /// Not one of ours.
+    #[error("'{0}' is no cursor; take it from X-Loginson-Cursor of the page before")]
+    Cursor(String),
+    /// The disk.
+    #[error("{path}: {error}", path = path.display())]
+    Disk {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+}
+
+/// What is known of a background query beside its entry in the queue.
+#[derive(Clone, Debug)]
+pub struct JobInfo {
+    /// What was asked.
+    pub asked: Submission,
+    /// Rows that can be fetched.
+    pub rows: u64,
+    /// Bytes of the file of rows.
+    pub bytes: u64,
+    /// When it will be deleted, nanoseconds since 1970 UTC; none before it has ended.
+    pub expires_ns: Option<i64>,
+    /// Whether it goes on behind its last row when it is resumed, or runs from the start.
+    pub continues: bool,
+}
+
+/// All background queries.
+pub struct Jobs {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    limits: JobLimits,
+    queue: Queue,
+    pipeline: Arc<Pipeline>,
+    query_limits: query::Limits,
+    jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
+    /// Held by whoever resumes or removes a query.
+    turns: Mutex<()>,
+    /// The greatest id that is durable.
+    last_id: Mutex<u64>,
+    /// Those that ended since the start, by [`State`].
+    ended: [AtomicU64; State::COUNT],
+    expired: AtomicU64,
+}
+
+struct Job {
+    id: u64,
+    record: Mutex<Record>,
+    /// Its files are removed. Set under the lock of the record.
+    removed: AtomicBool,
+    /// Opened when they are first needed.
+    results: Mutex<Option<Arc<Results>>>,
+    /// Bytes of the file of rows, with those that are about to be written.
+    bytes: AtomicU64,
+}
+
+impl Job {
+    fn new(record: Record, bytes: u64) -> Arc<Job> {
+        Arc::new(Job {
+            id: record.id,
+            record: Mutex::new(record),
+            removed: AtomicBool::new(false),
+            results: Mutex::default(),
+            bytes: AtomicU64::new(bytes),
+        })
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        lock(&self.record)
+    }
+
+    fn results(&self) -> MutexGuard<'_, Option<Arc<Results>>> {
+        lock(&self.results)
+    }
+}
+
+impl Jobs {
+    /// Opens the directory, lists what is in it, and lets those wait again that had not begun.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        limits: JobLimits,
+        query_limits: query::Limits,
+        queue: Queue,
+        pipeline: Arc<Pipeline>,
+    ) -> Result<Arc<Jobs>, JobError> {
+        let jobs = Jobs {
+            disk,
+            limits,
+            queue,
+            pipeline,
+            query_limits,
+            jobs: Mutex::default(),
+            turns: Mutex::default(),
+            last_id: Mutex::default(),
+            ended: Default::default(),
+            expired: AtomicU64::new(0),
+            dir,
+        };
+        let jobs = Arc::new(jobs);
+        let waiting = jobs.restore().map_err(|error| jobs.disk_error(error))?;
+        for id in waiting {
+            if let Err(error) = jobs.start_again(id) {
+                tracing::warn!("query {id} does not wait any more: {error}");
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Reads the directory; gives those that waited.
+    fn restore(&self) -> io::Result<Vec<u64>> {
+        let disk = &*self.disk;
+        disk.create_dir_all(&self.dir)?;
+        let last_id = LastId::read(disk, &self.dir);
+        *lock(&self.last_id) = last_id;
+        self.queue.continue_ids(last_id);
+        let mut waiting = Vec::new();
+        let names = disk.list(&self.dir)?;
+        let now_ns = now_ns();
+        for name in &names {
+            let path = self.dir.join(name);
+            let Some((stem, kind)) = name.rsplit_once('.') else { continue };
+            match kind {
+                "json" => {}
+                "rows" if names.contains(&format!("{stem}.json")) => continue,
+                // What a crash left.
+                "rows" | "part" => {
+                    disk.remove(&path)?;
+                    continue;
+                }
+                _ => continue,
+            }
+            let record = Record::read(disk, &path).ok().filter(|r| r.id.to_string() == stem);
+            let Some(mut record) = record else {
+                tracing::warn!("{} is not the record of a query; it is left alone", path.display());
+                continue;
+            };
+            match State::named(&record.state) {
+                Some(state) if state.is_ended() => {}
+                Some(State::Waiting) => waiting.push(record.id),
+                _ => record.state = State::Interrupted.name().into(),
+            }
+            record.ended_ns.get_or_insert(now_ns);
+            self.queue.restore(&entry(&record));
+            let bytes = disk.file_bytes(&Results::path(&self.dir, record.id)).unwrap_or(0);
+            self.jobs().insert(record.id, Job::new(record, bytes));
+        }
+        waiting.sort_unstable();
+        Ok(waiting)
+    }
+
+    /// Takes a query. When it returns, the query outlives the process.
+    pub fn submit(self: &Arc<Self>, asked: Submission) -> Result<u64, JobError> {
+        let ticket = self.queue.enter(BACKGROUND, &asked.query, &asked.client)?;
+        let id = ticket.id();
+        let job = Job::new(Record::new(id, asked, now_ns()), 0);
+        {
+            let mut jobs = self.jobs();
+            if jobs.len() >= self.limits.jobs_max {
+                return Err(JobError::TooMany(self.limits.jobs_max));
+            }
+            jobs.insert(id, Arc::clone(&job));
+        }
+        let written = self.keep_id(id).and_then(|()| self.write(&job, &job.record()));
+        let written = written.map_err(|error| self.disk_error(error));
+        let started = written.and_then(|()| self.start(Arc::clone(&job), ticket));
+        started.inspect_err(|_| {
+            self.jobs().remove(&id);
+            let _record = job.record();
+            job.removed.store(true, Relaxed);
+            // It may not be there, and what is left of it is removed at the next start at the latest.
+            let _ = self.disk.remove(&Record::path(&self.dir, id));
+        })?;
+        Ok(id)
+    }
+
+    /// Writes down that an id is given, so that no other query has it after a start.
+    fn keep_id(&self, id: u64) -> io::Result<()> {
+        let mut last_id = lock(&self.last_id);
+        if id > *last_id {
+            LastId::write(&*self.disk, &self.dir, id)?;
+            *last_id = id;
+        }
+        Ok(())
+    }
+
+    /// Writes a record, whose lock is held.
+    fn write(&self, job: &Job, record: &Record) -> io::Result<()> {
+        if job.removed.load(Relaxed) {
+            return Ok(());
+        }
+        record.write(&*self.disk, &self.dir)
+    }
+
+    /// Lets a paused query go on, or one that was interrupted.
+    pub fn resume(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
+        match self.queue.resume(id) {
+            QueueChange::Changed(state) => {
+                self.note(id, false);
+                Ok(state)
+            }
+            QueueChange::Refused(State::Interrupted) => self.start_again(id),
+            QueueChange::Refused(state) => Err(JobError::Wrong(id, state.name())),
+            QueueChange::Endless | QueueChange::Unknown => Err(JobError::Unknown(id)),
+        }
+    }
+
+    /// Notes that a query is paused, so that it is not lost when the server ends.
+    pub fn paused(&self, id: u64) {
+        self.note(id, true);
+    }
+
+    fn note(&self, id: u64, paused: bool) {
+        let Some(job) = self.job(id) else { return };
+        let mut record = job.record();
+        if record.ended_ns.is_some() {
+            // It ended meanwhile.
+            return;
+        }
+        // What has run and waits for its place is not begun again by itself, as it runs next.
+        let state = match paused {
+            true => State::Paused,
+            false if record.run > 0 => State::Running,
+            false => State::Waiting,
+        };
+        record.state = state.name().into();
+        if let Err(error) = self.write(&job, &record) {
+            tracing::warn!("{}", self.disk_error(error));
+        }
+    }
+
+    /// Lets a query wait for a place that was interrupted.
+    fn start_again(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
+        let _turn = lock(&self.turns);
+        let job = self.job(id).ok_or(JobError::Unknown(id))?;
+        let info = self.queue.get(id).ok_or(JobError::Unknown(id))?;
+        if info.state != State::Interrupted {
+            // Somebody else was faster.
+            return Err(JobError::Wrong(id, info.state.name()));
+        }
+        let ticket = self.queue.enter_again(id)?;
+        let before = {
+            let mut record = job.record();
+            let before = record.clone();
+            record.ended_ns = None;
+            record.state = State::Waiting.name().into();
+            before
+        };
+        let written = self.write(&job, &job.record()).map_err(|error| self.disk_error(error));
+        let started = written.and_then(|()| self.start(Arc::clone(&job), ticket));
+        if let Err(error) = started {
+            // It stays what it was; with its ticket it left the queue.
+            self.queue.restore(&entry(&before));
+            *job.record() = before;
+            return Err(error);
+        }
+        Ok(self.queue.get(id).map_or(State::Waiting, |info| info.state))
+    }
+
+    fn start(self: &Arc<Self>, job: Arc<Job>, ticket: Ticket) -> Result<(), JobError> {
+        let jobs = Arc::clone(self);
+        let started = QUERY_THREADS.run(move || jobs.run(&job, ticket));
+        started.map_err(|error| self.disk_error(error))
+    }
+
+    /// Removes a query that has ended, and its rows.
+    pub fn remove(&self, id: u64) -> Result<(), JobError> {
+        let _turn = lock(&self.turns);
+        let job = self.job(id).ok_or(JobError::Unknown(id))?;
+        self.remove_in_turn(&job)
+    }
+
+    fn remove_in_turn(&self, job: &Job) -> Result<(), JobError> {
+        let id = job.id;
+        if self.queue.get(id).is_some_and(|info| !info.state.is_ended()) {
+            return Err(JobError::Wrong(id, "not ended yet"));
+        }
+        let record = job.record();
+        // The record first: rows without one are removed at the next start.
+        for path in [Record::path(&self.dir, id), Results::path(&self.dir, id)] {
+            match self.disk.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(JobError::Disk { path, error });
+                }
+                _ => {}
+            }
+        }
+        job.removed.store(true, Relaxed);
+        drop(record);
+        // After a power cut it may be there again, until its time is over; nothing else depends on it.
+        let _ = self.disk.sync_dir(&self.dir);
+        *job.results() = None;
+        self.jobs().remove(&id);
+        self.queue.forget(id);
+        Ok(())
+    }
+
+    /// Removes those whose time is over.
+    pub fn expire(&self) {
+        let over = |job: &Job| self.expires_ns(&job.record()).is_some_and(|at| at <= now_ns());
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        for job in jobs.iter().filter(|job| over(job)) {
+            let _turn = lock(&self.turns);
+            if job.removed.load(Relaxed) || !over(job) {
+                // It was removed or resumed meanwhile.
+                continue;
+            }
+            match self.remove_in_turn(job) {
+                Ok(()) => {
+                    self.expired.fetch_add(1, Relaxed);
+                }
+                Err(error) => tracing::warn!("query {} has expired: {error}", job.id),
+            }
+        }
+    }
+
+    fn expires_ns(&self, record: &Record) -> Option<i64> {
+        let keep_ns = i64::try_from(self.limits.keep.as_nanos()).unwrap_or(i64::MAX);
+        record.ended_ns.map(|ended_ns| ended_ns.saturating_add(keep_ns))
+    }
+
+    /// What is known of a query.
+    pub fn info(&self, id: u64) -> Option<JobInfo> {
+        let job = self.job(id)?;
+        let open = job.results().clone();
+        let record = job.record();
+        let bytes = || job.bytes.load(Relaxed);
+        Some(JobInfo {
+            rows: open.as_ref().map_or(record.done.rows, |results| results.rows()),
+            bytes: open.as_ref().map_or_else(bytes, |results| results.bytes()),
+            expires_ns: self.expires_ns(&record),
+            continues: run::continues(&record.asked),
+            asked: record.asked.clone(),
+        })
+    }
+
+    /// Bytes of all rows that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.jobs().values().map(|job| job.bytes.load(Relaxed)).sum()
+    }
+
+    /// Those that ended so since the start.
+    pub fn ended(&self, state: State) -> u64 {
+        self.ended[state as usize].load(Relaxed)
+    }
+
+    /// Those that were deleted because their time was over, since the start.
+    pub fn expired(&self) -> u64 {
+        self.expired.load(Relaxed)
+    }
+
+    fn job(&self, id: u64) -> Option<Arc<Job>> {
+        self.jobs().get(&id).cloned()
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Job>>> {
+        lock(&self.jobs)
+    }
+
+    fn disk_error(&self, error: io::Error) -> JobError {
+        JobError::Disk { path: self.dir.clone(), error }
+    }
+}
+
+/// What a panic left is whole: it is changed field by field, and written as a whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now_ns() -> i64 {
+    RealClock::new().now_ns()
+}
+
+/// How a record of before is listed.
+fn entry(record: &Record) -> QueryInfo {
+    let Done { wait_ms, run_ms, rows, .. } = record.done;
+    let since = Duration::from_nanos(record.started_ns.max(0) as u64);
+    let state = State::named(&record.state).filter(|state| state.is_ended());
+    QueryInfo {
+        id: record.id,
+        kind: BACKGROUND.into(),
+        query: record.asked.query.clone(),
+        // Its results say it.
+        range: None,
+        state: state.unwrap_or(State::Interrupted),
+        position: None,
+        started: SystemTime::UNIX_EPOCH + since,
+        wait: Duration::from_millis(wait_ms),
+        run: Duration::from_millis(run_ms),
+        left: None,
+        progress: 0.0,
+        blocks_planned: record.done.blocks_planned,
+        blocks_done: record.done.blocks_done,
+        bytes_planned: record.done.bytes_planned,
+        bytes_scanned: record.done.bytes_scanned,
+        lines_scanned: record.done.lines_scanned,
+        rows,
+        memory_bytes: 0,
+        error: record.error.clone(),
+        client: record.asked.client.clone(),
+    }
+}
+
+/// Whether a query can be understood; asked before it is taken.
+pub fn parse(asked: &Submission) -> Result<Query, query::ParseError> {
+    Query::parse(&asked.query, asked.now_ns)
+}

@@ -1,0 +1,95 @@
+//! Rows of a background query, page by page: while it runs, and until it is deleted.
+//!
+//! A cursor is `RUN.ROW`: rows of another run are other rows, so it holds for its run only.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use query::State;
+
+use crate::queries::jobs::results::Results;
+use crate::queries::jobs::{Job, JobError, Jobs};
+
+/// Rows of a page.
+pub const PAGE_ROWS_MAX: u64 = 10_000;
+/// Bytes of a page; a longer row is a page of its own.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+
+/// A page of rows.
+#[derive(Debug)]
+pub struct Page {
+    /// The rows, as the format writes them.
+    pub bytes: Vec<u8>,
+    /// Goes on behind them.
+    pub cursor: String,
+    /// How many.
+    pub rows: u64,
+    /// Whether rows stand behind them already.
+    pub more: bool,
+    /// The state of the query, as of before the rows were read: when it has ended and there are no more, all were given.
+    pub state: State,
+    /// The format.
+    pub format: String,
+}
+
+impl Jobs {
+    /// Rows behind a cursor; the first without one.
+    pub fn page(&self, id: u64, cursor: Option<&str>, rows_max: u64) -> Result<Page, JobError> {
+        let job = self.job(id).ok_or(JobError::Unknown(id))?;
+        let state = self.queue.get(id).ok_or(JobError::Unknown(id))?.state;
+        // Under its lock, so that the rows are those of this run.
+        let record = job.record();
+        let (run, format) = (record.run, record.asked.format.clone());
+        let row = cursor.map_or(Ok(0), |cursor| row_of(cursor, run))?;
+        let rows_max = rows_max.min(PAGE_ROWS_MAX);
+        let results = self.results_of(&job, state)?;
+        drop(record);
+        let Some(results) = results else {
+            let cursor = format!("{run}.{row}");
+            return Ok(Page { bytes: Vec::new(), cursor, rows: 0, more: false, state, format });
+        };
+        let path = || Results::path(&self.dir, id);
+        let page = results.page(row, rows_max, PAGE_BYTES_MAX);
+        let (bytes, next) = page.map_err(|error| JobError::Disk { path: path(), error })?;
+        let more = next < results.rows();
+        let cursor = format!("{run}.{next}");
+        Ok(Page { bytes, cursor, rows: next - row, more, state, format })
+    }
+
+    /// The rows of a query, if it has any; opened if they are not.
+    fn results_of(&self, job: &Job, state: State) -> Result<Option<Arc<Results>>, JobError> {
+        let mut open = job.results();
+        if open.is_none() && state.is_ended() {
+            let path = Results::path(&self.dir, job.id);
+            let found = self.reopen(job, &path);
+            *open = found.map_err(|error| JobError::Disk { path, error })?;
+        }
+        Ok(open.clone())
+    }
+
+    /// Opens a file of rows that is there; what a crash left behind them counts no more. The lock of the rows is held, so that
+    /// the file is opened once: opening it again would cut off what is being written.
+    pub(super) fn reopen(&self, job: &Job, path: &Path) -> io::Result<Option<Arc<Results>>> {
+        let found = match Results::open(&*self.disk, path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        job.bytes.store(found.bytes(), Relaxed);
+        Ok(Some(Arc::new(found)))
+    }
+}
+
+/// The row that a cursor of a run names.
+fn row_of(cursor: &str, run: u32) -> Result<u64, JobError> {
+    let parts = cursor.split_once('.');
+    let read = parts.and_then(|(of, row)| Some((of.parse::<u32>().ok()?, row.parse().ok()?)));
+    match read {
+        None => Err(JobError::Cursor(cursor.to_owned())),
+        // Nothing was given yet.
+        Some((_, 0)) => Ok(0),
+        Some((of, _)) if of != run => Err(JobError::EarlierRun),
+        Some((_, row)) => Ok(row),
+    }
+}

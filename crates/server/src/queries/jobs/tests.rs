@@ -1,0 +1,274 @@
+//! Who does what to a background query at the same time: nothing is left behind, lost, or done twice.
+
+use std::sync::Barrier;
+use std::thread;
+
+use collector::Accounting;
+use platform::RealDisk;
+use platform::memory::Budget;
+use query::QueueLimits;
+
+use crate::config::{Config, RawConfig};
+use crate::queries::jobs::*;
+
+/// Threads that do the same at once.
+const THREADS: usize = 4;
+
+/// A running pipeline without sources, and a directory for queries.
+struct Fixture {
+    pipeline: Arc<Pipeline>,
+    config: Config,
+    dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let raw = RawConfig {
+            data_dir: dir.path().join("data"),
+            syslog_udp_listen: "off".into(),
+            syslog_tcp_listen: "off".into(),
+            ..RawConfig::default()
+        };
+        let config = Config::try_from(raw).unwrap();
+        let asked = Box::new(|| false);
+        let pipeline =
+            Pipeline::start(&config, Arc::new(Accounting::default()), &Budget::unlimited(), asked)
+                .unwrap();
+        Fixture { pipeline, config, dir }
+    }
+
+    /// The queries of the directory, with so many places to run in.
+    fn open(&self, places: usize, jobs_max: usize) -> Arc<Jobs> {
+        let queue = Queue::new(QueueLimits {
+            background_concurrent_max: places,
+            background_waiting_max: 64,
+            ..QueueLimits::default()
+        });
+        let limits = JobLimits {
+            jobs_max,
+            disk_free_bytes_min: 0,
+            keep: Duration::from_secs(3600),
+            ..self.config.query.background
+        };
+        let query_limits = self.config.query.limits;
+        let pipeline = Arc::clone(&self.pipeline);
+        Jobs::open(Arc::new(RealDisk), self.queries(), limits, query_limits, queue, pipeline)
+            .unwrap()
+    }
+
+    fn queries(&self) -> PathBuf {
+        self.dir.path().join("queries")
+    }
+
+    /// Files of the directory but that of ids, in order.
+    fn files(&self) -> Vec<String> {
+        let mut names = RealDisk.list(&self.queries()).unwrap();
+        names.retain(|name| name != "last-id");
+        names
+    }
+
+    /// Queries that were running when their server ended.
+    fn interrupted(&self, count: usize) -> Arc<Jobs> {
+        let jobs = self.open(0, 100);
+        let ids: Vec<u64> = (0..count).map(|_| jobs.submit(asked()).unwrap()).collect();
+        jobs.queue.close();
+        for id in ids {
+            let mut record = Record::read(&RealDisk, &Record::path(&self.queries(), id)).unwrap();
+            record.state = State::Running.name().into();
+            record.write(&RealDisk, &self.queries()).unwrap();
+        }
+        self.open(1, 100)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.pipeline.stop();
+    }
+}
+
+fn asked() -> Submission {
+    Submission {
+        query: "*".into(),
+        now_ns: 0,
+        start_ns: i64::MIN,
+        end_ns: i64::MAX,
+        limit: None,
+        format: "json".into(),
+        include: Vec::new(),
+        run_time_ms: 60_000,
+        client: "a test".into(),
+    }
+}
+
+/// What several threads got that did the same at once.
+fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(THREADS);
+    let (barrier, work) = (&barrier, &work);
+    thread::scope(|scope| {
+        let run = |thread| {
+            move || {
+                barrier.wait();
+                work(thread)
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(run(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Blocks until a query has ended; its thread sees to that.
+fn wait_for_end(jobs: &Jobs, id: u64) -> State {
+    loop {
+        match jobs.queue.get(id) {
+            Some(info) if !info.state.is_ended() => thread::yield_now(),
+            info => return info.map_or(State::Cancelled, |info| info.state),
+        }
+    }
+}
+
+#[test]
+fn one_of_many_who_resume_a_query_does() {
+    let fixture = Fixture::new();
+    let jobs = fixture.interrupted(8);
+    let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
+    for id in ids {
+        let resumed = at_once(|_| jobs.resume(id));
+        assert!(resumed.iter().any(Result::is_ok), "{resumed:?}");
+        for error in resumed.into_iter().filter_map(Result::err) {
+            assert!(matches!(error, JobError::Wrong(of, _) if of == id), "{error}");
+        }
+        assert_eq!(wait_for_end(&jobs, id), State::Done);
+        assert_eq!(jobs.job(id).unwrap().record().run, 1, "it ran once");
+    }
+}
+
+#[test]
+fn what_is_resumed_and_deleted_at_once_is_one_of_both() {
+    let fixture = Fixture::new();
+    let jobs = fixture.interrupted(16);
+    let ids: Vec<u64> = jobs.jobs().keys().copied().collect();
+    for id in ids {
+        at_once(|thread| match thread % 2 {
+            0 => jobs.resume(id).is_ok(),
+            _ => jobs.remove(id).is_ok(),
+        });
+        wait_for_end(&jobs, id);
+        assert_eq!(jobs.job(id).is_some(), jobs.queue.get(id).is_some(), "{id}");
+        if jobs.job(id).is_some() {
+            jobs.remove(id).unwrap();
+        }
+        assert!(jobs.queue.get(id).is_none());
+    }
+    assert_eq!(fixture.files(), Vec::<String>::new());
+    assert_eq!(jobs.bytes(), 0);
+}
+
+#[test]
+fn what_is_cancelled_in_line_and_deleted_leaves_no_file() {
+    let fixture = Fixture::new();
+    let jobs = fixture.open(0, 100);
+    for _ in 0..50 {
+        let id = jobs.submit(asked()).unwrap();
+        jobs.queue.cancel(id);
+        wait_for_end(&jobs, id);
+        // Its thread may still be about to write down how it ended.
+        jobs.remove(id).unwrap();
+    }
+    // Threads that were late have written by the time that others have.
+    let last = jobs.submit(asked()).unwrap();
+    assert_eq!(fixture.files(), [format!("{last}.json")]);
+    jobs.queue.close();
+}
+
+#[test]
+fn those_who_ask_at_once_have_ids_of_their_own() {
+    let fixture = Fixture::new();
+    let jobs = fixture.open(0, 100);
+    let mut ids: Vec<u64> =
+        at_once(|_| (0..8).map(|_| jobs.submit(asked()).unwrap()).collect::<Vec<_>>()).concat();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 8 * THREADS);
+    assert_eq!(LastId::read(&RealDisk, &fixture.queries()), *ids.last().unwrap());
+    assert_eq!(fixture.files().len(), ids.len());
+    jobs.queue.close();
+    // They wait again, in their order.
+    let again = fixture.open(0, 100);
+    let waiting: Vec<u64> = again.jobs().keys().copied().collect();
+    assert_eq!(waiting, ids);
+    assert_eq!(again.queue.get(ids[0]).unwrap().position, Some(1));
+    again.queue.close();
+}
+
+#[test]
+fn no_more_are_kept_than_said() {
+    let fixture = Fixture::new();
+    let jobs = fixture.open(0, 3);
+    let kept = at_once(|_| (0..2).filter_map(|_| jobs.submit(asked()).ok()).collect::<Vec<_>>());
+    let kept = kept.concat();
+    assert_eq!((kept.len(), fixture.files().len()), (3, 3));
+    let error = jobs.submit(asked()).unwrap_err();
+    assert!(error.to_string().contains("query.results_keep"), "{error}");
+    assert_eq!(jobs.queue.list().len(), 3, "who is refused is not listed");
+    jobs.queue.cancel(kept[0]);
+    wait_for_end(&jobs, kept[0]);
+    jobs.remove(kept[0]).unwrap();
+    jobs.submit(asked()).unwrap();
+    jobs.queue.close();
+}
+
+#[test]
+fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
+    let fixture = Fixture::new();
+    let jobs = fixture.open(0, 100);
+    let (resumed, paused) = (jobs.submit(asked()).unwrap(), jobs.submit(asked()).unwrap());
+    for id in [resumed, paused] {
+        jobs.queue.pause(id);
+        jobs.paused(id);
+    }
+    assert_eq!(jobs.resume(resumed).unwrap(), State::Waiting);
+    jobs.queue.close();
+    let again = fixture.open(0, 100);
+    assert_eq!(again.queue.get(resumed).unwrap().state, State::Waiting);
+    assert_eq!(again.queue.get(paused).unwrap().state, State::Interrupted);
+    // One that is resumed and waits does so after a start as well.
+    assert_eq!(again.resume(paused).unwrap(), State::Waiting);
+    again.queue.close();
+    let third = fixture.open(0, 100);
+    assert_eq!(third.queue.get(paused).unwrap().state, State::Waiting);
+    third.queue.close();
+}
+
+#[test]
+fn bytes_are_those_of_the_rows_that_are_there() {
+    let fixture = Fixture::new();
+    let lines = "a line of some length\n".repeat(1_000);
+    let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
+    let mut rest = lines.as_bytes();
+    while !rest.is_empty() {
+        let (ticket, left) = fixture.pipeline.http_lines().push(&origin, rest);
+        ticket.wait().unwrap();
+        rest = left;
+    }
+    let jobs = fixture.open(1, 100);
+    let ids: Vec<u64> = (0..3).map(|_| jobs.submit(asked()).unwrap()).collect();
+    for &id in &ids {
+        assert_eq!(wait_for_end(&jobs, id), State::Done);
+        assert!(jobs.info(id).unwrap().rows >= 1_000);
+    }
+    let in_files = || -> u64 {
+        let rows = |name: &String| name.ends_with(".rows");
+        let bytes = |name: String| RealDisk.file_bytes(&fixture.queries().join(name)).unwrap();
+        fixture.files().into_iter().filter(rows).map(bytes).sum()
+    };
+    assert!(jobs.bytes() == in_files() && jobs.bytes() > 0);
+    jobs.remove(ids[1]).unwrap();
+    assert!(jobs.bytes() == in_files() && jobs.bytes() > 0);
+    jobs.queue.close();
+    let again = fixture.open(1, 100);
+    assert_eq!(again.bytes(), in_files());
+    ids.iter().for_each(|&id| drop(again.remove(id)));
+    assert_eq!((again.bytes(), fixture.files().len()), (0, 0));
+}

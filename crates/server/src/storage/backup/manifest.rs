@@ -1,0 +1,119 @@
+//! The list of what is in a backup, as JSON.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use store::SegmentKind;
+
+use crate::summaries::reruns::RERUNS_FILE;
+
+/// Its file in the backup.
+pub const MANIFEST_FILE: &str = "backup.json";
+/// Version of the list and of the directory's layout.
+const FORMAT: u32 = 1;
+
+/// What is in a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this list.
+    pub format: u32,
+    /// Name of the backup.
+    pub name: String,
+    /// The program that made it.
+    pub version: String,
+    /// When it was made: RFC 3339.
+    pub created: String,
+    /// Lines in it.
+    pub lines: u64,
+    /// Files that were shared with the store then.
+    pub files_linked: u64,
+    /// Bytes that were copied.
+    pub bytes_copied: u64,
+    /// All files but this one.
+    pub files: Vec<ManifestFile>,
+}
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestFile {
+    /// Its name, from the backup's directory.
+    pub file: String,
+    /// Its length. None for a hot segment that is shared: the index behind its frames may still have been written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Lines in it, if it is a segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
+}
+
+impl ManifestFile {
+    /// The number and kind of the segment it is, if it is one.
+    pub fn segment(&self) -> Option<(SegmentKind, u64)> {
+        SegmentKind::of_file(self.file.strip_prefix(store::SEGMENTS_DIR)?.strip_prefix('/')?)
+    }
+}
+
+impl Manifest {
+    /// A list of `files`.
+    pub fn new(
+        name: &str,
+        created_ns: i64,
+        files: Vec<ManifestFile>,
+        files_linked: u64,
+        bytes_copied: u64,
+    ) -> Self {
+        Manifest {
+            format: FORMAT,
+            name: name.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            created: query::time::format_time(created_ns),
+            lines: files.iter().filter_map(|file| file.lines).sum(),
+            files_linked,
+            bytes_copied,
+            files,
+        }
+    }
+
+    /// Reads the list of a backup.
+    pub fn read(backup: &Path) -> Result<Manifest> {
+        let path = Manifest::path(backup);
+        let text = fs::read(&path).with_context(|| {
+            format!(
+                "cannot read {}; a backup has such a file, and one that was not finished has none",
+                path.display()
+            )
+        })?;
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is damaged", path.display()))?;
+        if manifest.format != FORMAT {
+            bail!(
+                "{}: format {} is not known; this program reads format {FORMAT}: use the newer program",
+                path.display(),
+                manifest.format
+            );
+        }
+        let known = |file: &ManifestFile| {
+            file.file == store::CATALOG_FILE || file.file == RERUNS_FILE || file.segment().is_some()
+        };
+        if let Some(file) = manifest.files.iter().find(|file| !known(file)) {
+            bail!("{}: '{}' is no file of a backup", path.display(), file.file.escape_default());
+        }
+        Ok(manifest)
+    }
+
+    /// Writes the list into a backup, durably.
+    pub fn write(&self, backup: &Path) -> Result<()> {
+        let path = Manifest::path(backup);
+        let mut text = serde_json::to_vec_pretty(self).expect("plain values");
+        text.push(b'\n');
+        fs::write(&path, text)
+            .and_then(|()| fs::File::open(&path)?.sync_all())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn path(backup: &Path) -> PathBuf {
+        backup.join(MANIFEST_FILE)
+    }
+}

@@ -1,0 +1,399 @@
+//! A backup: a directory that is a data directory as it was at one moment, and a list of what is in it.
+//!
+//! ```text
+//! BACKUP/catalog.sqlite          a copy
+//! BACKUP/segments/1.sealed       a second name (hard link) of a file that is never changed again
+//! BACKUP/segments/9.hot          a copy, as far as its lines were acknowledged
+//! BACKUP/backup.json             the list, with bytes and lines of each file
+//! ```
+//!
+//! A backup by a server holds every line that was acknowledged before it began. Writing stops for the moment in which second
+//! names are given, some milliseconds; copies are made afterwards. The directory has a temporary name until all of it is
+//! durable, so a crash leaves none that looks whole.
+//!
+//! A backup shares bytes with the store it is of, so it takes space only for what the store has deleted since, and does not
+//! help when the disk breaks: copy it elsewhere for that. Left out: configuration, incremental backups (each takes no more
+//! than what changed), and backups of a server on another file system.
+
+mod manifest;
+mod restore;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use platform::Disk;
+use segment::sealed::SealedFile;
+use segment::{Origin, read_segment};
+use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
+
+use crate::summaries::reruns::RERUNS_FILE;
+pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
+use platform::units::show_bytes;
+pub use restore::{restore, verify_backup};
+
+/// Directory of backups in a data directory.
+pub const BACKUPS_DIR: &str = "backups";
+/// Length of a backup's name in bytes.
+const NAME_BYTES_MAX: usize = 100;
+/// Ends of names of directories that are not whole.
+const UNFINISHED: &str = ".part";
+const LEAVING: &str = ".gone";
+
+/// A name for a backup: letters, digits, `.`, `_` and `-`, beginning with a letter or digit. It names a directory beside others
+/// and nothing else, whoever gave it.
+pub fn check_name(name: &str) -> Result<()> {
+    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    if !letters || !begins || name.len() > NAME_BYTES_MAX {
+        bail!(
+            "'{}' is no name for a backup; it has letters, digits, '.', '_' and '-', begins with a letter or digit, and is \
+             no longer than {NAME_BYTES_MAX}",
+            name.escape_default()
+        );
+    }
+    Ok(())
+}
+
+/// The name of a backup that was given none: `2026-11-22T00-15-00Z`.
+pub fn name_of_time(now_ns: i64) -> String {
+    const SECOND_NS: i64 = 1_000_000_000;
+    query::time::format_time(now_ns.div_euclid(SECOND_NS) * SECOND_NS).replace(':', "-")
+}
+
+/// A backup of that name is there already.
+#[derive(Debug, thiserror::Error)]
+#[error("there is a backup '{0}' already; choose another name, or delete it first")]
+pub struct Exists(String);
+
+/// The disk has no room for the copies.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a backup needs {needed} beside what is to be left free, and {free} are free; free space, or wait until the hot segment is \
+     sealed"
+)]
+pub struct NoRoom {
+    needed: String,
+    free: String,
+}
+
+/// A segment file, and how it comes into a backup.
+struct Piece {
+    path: PathBuf,
+    kind: SegmentKind,
+    lines: u64,
+    /// Bytes to copy; none: the file gets a second name.
+    copied: Option<u64>,
+}
+
+/// Makes a backup of a store that is being written. One at a time: the caller sees to it.
+///
+/// Errors: there is one of that name; the copies would take more room than there is, with `free_bytes_min` left free.
+pub fn of_store(
+    store: &Store,
+    data_dir: &Path,
+    name: &str,
+    now_ns: i64,
+    free_bytes_min: u64,
+) -> Result<Manifest> {
+    let backups = data_dir.join(BACKUPS_DIR);
+    sweep(&backups)?;
+    let mut backup = Unfinished::begin(&backups, name)?;
+    // Nothing is written meanwhile: names, catalog and lengths are of the same moment.
+    store.freeze(|segments| {
+        backup.catalog(data_dir)?;
+        backup.reruns(data_dir)?;
+        segments.iter().try_for_each(|segment| {
+            let is_sealed = segment.state == SegmentState::Sealed;
+            // Frames that are durable never change, and a closed file gets no more of them.
+            let copied = (segment.state == SegmentState::Hot).then_some(segment.data_end);
+            let kind = if is_sealed { SegmentKind::Sealed } else { SegmentKind::Hot };
+            backup.take(&Piece { path: segment.path.clone(), kind, lines: segment.lines, copied })
+        })
+    })?;
+    let (needed, free) = (backup.bytes_to_copy(), store.disk_space()?.free_bytes);
+    if free < needed.saturating_add(free_bytes_min) {
+        return Err(NoRoom { needed: show_bytes(needed), free: show_bytes(free) }.into());
+    }
+    backup.finish(now_ns)
+}
+
+/// Makes a backup of a data directory that no server has, in `backups`; on another file system everything is copied.
+pub fn of_directory(
+    disk: &dyn Disk,
+    data_dir: &Path,
+    backups: &Path,
+    name: &str,
+    now_ns: i64,
+) -> Result<Manifest> {
+    let rest = AtRest::open(disk, data_dir)?;
+    if let Some(fault) = &rest.catalog_fault {
+        bail!("{fault}");
+    }
+    if backups == data_dir.join(BACKUPS_DIR) {
+        sweep(backups)?;
+    }
+    let mut backup = Unfinished::begin(backups, name)?;
+    if data_dir.join(store::CATALOG_FILE).exists() {
+        backup.catalog(data_dir)?;
+    }
+    backup.reruns(data_dir)?;
+    for segment in &rest.segments {
+        backup.take(&piece_at_rest(disk, segment)?)?;
+    }
+    backup.finish(now_ns)
+}
+
+fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
+    let path = segment.path.clone();
+    let (lines, copied) = match segment.kind {
+        SegmentKind::Sealed => (SealedFile::open(disk, &path)?.footer().lines(), None),
+        SegmentKind::Hot => {
+            let contents = read_segment(disk, &path, segment.id, segment.limit())?;
+            let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
+            let copied = match contents.origin {
+                Origin::Index => None,
+                // What is behind it was never acknowledged.
+                Origin::Scan(scan) if !scan.tail_has_frames => Some(contents.data_end),
+                Origin::Scan(_) => Some(contents.file_bytes),
+            };
+            (lines, copied)
+        }
+    };
+    Ok(Piece { path, kind: segment.kind, lines, copied })
+}
+
+/// The backups in a directory, by name. What is none is not listed.
+pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
+    let entries = match fs::read_dir(backups) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("cannot list {}", backups.display()))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if check_name(name).is_ok() && path.join(MANIFEST_FILE).exists() {
+            // Its name is that of the directory, which an operator may have changed.
+            found.push(Manifest { name: name.to_owned(), ..Manifest::read(&path)? });
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// Deletes a backup; false when there is none of that name.
+pub fn delete(backups: &Path, name: &str) -> Result<bool> {
+    check_name(name)?;
+    // Half of it must not look whole.
+    let leaving = backups.join(format!(".{name}{LEAVING}"));
+    match fs::rename(backups.join(name), &leaving) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        renamed => renamed.with_context(|| format!("cannot rename the backup '{name}'"))?,
+    }
+    sync_dir(backups)?;
+    fs::remove_dir_all(&leaving).with_context(|| format!("cannot delete {}", leaving.display()))?;
+    Ok(true)
+}
+
+/// Removes what a crash left of backups that were being made or deleted.
+fn sweep(backups: &Path) -> Result<()> {
+    for entry in fs::read_dir(backups).into_iter().flatten() {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with('.') && (name.ends_with(UNFINISHED) || name.ends_with(LEAVING)) {
+            fs::remove_dir_all(&path)
+                .with_context(|| format!("cannot delete {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A backup being made, under a name that no backup can have. Removed when it is dropped before its end.
+struct Unfinished {
+    name: String,
+    backups: PathBuf,
+    part: PathBuf,
+    files: Vec<ManifestFile>,
+    /// Files to copy, open since they were taken: they may be replaced and removed meanwhile.
+    copies: Vec<(File, PathBuf, u64)>,
+    linked: u64,
+}
+
+impl Unfinished {
+    fn begin(backups: &Path, name: &str) -> Result<Unfinished> {
+        check_name(name)?;
+        if backups.join(name).exists() {
+            return Err(Exists(name.to_owned()).into());
+        }
+        let part = backups.join(format!(".{name}{UNFINISHED}"));
+        if part.exists() {
+            fs::remove_dir_all(&part)
+                .with_context(|| format!("cannot delete {}", part.display()))?;
+        }
+        let segments = part.join(store::SEGMENTS_DIR);
+        fs::create_dir_all(&segments)
+            .with_context(|| format!("cannot make the directory {}", segments.display()))?;
+        Ok(Unfinished {
+            name: name.to_owned(),
+            backups: backups.to_owned(),
+            part,
+            files: Vec::new(),
+            copies: Vec::new(),
+            linked: 0,
+        })
+    }
+
+    fn catalog(&mut self, data_dir: &Path) -> Result<()> {
+        let copy = self.part.join(store::CATALOG_FILE);
+        store::copy_catalog(data_dir, &copy)?;
+        let bytes = fs::metadata(&copy)?.len();
+        self.files.push(ManifestFile {
+            file: store::CATALOG_FILE.to_owned(),
+            bytes: Some(bytes),
+            lines: None,
+        });
+        Ok(())
+    }
+
+    /// The list of intervals that were summarised again, if there is one: its rows are in segments.
+    fn reruns(&mut self, data_dir: &Path) -> Result<()> {
+        let list = data_dir.join(RERUNS_FILE);
+        let copied = fs::copy(&list, self.part.join(RERUNS_FILE));
+        match copied {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            copied => {
+                let bytes = copied.with_context(|| format!("cannot copy {}", list.display()))?;
+                File::open(self.part.join(RERUNS_FILE))?.sync_all()?;
+                let file = RERUNS_FILE.to_owned();
+                self.files.push(ManifestFile { file, bytes: Some(bytes), lines: None });
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, piece: &Piece) -> Result<()> {
+        let file_name =
+            piece.path.file_name().and_then(|name| name.to_str()).expect("ours is text");
+        let file = format!("{}/{file_name}", store::SEGMENTS_DIR);
+        let to = self.part.join(&file);
+        let cannot = || format!("cannot read {}", piece.path.display());
+        let copied = match piece.copied {
+            Some(bytes) => Some(bytes),
+            None => match fs::hard_link(&piece.path, &to) {
+                Ok(()) => None,
+                Err(error) if cannot_share(error.kind()) => {
+                    Some(fs::metadata(&piece.path).with_context(cannot)?.len())
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!("cannot give {} a second name", piece.path.display())
+                    });
+                }
+            },
+        };
+        match copied {
+            Some(bytes) => {
+                let source = File::open(&piece.path).with_context(cannot)?;
+                self.copies.push((source, to, bytes));
+            }
+            None => self.linked += 1,
+        }
+        // The index behind the frames of a hot segment may still be written.
+        let bytes = match (copied, piece.kind) {
+            (Some(bytes), _) => Some(bytes),
+            (None, SegmentKind::Sealed) => {
+                Some(fs::metadata(&piece.path).with_context(cannot)?.len())
+            }
+            (None, SegmentKind::Hot) => None,
+        };
+        self.files.push(ManifestFile { file, bytes, lines: Some(piece.lines) });
+        Ok(())
+    }
+
+    fn bytes_to_copy(&self) -> u64 {
+        self.copies.iter().map(|(_, _, bytes)| bytes).sum()
+    }
+
+    /// Makes the copies, writes the list, makes all durable and gives the backup its name.
+    fn finish(mut self, created_ns: i64) -> Result<Manifest> {
+        let bytes_copied = self.bytes_to_copy();
+        for (source, to, bytes) in std::mem::take(&mut self.copies) {
+            copy(source, &to, bytes)?;
+        }
+        let manifest = Manifest::new(
+            &self.name,
+            created_ns,
+            std::mem::take(&mut self.files),
+            self.linked,
+            bytes_copied,
+        );
+        File::open(self.part.join(store::CATALOG_FILE)).map_or(Ok(()), |file| file.sync_all())?;
+        manifest.write(&self.part)?;
+        sync_dir(&self.part.join(store::SEGMENTS_DIR))?;
+        sync_dir(&self.part)?;
+        let whole = self.backups.join(&self.name);
+        fs::rename(&self.part, &whole)
+            .with_context(|| format!("cannot name the backup {}", whole.display()))?;
+        sync_dir(&self.backups)?;
+        Ok(manifest)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // It is not there any more when the backup was made; what is left otherwise is removed before the next one.
+        let _ = fs::remove_dir_all(&self.part);
+    }
+}
+
+/// Whether a second name failed for a reason that a copy does not have: another file system, or one without such names.
+fn cannot_share(error: io::ErrorKind) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error, CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
+}
+
+/// Copies the first `bytes` of a file, durably.
+fn copy(source: impl Read, to: &Path, bytes: u64) -> Result<()> {
+    let cannot = || format!("cannot write {}", to.display());
+    let mut target = File::create_new(to).with_context(cannot)?;
+    let copied = io::copy(&mut source.take(bytes), &mut target).with_context(cannot)?;
+    if copied != bytes {
+        bail!("{}: {bytes} bytes expected, {copied} found", to.display());
+    }
+    target.sync_all().with_context(cannot)
+}
+
+fn sync_dir(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|dir| dir.sync_all());
+    synced.with_context(|| format!("cannot make {} durable", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_the_directory() {
+        for (name, good) in [
+            ("nightly", true),
+            ("2026-11-22T00.15_a", true),
+            ("a", true),
+            (&"n".repeat(NAME_BYTES_MAX), true),
+            (&"n".repeat(NAME_BYTES_MAX + 1), false),
+            ("", false),
+            (".", false),
+            ("..", false),
+            (".hidden", false),
+            ("-flag", false),
+            ("a/b", false),
+            ("../a", false),
+            ("a\0", false),
+            ("ä", false),
+            ("a b", false),
+        ] {
+            assert_eq!(check_name(name).is_ok(), good, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,587 @@
+//! Questions about a real store, in all forms that its lines go through, against the same questions about the same lines
+//! as they were sent, parsed now and looked at one by one.
+//!
+//! A history makes random lines of several kinds and puts them in a store: hot, sealed, encoded again, some deleted, with
+//! more arriving. In each state random questions are asked twice, by two threads and with the answers of the states before
+//! still kept. The lines as they were sent are the twin: filters and pipes over single lines are what the tests of the crate
+//! `query` compare with a naive evaluator.
+
+use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use fastrand::Rng;
+use platform::{Clock, Disk, ManualClock, RealDisk, SimDisk};
+use query::{Context, Limits, Query, Scratch, TimeOrder};
+use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
+use store::{Host, LineFilter, Position, SegmentState, Step, StoreConfig};
+
+use crate::storage::stored::*;
+use crate::storage::upkeep::line_filter;
+
+/// Histories. Each has some thousand lines and is asked some hundred questions.
+const HISTORIES: u64 = 2;
+/// Questions in each state.
+const QUESTIONS: usize = 40;
+const SECOND_NS: i64 = 1_000_000_000;
+const START_S: i64 = 1_790_000_000;
+
+fn parsers() -> Arc<Parsers> {
+    let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
+    Arc::new(Parsers::new(Parser::new(&config).expect("no rules")))
+}
+
+/// The lines as they were sent: nothing is known of a frame before it is parsed.
+struct Sent {
+    frames: Vec<Arc<Batch>>,
+}
+
+struct SentFrame(Arc<Batch>);
+
+impl Source for Sent {
+    fn units(
+        &self,
+        _range: TimeRange,
+        whose: Whose,
+    ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let unit = |batch: &Arc<Batch>| Box::new(SentFrame(batch.clone())) as Box<dyn ScanUnit>;
+        let is_seen = |batch: &&Arc<Batch>| whose == Whose::All || !batch.is_internal();
+        Ok(self.frames.iter().filter(is_seen).map(unit).collect())
+    }
+
+    fn find(&self, _id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for SentFrame {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        None
+    }
+
+    fn lines(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.raw_bytes()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
+/// Deletes and parses as the server does, and says that it is idle when it is told to.
+struct TestHost {
+    parsers: Arc<Parsers>,
+    idle: AtomicBool,
+}
+
+impl Host for TestHost {
+    fn parse(&self, frame: Arc<Frame>) -> Batch {
+        self.parsers.parse(frame)
+    }
+
+    fn filter(&self, text: &str, now_ns: i64) -> Result<LineFilter, String> {
+        line_filter(text, now_ns)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
+    }
+}
+
+/// A store beside the lines that were sent to it.
+struct History {
+    rng: Rng,
+    _directory: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    host: TestHost,
+    store: Arc<Store>,
+    stored: Stored,
+    sent: Sent,
+    /// Whether some frames are Loginson's own. These are never grouped with others.
+    with_own: bool,
+}
+
+impl History {
+    fn new(seed: u64) -> History {
+        let directory = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> =
+            Arc::new(SimDisk::new(seed).with_os_dir(directory.path().to_owned()));
+        let clock = Arc::new(ManualClock::new(START_S * SECOND_NS));
+        let config = StoreConfig {
+            commit_interval_ms: 0,
+            disk_free_bytes_min: 0,
+            background_bytes_per_s_max: None,
+            ..StoreConfig::new("/data")
+        };
+        let store = Store::open(config, disk, clock.clone() as Arc<dyn Clock>).unwrap().0;
+        let parsers = parsers();
+        let answers = Arc::new(Answers::new(1 << 20));
+        History {
+            rng: Rng::with_seed(seed),
+            _directory: directory,
+            clock,
+            host: TestHost { parsers: parsers.clone(), idle: false.into() },
+            stored: Stored::new(store.clone(), parsers, answers),
+            store,
+            sent: Sent { frames: Vec::new() },
+            with_own: true,
+        }
+    }
+
+    /// Sends some frames, which are one hot segment then.
+    fn send(&mut self) {
+        let frames = self.rng.usize(1..4);
+        self.send_frames(frames, 1..1_200, 40);
+        if self.rng.bool() {
+            self.parse_all();
+        }
+    }
+
+    /// Sends frames with so many lines each, and less than `apart_s` seconds apart.
+    fn send_frames(&mut self, frames: usize, lines: Range<usize>, apart_s: i64) {
+        for _ in 0..frames {
+            self.clock.advance_ns(self.rng.i64(0..apart_s) * SECOND_NS);
+            let now_ns = self.clock.now_ns();
+            let is_own = self.with_own && self.rng.u8(..5) == 0;
+            let origin = match is_own {
+                true => summary::Recount::origin(),
+                false => Origin::new(Transport::SyslogTcp, Format::Auto, None),
+            };
+            let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());
+            for _ in 0..self.rng.usize(lines.clone()) {
+                let received_ns = now_ns + self.rng.i64(0..3 * SECOND_NS);
+                let line = match is_own {
+                    true => own_line(&mut self.rng, received_ns),
+                    false => line(&mut self.rng, received_ns),
+                };
+                for builder in [&mut one, &mut other] {
+                    builder.push_line(&origin, received_ns, line.as_bytes(), false);
+                }
+            }
+            let (node, sequence) = self.store.next_sequence();
+            let frame = one.finish(node, sequence).expect("it has lines");
+            let sent = other.finish(node, sequence).expect("it has lines");
+            self.sent.frames.push(Arc::new(self.host.parse(Arc::new(sent))));
+            let (done, durable) = mpsc::channel();
+            let on_durable: store::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
+            self.store.append(frame, Some(on_durable)).unwrap();
+            durable.recv().unwrap().unwrap();
+        }
+    }
+
+    fn parse_all(&self) {
+        let mut after = Position::START;
+        loop {
+            let frames = self.store.wait_committed(after, std::time::Duration::ZERO);
+            let Some(last) = frames.last() else { return };
+            after = last.position;
+            for frame in frames {
+                let batch = self.stored.parsers.load_frame(&frame.handle).unwrap().unwrap();
+                self.store.set_times(frame.position, batch.time_range_ns());
+                self.store.set_settled(frame.position);
+            }
+        }
+    }
+
+    /// Seals what is there; and encodes it again.
+    fn work(&self, idle: bool) {
+        self.store.roll();
+        self.parse_all();
+        self.host.idle.store(idle, Ordering::Relaxed);
+        while self.store.background_step(&self.host) == Step::Worked {}
+    }
+
+    fn delete(&mut self) {
+        let filter = filter(&mut self.rng);
+        self.store.delete_lines(&filter).unwrap();
+        self.work(false);
+        let doomed = Query::parse(&filter, 0).unwrap();
+        let mut gone: HashSet<LineId> = HashSet::new();
+        let context = Context::default();
+        query::run(&doomed, &self.sent, &context, &mut |rows| {
+            (0..rows.len()).for_each(|row| {
+                let (batch, place) = rows.line(row).expect("a filter makes no rows");
+                gone.insert(batch.row(place as usize).id());
+            });
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        for frame in &mut self.sent.frames {
+            if frame.rows().any(|row| gone.contains(&row.id())) {
+                let rows: Vec<u32> = (0..frame.len() as u32)
+                    .filter(|&row| !gone.contains(&frame.row(row as usize).id()))
+                    .collect();
+                *frame = Arc::new(without(frame, &rows));
+            }
+        }
+        self.sent.frames.retain(|frame| !frame.is_empty());
+    }
+
+    fn ask(&mut self, state: &str) {
+        for _ in 0..QUESTIONS {
+            let (text, context) = question(&mut self.rng);
+            let query = Query::parse(&text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let expected =
+                rows(&query, &self.sent, &Context { limits: limits(1), ..context.clone() });
+            for time in ["first", "second"] {
+                let found =
+                    rows(&query, &self.stored, &Context { limits: limits(2), ..context.clone() });
+                let (more, less) = (only_in(&found, &expected), only_in(&expected, &found));
+                assert!(
+                    found == expected,
+                    "{state}, the {time} time: {text}, limit {:?}: {} rows, not {}\ntoo much {more:#?}\nmissing {less:#?}",
+                    context.limit,
+                    found.len(),
+                    expected.len()
+                );
+            }
+        }
+    }
+
+    fn states(&self) -> Vec<SegmentState> {
+        self.store.segments().iter().map(|segment| segment.state).collect()
+    }
+}
+
+/// The batch of some rows of one, with the names that the lines have.
+fn without(batch: &Arc<Batch>, rows: &[u32]) -> Batch {
+    let names = batch.names().to_vec();
+    let origins = batch.origins().into();
+    let mut builder = record::RestoredBuilder::new(names, origins, rows.len(), 0, 0);
+    for &row in rows {
+        let row = batch.row(row as usize);
+        builder.line().extend_from_slice(row.raw());
+        for (name, value) in row.fields() {
+            let at = builder.arena().len() as u32;
+            builder.arena().extend_from_slice(value);
+            builder.push_field(name, record::Place::Made(at), value.len() as u32);
+        }
+        let stem = builder.stem_of(row.origin_index());
+        builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
+    }
+    builder.finish()
+}
+
+fn limits(threads: usize) -> Limits {
+    Limits { threads, ..Limits::default() }
+}
+
+/// The first rows of one answer that are not in another one.
+fn only_in<'r>(one: &'r [String], other: &[String]) -> Vec<&'r String> {
+    one.iter().filter(|row| !other.contains(row)).take(3).collect()
+}
+
+/// The rows of an answer as text, with fields by name; sorted, unless the question gives them an order.
+fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut scratch = Scratch::default();
+    query::run(query, source, context, &mut |rows| {
+        for row in 0..rows.len() {
+            let mut fields = Vec::new();
+            rows.visit(row, &mut scratch, |name, value| {
+                fields.push(format!("{name}={}", value.escape_ascii()));
+            });
+            fields.sort();
+            found.push(fields.join(" "));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{query}: {error}"));
+    if context.order.is_none() && context.limit.is_none() {
+        found.sort();
+    }
+    found
+}
+
+// ---- random lines and questions ----
+
+fn pick<'a>(rng: &mut Rng, of: &[&'a str]) -> &'a str {
+    of[rng.usize(..of.len())]
+}
+
+const WORDS: &[&str] = &[
+    "error", "Error", "failed", "root", "10.0.0.7", "x_1", "é", "тест", "timeout", "a-b", "=",
+    "\"q\"", "blk_77",
+];
+const HOSTS: &[&str] = &["web1", "web2", "db-1"];
+const APPS: &[&str] = &["sshd", "nginx", "app.shop"];
+
+fn words(rng: &mut Rng) -> String {
+    (0..rng.usize(0..5))
+        .map(|_| pick(rng, WORDS))
+        .collect::<Vec<_>>()
+        .join(pick(rng, &[" ", ", ", "", ":"]))
+}
+
+fn address(rng: &mut Rng) -> String {
+    format!("10.{}.0.{}", rng.u8(0..3), rng.u8(0..30))
+}
+
+/// A row of the summary.
+fn own_line(rng: &mut Rng, received_ns: i64) -> String {
+    let time = query::time::format_time(received_ns / 10 / SECOND_NS * 10 * SECOND_NS);
+    let error = rng.u32(..99);
+    format!(
+        "{{\"_time\":\"{time}\",\"summary_of\":\"{}\",\"bucket_s\":10,\"lines\":{error},\
+         \"level\":{{\"error\":{error}}},\"_msg\":\"summary of some error lines\"}}",
+        pick(rng, &["syslog", "access"])
+    )
+}
+
+fn line(rng: &mut Rng, received_ns: i64) -> String {
+    // Some came late, a few of them by days.
+    let late_s = if rng.u8(..) < 20 { rng.i64(0..400_000) } else { rng.i64(0..5) };
+    let time_s = received_ns / SECOND_NS - late_s;
+    let time = query::time::format_time(time_s * SECOND_NS);
+    let (host, app) = (pick(rng, HOSTS), pick(rng, APPS));
+    match rng.u8(..10) {
+        0..4 => format!(
+            "<{}>1 {time} {host} {app} {} - - Failed password for {} from {} port {} id {:016x}",
+            rng.u8(..64),
+            rng.u16(1..2_000),
+            pick(rng, &["root", "admin", "guest"]),
+            address(rng),
+            rng.u16(..),
+            rng.u64(..)
+        ),
+        4..6 => format!("<{}>1 {time} {host} {app} - - - {}", rng.u8(..64), words(rng)),
+        6 => format!(
+            "{{\"_time\":\"{time}\",\"level\":\"{}\",\"_msg\":\"{}\",\"n\":{},\"user\":{{\"name\":\"{}\"}}}}",
+            pick(rng, &["info", "WARN", "error"]),
+            words(rng).replace('"', "'"),
+            rng.i32(-5..500),
+            pick(rng, HOSTS)
+        ),
+        7 => format!(
+            "{} - {} [21/Sep/2026:14:13:{:02} +0000] \"GET /{}?q={} HTTP/1.1\" {} {} \"-\" \"curl/8\"",
+            address(rng),
+            pick(rng, &["-", "frank"]),
+            rng.u8(..60),
+            pick(rng, WORDS).replace('"', ""),
+            rng.u8(..),
+            pick(rng, &["200", "404", "500"]),
+            rng.u32(..90_000)
+        ),
+        8 => words(rng),
+        _ => format!("{time} {host} level={} {}", pick(rng, &["info", "error"]), words(rng)),
+    }
+}
+
+/// A filter of one test.
+fn test(rng: &mut Rng) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
+    let word = |rng: &mut Rng| quoted(pick(rng, WORDS));
+    match rng.u8(..22) {
+        0 => word(rng),
+        1 => format!("{}*", word(rng)),
+        2 => format!("*{}*", quoted(pick(rng, &["rro", "oot f", "10.1", "_7", "é", "port 1"]))),
+        3 => pick(
+            rng,
+            &["\"Failed password\"", "\"password for root\"", "i(ERROR)", "i(\"FAILED pass\"*)"],
+        )
+        .to_owned(),
+        4 => format!(
+            "~{}",
+            quoted(pick(
+                rng,
+                &[
+                    "port [0-9]{3}1",
+                    "err|tim.*out",
+                    "^Failed",
+                    "[a-f0-9]{16}$",
+                    "(root|admin) from"
+                ]
+            ))
+        ),
+        5 => format!("\"{}\"", address(rng)),
+        6 => format!("app_name:={}", quoted(pick(rng, APPS))),
+        7 => format!("hostname:in({}, x)", quoted(pick(rng, HOSTS))),
+        8 => format!("level:{}", pick(rng, &["error", "=info", "in(error, warning)", "\"\"", "*"])),
+        9 => format!("severity:<{}", rng.u8(..8)),
+        10 => format!("n:range[{}, 300)", rng.i32(-5..400)),
+        11 => format!("{{hostname={}}}", quoted(pick(rng, HOSTS))),
+        12 => format!("user.name:{}", pick(rng, &["web1", "web*", "=db-1"])),
+        13 => {
+            let from = START_S + rng.i64(-100..200);
+            format!("_time:[{from}, {}{}", from + rng.i64(1..100), pick(rng, &["]", ")"]))
+        }
+        14 => format!("type:{}", pick(rng, &["=json", "syslog*", "*"])),
+        15 => format!("status:{}", pick(rng, &["404", ">=404", "in(200, 500)"])),
+        16 => format!("proc_id:{}", rng.u16(1..2_000)),
+        17 => format!("len_range({}, 60)", rng.u8(..50)),
+        18 => format!("client_ip:ipv4_range({}, 10.1.0.255)", address(rng)),
+        19 => format!("*:{}", pick(rng, &["error", "root", "web1", "=sshd", "i(WARN)", "\"\""])),
+        20 => {
+            format!("{}*:{}", pick(rng, &["user.", "h", "none"]), pick(rng, &["web*", "db-1", "*"]))
+        }
+        _ => "*".to_owned(),
+    }
+}
+
+fn filter(rng: &mut Rng) -> String {
+    match rng.u8(..8) {
+        0 => format!("{} {}", test(rng), test(rng)),
+        6 => "*".to_owned(),
+        // Loginson's own lines, by name and not.
+        7 => pick(
+            rng,
+            &[
+                "_type:summary",
+                "_type:=summary",
+                "_type:in(summary, syslog)",
+                "!_type:summary",
+                "error _type:*",
+            ],
+        )
+        .to_owned(),
+        1 => format!("{} or {}", test(rng), test(rng)),
+        2 => format!("!{} {}", test(rng), test(rng)),
+        _ => test(rng),
+    }
+}
+
+fn question(rng: &mut Rng) -> (String, Context) {
+    let mut context = Context::default();
+    if rng.u8(..4) == 0 {
+        let start_ns =
+            (START_S + rng.i64(-50..150)) * SECOND_NS + pick(rng, &["", "x"]).len() as i64;
+        context.range = TimeRange { start_ns, end_ns: start_ns + rng.i64(1..120) * SECOND_NS };
+    }
+    let filter = filter(rng);
+    let fields = [
+        "app_name",
+        "level",
+        "_level",
+        "hostname",
+        "_type",
+        "severity",
+        "user.name",
+        "status",
+        "_stream",
+        "proc_id",
+    ];
+    let (one, other) = (pick(rng, &fields), pick(rng, &["_level", "app_name", "n", "facility"]));
+    let pipe = match rng.u8(..16) {
+        0 => "stats count() c".to_owned(),
+        1 | 2 => format!("stats by ({one}) count() c"),
+        3 | 4 if one != other => format!("stats by ({one}, {other}) count() c"),
+        5 => format!(
+            "stats by (_time:{}) count() c",
+            pick(rng, &["1s", "7s", "1m", "1h offset 2s", "1d offset 1h"])
+        ),
+        6 => format!("stats by (_time:{}, {one}) count() c", pick(rng, &["1s", "10s", "1h"])),
+        7 => format!("stats count() c, count() if ({other}:*) d, count() if ({one}:=error) e"),
+        8 => format!("top 3 by ({one}, {other}_)"),
+        9 => format!("uniq by ({one}) with hits"),
+        10 => format!("stats by ({one}) sum(n) s, count_uniq({other}) u, max(_time) t"),
+        11 => format!("fields _time, {one}, _msg"),
+        12 => {
+            context.limit = Some(rng.usize(1..40));
+            context.include = vec!["_line_id".into()];
+            "fields _time, _msg, app_name".to_owned()
+        }
+        13 => {
+            context.limit = Some(rng.usize(1..40));
+            format!("filter {}", test(rng))
+        }
+        14 => {
+            context.order = Some(TimeOrder::default());
+            context.limit = Some(rng.usize(1..400));
+            context.include = vec!["_line_id".into(), "_line".into()];
+            "fields *".to_owned()
+        }
+        _ => {
+            context.include = vec!["_line_id".into(), "_line".into(), "_received".into()];
+            "fields *".to_owned()
+        }
+    };
+    (format!("{filter} | {pipe}"), context)
+}
+
+// ---- the tests ----
+
+#[test]
+fn whatever_form_lines_are_in_questions_have_the_same_answers() {
+    for seed in 0..HISTORIES {
+        let mut history = History::new(seed);
+        history.send();
+        history.ask(&format!("history {seed}, hot"));
+        history.send();
+        history.work(false);
+        history.ask(&format!("history {seed}, sealed"));
+        history.send();
+        history.ask(&format!("history {seed}, sealed and hot"));
+        history.delete();
+        history.ask(&format!("history {seed}, some deleted"));
+        history.send();
+        history.work(true);
+        assert!(history.states().iter().all(|state| *state == SegmentState::Sealed));
+        history.ask(&format!("history {seed}, encoded again"));
+        history.delete();
+        history.ask(&format!("history {seed}, encoded again and some deleted"));
+    }
+}
+
+#[test]
+fn small_frames_are_read_as_one() {
+    let mut history = History { with_own: false, ..History::new(11) };
+    let groups = |history: &History| {
+        let (groups, units) = history.store.snapshot_in_groups((i64::MIN, i64::MAX)).unwrap();
+        let made = groups.iter().filter(|group| group.batch().is_some()).count();
+        let frames: usize = groups.iter().map(|group| group.frames().len()).sum();
+        (made, frames + units.len())
+    };
+    history.send_frames(300, 1..4, 2);
+    history.parse_all();
+    history.ask("single lines");
+    assert_eq!(groups(&history), (2, 300));
+    // More come, some large, and some that are not parsed yet.
+    history.send_frames(1, 600..1_200, 2);
+    history.send_frames(200, 1..3, 2);
+    history.parse_all();
+    history.send_frames(5, 1..3, 2);
+    history.ask("single lines and more");
+    assert_eq!(groups(&history), (4, 506));
+    history.delete();
+    history.ask("single lines, sealed");
+    assert_eq!(groups(&history).0, 0);
+}
+
+/// Files of versions before, as the tests of the crate `segment` keep them.
+#[test]
+fn files_of_all_versions_answer_as_their_lines_do() {
+    let fixtures = Path::new("../segment/tests/fixtures");
+    let mut rng = Rng::with_seed(7);
+    for name in std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().file_name()) {
+        let name = name.into_string().unwrap();
+        if !name.ends_with(".sealed") {
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let segments = directory.path().join("segments");
+        std::fs::create_dir(&segments).unwrap();
+        let opened = segment::sealed::SealedFile::open(&RealDisk, &fixtures.join(&name)).unwrap();
+        let number = opened.footer().header.segment;
+        std::fs::copy(fixtures.join(&name), segments.join(format!("{number}.sealed"))).unwrap();
+        let blocks = 0..opened.footer().blocks.len();
+        let frames = blocks.map(|block| Arc::new(opened.read_block(block).unwrap())).collect();
+        let sent = Sent { frames };
+        let config = StoreConfig { disk_free_bytes_min: 0, ..StoreConfig::new(directory.path()) };
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(START_S * SECOND_NS));
+        let store = Store::open(config, Arc::new(RealDisk), clock).unwrap().0;
+        assert_eq!(store.segments().iter().map(|s| s.lines).sum::<u64>(), opened.footer().lines());
+        let stored = Stored::new(store, parsers(), Arc::new(Answers::new(1 << 20)));
+        for _ in 0..3 * QUESTIONS {
+            let (text, context) = question(&mut rng);
+            let query = Query::parse(&text, 0).unwrap();
+            let expected = rows(&query, &sent, &context);
+            assert_eq!(rows(&query, &stored, &context), expected, "{name}: {text}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Summarising a past interval again: the list of reruns on disk, and the run itself.
+//!
+//! The list is a file of JSON in the data directory. A rerun writes its rows like any rows of the summary, waits until
+//! they are durable, and then replaces the file by one that names it: that is the moment from which its rows count, and those
+//! before do not. A crash before it leaves rows that count nothing; retention deletes them.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use anyhow::{Context, Result};
+use query::{Progress, RunError};
+use serde::{Deserialize, Serialize};
+use store::{Store, Unit};
+use summary::{Recount, Rerun, Reruns};
+
+use crate::storage::stored::Parsers;
+
+/// Name of the list in the data directory.
+pub const RERUNS_FILE: &str = "summary-reruns.json";
+const VERSION: u32 = 1;
+/// Looks at the store until no rows are written meanwhile. They are every few seconds, and a look takes milliseconds.
+const LOOKS_MAX: usize = 100;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    reruns: Vec<Rerun>,
+}
+
+/// The reruns that are complete, also after a restart.
+pub struct KeptReruns {
+    directory: PathBuf,
+    reruns: Mutex<Reruns>,
+    /// Held by the one that runs.
+    running: Mutex<()>,
+}
+
+/// Why there is no rerun. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum RerunError {
+    /// It was cancelled, took too long, or lines could not be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The server has only just started.
+    #[error("the end of the summary is still looked for; try again in a moment")]
+    NotReady,
+    /// Another one runs.
+    #[error(
+        "another interval is being summarised; wait for it, or cancel it in the list of queries"
+    )]
+    Busy,
+    /// Rows or the list could not be kept.
+    #[error("the new counts could not be kept, the old ones stay: {0}")]
+    NotKept(String),
+    /// The list is full.
+    #[error(
+        "{} intervals have been summarised again; summarise a longer one, which takes the place of those in it",
+        summary::RERUNS_MAX
+    )]
+    Full,
+}
+
+/// What a rerun did.
+#[derive(Debug)]
+pub struct Done {
+    /// The rerun.
+    pub rerun: Rerun,
+    /// Lines that it counted.
+    pub lines: u64,
+}
+
+impl KeptReruns {
+    /// The list in a data directory; empty when there is none.
+    pub fn open(directory: &Path) -> Result<KeptReruns> {
+        let path = directory.join(RERUNS_FILE);
+        let reruns = match std::fs::read(&path) {
+            Ok(text) => {
+                let written: Written = serde_json::from_slice(&text).with_context(|| {
+                    format!(
+                        "{} is damaged; without it the charts show what was counted first: move it away to start",
+                        path.display()
+                    )
+                })?;
+                anyhow::ensure!(
+                    written.version == VERSION,
+                    "{} is of version {}, which this version of Loginson does not know",
+                    path.display(),
+                    written.version
+                );
+                Reruns::new(written.reruns)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Reruns::default(),
+            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+        };
+        Ok(KeptReruns {
+            directory: directory.to_owned(),
+            reruns: Mutex::new(reruns),
+            running: Mutex::default(),
+        })
+    }
+
+    /// The list as it is now.
+    pub fn list(&self) -> Reruns {
+        lock(&self.reruns).clone()
+    }
+
+    /// Puts one on the list, durably.
+    fn add(&self, rerun: Rerun) -> Result<(), RerunError> {
+        let mut reruns = lock(&self.reruns);
+        let list = reruns.with(rerun).ok_or(RerunError::Full)?;
+        let written = Written { version: VERSION, reruns: list.list().to_vec() };
+        let text = serde_json::to_vec(&written).expect("plain values are JSON");
+        replace(&self.directory, &text).map_err(|error| {
+            RerunError::NotKept(format!("{}: {error}", self.directory.join(RERUNS_FILE).display()))
+        })?;
+        *reruns = list;
+        Ok(())
+    }
+
+    /// The place for one that runs.
+    pub fn enter(&self) -> Result<MutexGuard<'_, ()>, RerunError> {
+        match self.running.try_lock() {
+            Ok(place) => Ok(place),
+            // One that panicked there left nothing that counts.
+            Err(TryLockError::Poisoned(place)) => Ok(place.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(RerunError::Busy),
+        }
+    }
+}
+
+/// Replaces the list: after a crash there is the old one or the new one.
+fn replace(directory: &Path, text: &[u8]) -> io::Result<()> {
+    let new = directory.join(format!("{RERUNS_FILE}.new"));
+    let mut file = std::fs::File::create(&new)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    std::fs::rename(&new, directory.join(RERUNS_FILE))?;
+    std::fs::File::open(directory)?.sync_all()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The mark of a flush, and the sequence number of the last frame that it counts.
+type Settled = (Option<u64>, u64);
+
+/// What a rerun works on.
+pub struct Surroundings<'a> {
+    pub store: &'a Store,
+    pub parsers: &'a Parsers,
+    pub kept: &'a KeptReruns,
+    /// The mark of the last settled flush of the running summary, and the sequence number of the last frame that it counts.
+    pub settled_through: &'a dyn Fn() -> Settled,
+    /// Makes rows durable.
+    pub write: &'a dyn Fn(&[u8]) -> Result<(), RerunError>,
+    /// Whether it may go on.
+    pub check: &'a dyn Fn() -> Result<(), RunError>,
+    pub progress: &'a Progress,
+}
+
+/// Counts lines again; `start` makes the count, given the settled flush up to which it goes.
+pub fn run(
+    with: &Surroundings<'_>,
+    range_ns: (i64, i64),
+    start: impl Fn(Option<u64>) -> Recount,
+) -> Result<Done, RerunError> {
+    let _place = with.kept.enter()?;
+    let told =
+        |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
+    let ((through, sequence_max), units) = settled_units(with, range_ns)?;
+    let mut recount = start(through);
+    let progress = with.progress;
+    progress.units_planned.store(units.len() as u64, Relaxed);
+    progress.bytes_planned.store(units.iter().map(Unit::bytes_raw).sum(), Relaxed);
+    let mut write = |lines: &[u8]| (with.write)(lines);
+    for unit in &units {
+        (with.check)()?;
+        if let Some(batch) = with.parsers.load(unit).map_err(told)? {
+            recount.observe(&batch, sequence_max, &mut write)?;
+        }
+        progress.units_done.fetch_add(1, Relaxed);
+        progress.bytes_scanned.fetch_add(unit.bytes_raw(), Relaxed);
+        progress.lines_scanned.fetch_add(unit.lines(), Relaxed);
+        progress.rows.store(recount.lines(), Relaxed);
+    }
+    recount.write(&mut write)?;
+    // The last chance to cancel it.
+    (with.check)()?;
+    with.kept.add(recount.rerun().clone())?;
+    Ok(Done { rerun: recount.rerun().clone(), lines: recount.lines() })
+}
+
+/// The units that have the lines which are counted in settled flushes, and other lines; and the last of these flushes.
+fn settled_units(
+    with: &Surroundings<'_>,
+    (start_ns, end_ns): (i64, i64),
+) -> Result<(Settled, Vec<Unit>), RerunError> {
+    let told =
+        |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
+    for _ in 0..LOOKS_MAX {
+        (with.check)()?;
+        let through = (with.settled_through)();
+        let mut units = with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(told)?;
+        // What is settled meanwhile could be missing.
+        if (with.settled_through)() != through {
+            continue;
+        }
+        units.retain(|unit| match unit {
+            Unit::Frame(frame) => frame.sequence() <= through.1 && !unit.is_internal(),
+            Unit::Block(_) => !unit.is_internal(),
+        });
+        return Ok((through, units));
+    }
+    Err(RerunError::Busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_runs_at_a_time_and_one_that_panics_does_not_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = KeptReruns::open(directory.path()).unwrap();
+        let panics = std::thread::scope(|scope| {
+            let runs = || {
+                let _place = kept.enter().unwrap();
+                assert!(matches!(kept.enter(), Err(RerunError::Busy)));
+                panic!("a test of what happens then");
+            };
+            scope.spawn(runs).join()
+        });
+        assert!(panics.is_err());
+        drop(kept.enter().unwrap());
+        assert!(kept.enter().is_ok());
+    }
+
+    #[test]
+    fn the_list_is_there_after_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = KeptReruns::open(directory.path()).unwrap();
+        assert!(kept.list().list().is_empty());
+        let rerun = Rerun {
+            id: 7,
+            summary_of: "a".to_owned(),
+            start_ns: -10,
+            end_ns: 10,
+            through: Some(1 << 40),
+        };
+        kept.add(rerun.clone()).unwrap();
+        // What a crash left of a later one does not matter.
+        std::fs::write(directory.path().join(format!("{RERUNS_FILE}.new")), "{").unwrap();
+        assert_eq!(KeptReruns::open(directory.path()).unwrap().list().list(), [rerun]);
+        std::fs::write(directory.path().join(RERUNS_FILE), "{}").unwrap();
+        let Err(error) = KeptReruns::open(directory.path()) else { panic!("it is damaged") };
+        assert!(format!("{error:#}").contains("move it away"), "{error:#}");
+        std::fs::write(directory.path().join(RERUNS_FILE), r#"{"version":9,"reruns":[]}"#).unwrap();
+        assert!(KeptReruns::open(directory.path()).is_err());
+    }
+}

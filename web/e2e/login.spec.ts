@@ -1,0 +1,95 @@
+// The login, against a server with users, over HTTPS. scripts/browser-test.sh starts one: ann (operate), rob (read) and
+// ship (ingest), all with the same password.
+
+import AxeBuilder from '@axe-core/playwright';
+import { expect, test, type Page } from '@playwright/test';
+import { watch } from './common';
+
+const url = process.env['LOGINSON_LOGIN_URL'];
+const PASSWORD = process.env['LOGINSON_LOGIN_PASSWORD'] ?? '';
+
+test.skip(url === undefined, 'needs a server with users');
+test.use({ baseURL: url ?? '', ignoreHTTPSErrors: true });
+test.beforeEach(({ page }) => watch(page));
+
+async function logIn(page: Page, name: string, password = PASSWORD): Promise<void> {
+  await page.getByTestId('login-name').fill(name);
+  await page.getByTestId('login-password').fill(password);
+  await page.getByTestId('login-submit').click();
+}
+
+test('a login leads back to where one was', async ({ page, context }) => {
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  const at = '/?view=queries&range=6h';
+  await page.goto(at);
+  await expect(page.getByTestId('login')).toBeVisible();
+  await expect(page.getByTestId('login-name')).toBeFocused();
+  expect(await page.title()).toBe('Log in – Loginson');
+  expect(asked.filter((path) => path.startsWith('/select') || path === '/api/v1/status')).toEqual([]);
+  await logIn(page, 'ann', 'wrong');
+  await expect(page.getByTestId('login-error')).toHaveText('The name or the password is wrong.');
+  await expect(page.getByTestId('login-password')).toHaveValue('');
+  await expect(page.getByTestId('login-password')).toBeFocused();
+  await page.getByTestId('login-password').fill(PASSWORD);
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('queue-table')).toBeVisible();
+  expect(page.url()).toBe(new URL(at, url).href);
+  await expect(page.getByTestId('who')).toHaveText('ann (operate)');
+  const [cookie] = await context.cookies();
+  expect(cookie).toMatchObject({ httpOnly: true, secure: true, sameSite: 'Strict', path: '/' });
+  expect(await page.evaluate(() => document.cookie)).toBe('');
+  // A reload keeps it, and a link from elsewhere does.
+  await page.reload();
+  await expect(page.getByTestId('queue-table')).toBeVisible();
+  await page.getByTestId('log-out').click();
+  await expect(page.getByTestId('login')).toBeVisible();
+  await page.reload();
+  await expect(page.getByTestId('login')).toBeVisible();
+  await expect(page.getByTestId('login-ended')).toHaveCount(0);
+});
+
+test('a login that ends meanwhile is asked for again', async ({ page, context }) => {
+  await page.goto('/?view=status');
+  await logIn(page, 'rob');
+  await expect(page.getByTestId('who')).toHaveText('rob (read)');
+  await context.clearCookies();
+  await expect(page.getByTestId('login-ended')).toBeVisible();
+  await logIn(page, 'rob');
+  await expect(page.getByTestId('who')).toBeVisible();
+  expect(new URL(page.url()).search).toBe('?view=status');
+});
+
+test('queries run, and each sees what the role may', async ({ page }) => {
+  await page.goto('/?query=nothing_has_this_word');
+  await logIn(page, 'rob');
+  await expect(page.getByTestId('hits')).toBeVisible();
+  await page.getByTestId('view-queries').click();
+  await expect(page.getByTestId('queue-limits')).toContainText('Those of others are not shown');
+  await page.getByTestId('log-out').click();
+  await logIn(page, 'ship');
+  await expect(page.getByTestId('nothing')).toContainText('ship (ingest)');
+  await page.getByTestId('log-out').click();
+  await logIn(page, 'ann');
+  await expect(page.getByTestId('queue-limits')).not.toContainText('Those of others');
+});
+
+for (const [device, viewport] of Object.entries({ desk: { width: 1360, height: 900 }, phone: { width: 390, height: 780 } })) {
+  for (const scheme of ['light', 'dark'] as const) {
+    test(`the login has no finding of axe-core, ${device}, ${scheme}`, async ({ page }) => {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.goto('/');
+      await logIn(page, 'ann', 'wrong');
+      await expect(page.getByTestId('login-error')).toBeVisible();
+      const found = await new AxeBuilder({ page }).analyze();
+      expect(found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      const sideways = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+      expect(sideways).toBe(false);
+      await logIn(page, 'ann');
+      await expect(page.getByTestId('log-out')).toBeVisible();
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+      expect(wide).toBe(false);
+    });
+  }
+}
