@@ -350,7 +350,7 @@ mod tests {
         for (tag, value) in [
             (TRANSPORT, &b"\xc8"[..]),
             (FORMAT, b"\x09"),
-            (SENDER, b"a path"),
+            (SENDER, b"socket."),
             (7, b"a new field"),
             (TYPE, b"shop"),
             (MESSAGE_FORMAT, b"\xff"),
