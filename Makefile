@@ -53,7 +53,7 @@ lint: web
 
 unit: test-deps web ## Unit, property and black-box tests, and the lab on real stores
 	npm --prefix web run test
-	cargo test $(TESTED)
+	cargo test $(TESTED) --no-fail-fast
 
 test-bin: web
 	@cargo test $(TESTED) --no-run --quiet

@@ -5,6 +5,8 @@ const url = process.env['LOGINSON_URL'];
 
 export default defineConfig({
   testDir: 'e2e',
+  // LOGINSON_LOGIN_URL names a second server, with users.
+  testIgnore: process.env['LOGINSON_LOGIN_URL'] ? [] : ['**/login.spec.ts'],
   timeout: 90_000,
   expect: { timeout: 30_000 },
   fullyParallel: false,

@@ -421,8 +421,11 @@ def check_honest(server, senders):
             query = f'"{prefix}" | fields _msg'
             try:
                 answer = server.form("/select/logsql/query", query=query)
-            except http.client.HTTPException as broken:
+            except (http.client.HTTPException, OSError) as broken:
                 # An answer that its query does not end breaks off. The query is asked again.
+                time.sleep(DEATH_S)
+                if server.process.poll() is not None:
+                    raise Dead(f"the process ended ({server.process.returncode}), or was ended at the ceiling")
                 print(f"the answer about {prefix} breaks off: {broken}; {server.tail_of_log()}", flush=True)
                 return []
             return [row.get("_msg", "") for row in answer.rows()]
@@ -442,7 +445,12 @@ def check_honest(server, senders):
     return failures
 
 
-def run(binary, cases, config="", prepare=None, ceiling=CEILING_BYTES, out=sys.stdout):
+# The ceiling is for the budget that queries, tails, answers and inserts share, the cache (512 MiB), the queue of the
+# store (64 MiB), units that are looked at, and memory on its way back to the system.
+CONFIG = '[memory]\nbytes_max = "768MiB"\n'
+
+
+def run(binary, cases, config=CONFIG, prepare=None, ceiling=CEILING_BYTES, out=sys.stdout):
     """Runs the cases; the names of those that failed, with the reason."""
     failed, peaks = [], []
     pending = list(cases)

@@ -255,6 +255,7 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
     ("quantile", &["0.9, {c}"]),
     ("median", &["{c}"]),
     ("histogram", &["{f}"]),
+    ("range", &["{c}"]),
     ("rate", &[""]),
     ("rate_sum", &["{c}"]),
     ("any", &["{c}"]),
