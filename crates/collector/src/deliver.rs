@@ -34,6 +34,11 @@ pub trait Deliver: Send + Sync {
     /// Numbers the next frame: this node's id and a sequence number that was never given before.
     fn next_sequence(&self) -> (u32, u64);
 
+    /// A number that no frame gets: frames that are numbered from now on have greater ones.
+    fn mark(&self) -> u64 {
+        self.next_sequence().1
+    }
+
     /// Takes a frame. Blocks while the queue in front of the writer is full: that is how a flood is pushed
     /// back to its sender. `on_durable` is called exactly once, from the writer's thread or from here, also when
     /// an error is returned.

@@ -27,6 +27,8 @@ use crate::{CHECK_BYTES, CHECK_ROWS};
 pub struct Entry {
     /// Names it.
     pub id: LineId,
+    /// Sequence number of its frame where it is kept.
+    pub sequence: u64,
     /// When it happened, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Its text, as the stages left it.
@@ -151,6 +153,7 @@ pub fn look(
     }
     Some(Entry {
         id: row.0.id(),
+        sequence: row.0.sequence(),
         time_ns: item.time_ns,
         line: item.line.into_owned(),
         stream,

@@ -377,6 +377,14 @@ impl Block {
         }
     }
 
+    /// Sequence number of the frame of the line that row `row` is, where it is kept. None for made rows.
+    pub fn line_sequence(&self, row: usize) -> Option<u64> {
+        match self {
+            Block::Lines(lines) => Some(lines.batch.row(lines.rows[row] as usize).sequence()),
+            Block::Made(_) => None,
+        }
+    }
+
     /// Calls `each` with name and value of the visible fields of a row that are not empty, in order, then with
     /// those of the hidden fields that are named in `include`.
     pub fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {

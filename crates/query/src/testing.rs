@@ -116,7 +116,7 @@ impl Source for Memory {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        let found = |b: &&Arc<Batch>| b.rows().any(|row| row.id().sequence == id.sequence);
+        let found = |b: &&Arc<Batch>| b.rows().any(|row| row.id() == id);
         Ok(self.batches.iter().find(found).cloned())
     }
 }

@@ -125,6 +125,8 @@ enum Text {
         bytes: Vec<u8>,
         origins: Arc<[Origin]>,
         ids: Vec<LineId>,
+        /// Sequence numbers of their frames, where the lines are kept.
+        sequences: Vec<u64>,
     },
 }
 
@@ -244,8 +246,10 @@ impl Batch {
             |name: &Arc<str>| name.len() + 16 + 16 + 2 * (size_of::<(Arc<str>, FieldId)>() + 1);
         let text_bytes = match &self.text {
             Text::Frame(frame) => frame.memory_bytes(),
-            Text::Block { bytes, ids, .. } => {
-                bytes.capacity() + ids.capacity() * size_of::<LineId>()
+            Text::Block { bytes, ids, sequences, .. } => {
+                bytes.capacity()
+                    + ids.capacity() * size_of::<LineId>()
+                    + sequences.capacity() * size_of::<u64>()
             }
         };
         text_bytes
@@ -277,8 +281,21 @@ impl<'a> Row<'a> {
     #[inline]
     pub fn id(&self) -> LineId {
         match &self.batch.text {
-            Text::Frame(frame) => LineId { sequence: frame.header().sequence, line: self.index },
+            Text::Frame(frame) => {
+                let (node, sequence) = frame.header().name();
+                LineId { node, sequence, line: self.index }
+            }
             Text::Block { ids, .. } => ids[self.index as usize],
+        }
+    }
+
+    /// Sequence number of the line's frame where it is kept: grows in the order in which frames were taken there. Says
+    /// nothing on another machine; for that there is the [name](Self::id).
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        match &self.batch.text {
+            Text::Frame(frame) => frame.header().sequence,
+            Text::Block { sequences, .. } => sequences[self.index as usize],
         }
     }
 
@@ -484,7 +501,7 @@ mod tests {
         assert_eq!(row.raw(), b"k=w");
         assert_eq!(row.get_by_name("k"), Some(&b"w"[..]));
         assert_eq!(row.get_by_name("absent"), None);
-        assert_eq!(row.id().to_string(), "5-1");
+        assert_eq!(row.id().to_string(), "00000001-5-1");
         let mut stream = String::new();
         row.write_stream(&mut stream);
         assert_eq!(stream, r#"{_type="plain",hostname="h\"w"}"#);
@@ -529,7 +546,7 @@ mod tests {
                 builder.push_field(name, place, length);
             }
             let stem = builder.stem_of(row.origin_index());
-            builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
+            builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
         }
         let restored = builder.finish();
         assert_eq!(restored.time_range_ns(), parsed.time_range_ns());

@@ -22,24 +22,31 @@
 //! lines come back byte for byte. Left out: compression, and parsing of the lines (see [`crate::batch`]).
 
 use std::hash::{Hash, Hasher};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::parse::MessageFormat;
 
 mod builder;
 mod memory;
+mod origin;
 
 use memory::Memory;
 
-pub use builder::{FrameBuilder, encode_origin};
+pub use builder::FrameBuilder;
+pub use origin::{OriginForm, UnknownField, decode_origins, encode_origin};
 
 /// First bytes of every frame.
 pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
-/// Version of the layout that this code writes, and the only one it reads.
-pub const FRAME_VERSION: u16 = 1;
+/// Version of the layout that this code writes. It reads that one and [`FRAME_VERSION_MIN`].
+pub const FRAME_VERSION: u16 = 2;
+/// The oldest version that is read: of a forwarded frame it has the low half of the number alone, and origins have another
+/// form ([`OriginForm::Fixed`]).
+pub const FRAME_VERSION_MIN: u16 = 1;
+/// The greatest number that a frame can have on its way from the node that built it.
+pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of one entry of the table of runs.
@@ -54,8 +61,8 @@ pub const FRAME_BYTES_MAX: usize = 64 << 20;
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
 /// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
 pub const FRAME_INTERNAL: u16 = 1;
-/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the low half of the number that the
-/// frame had there; `sequence` is the receiver's.
+/// Frame flag: another node built the frame and sent it. `node` is that one, `number` the number that the frame had there;
+/// `sequence` is the receiver's.
 pub const FRAME_FORWARDED: u16 = 2;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
@@ -80,6 +87,8 @@ pub enum Transport {
     File = 5,
     /// The journal of systemd.
     Journald = 6,
+    /// A way that only a newer program knows; its number is in [`Hints::unknown`]. Not stored.
+    Other = 255,
 }
 
 /// What a source knows of the format of its lines. The numbers are stored.
@@ -94,43 +103,39 @@ pub enum Format {
     Json = 2,
 }
 
-/// What came with the lines and is needed to parse them; stored in the origin as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What came with the lines and is needed to parse them; stored in the origin, field by field. Frames of version 1 have it
+/// as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hints {
     /// The type of the lines; matching rules are then not asked.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub log_type: Option<String>,
     /// Keys, of JSON or logfmt, that may hold the time, in order of preference.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub time_fields: Vec<String>,
     /// JSON keys that may hold the message, in order of preference.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub msg_fields: Vec<String>,
     /// JSON keys that may hold the level, in order of preference.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub level_fields: Vec<String>,
     /// How the lines are parsed, whatever their type is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<MessageFormat>,
     /// Fields that name the stream of a line, instead of host and application.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stream_fields: Vec<String>,
     /// JSON keys that become no fields.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore_fields: Vec<String>,
     /// Fields that each line gets in addition.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra_fields: Vec<(String, String)>,
     /// The file the lines were read from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Number of that file, when it is followed: another one when it was truncated (see crate `collector`).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file_id: Option<u64>,
-    /// On summary rows: the last frame whose lines are counted in rows up to here (see crate `summary`).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// On summary rows: the mark of the last frame whose lines are counted in rows up to here (see crate `summary`).
     pub summarised_through: Option<u64>,
+    /// Fields whose values lose their ANSI escapes; a name that ends in `*` means all that begin so.
+    pub decolorize_fields: Vec<String>,
+    /// Fields of the origin that this program does not know, in the order of their tags; kept for those that do.
+    #[serde(skip)]
+    pub unknown: Vec<UnknownField>,
 }
 
 /// What the lines of a run have in common.
@@ -161,10 +166,15 @@ impl Origin {
     }
 }
 
-/// Names one line for good: the frame's sequence number on its node, and the line's place in the frame.
+/// Names one line for good, on every machine: the node that built its frame, the number that the frame had there, and the
+/// line's place in the frame. It is the same before and after the frame is sent to another node, and sealed.
+///
+/// Lines that a program before version 2 of frames forwarded and sealed have the node and the sequence number of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
-    /// Sequence number of the frame.
+    /// The node that built the frame.
+    pub node: u32,
+    /// Number of the frame on that node.
     pub sequence: u64,
     /// Place of the line in the frame, from 0.
     pub line: u32,
@@ -172,16 +182,33 @@ pub struct LineId {
 
 impl std::fmt::Display for LineId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.sequence, self.line)
+        write!(f, "{:08x}-{}-{}", self.node, self.sequence, self.line)
     }
 }
 
 impl std::str::FromStr for LineId {
     type Err = FrameError;
     fn from_str(s: &str) -> Result<Self, FrameError> {
-        let parsed = s.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (sequence, line) = parsed.ok_or_else(|| FrameError::LineId(s.to_owned()))?;
-        Ok(LineId { sequence, line })
+        // Digits alone: what is parsed otherwise would have several texts.
+        let decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let parse = || {
+            let mut parts = s.split('-');
+            let (node, sequence, line) = (parts.next()?, parts.next()?, parts.next()?);
+            let is_node = node.len() == 8 && node.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if parts.next().is_some() || !is_node || !decimal(sequence) || !decimal(line) {
+                return None;
+            }
+            Some(LineId {
+                node: u32::from_str_radix(node, 16).ok()?,
+                sequence: sequence.parse().ok()?,
+                line: line.parse().ok()?,
+            })
+        };
+        let is_old = || s.split_once('-').is_some_and(|(a, b)| decimal(a) && decimal(b));
+        parse().ok_or_else(|| match is_old() {
+            true => FrameError::OldLineId(s.to_owned()),
+            false => FrameError::LineId(s.to_owned()),
+        })
     }
 }
 
@@ -200,7 +227,9 @@ pub enum FrameError {
     #[error("no frame here: expected magic {FRAME_MAGIC:02x?}, found {0:02x?}")]
     Magic([u8; 4]),
     /// Written by another version of Loginson.
-    #[error("frame version {0} is not known; this program reads version {FRAME_VERSION}")]
+    #[error(
+        "frame version {0} is not known; this program reads versions {FRAME_VERSION_MIN} to {FRAME_VERSION}"
+    )]
     Version(u16),
     /// The bytes are not those that were written.
     #[error("checksum of the frame's {part} is {found:08x}, expected {expected:08x}")]
@@ -216,20 +245,28 @@ pub enum FrameError {
     #[error("frame is not well formed: {0}")]
     Malformed(&'static str),
     /// Not the name of a line.
-    #[error("'{0}' is not a line id; expected SEQUENCE-LINE, for example 17-42")]
+    #[error("'{0}' is not a line id; expected NODE-SEQUENCE-LINE, for example 5f3a09c1-17-42")]
     LineId(String),
+    /// The name of a line as earlier versions gave it: without the node.
+    #[error(
+        "'{0}' is a line id of an earlier version; ids begin with the node now, as in 5f3a09c1-{0}: look for the line anew"
+    )]
+    OldLineId(String),
 }
 
 /// The fixed fields of a frame, as in its first 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
+    /// Version of the layout.
+    pub version: u16,
     /// [`FRAME_INTERNAL`], [`FRAME_FORWARDED`]; other bits are zero.
     pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
-    /// Of a forwarded frame: the low 32 bits of its number on the way from that node. Else 0.
-    pub number: u32,
-    /// Number of the frame on its node; grows by one each frame.
+    /// Of a forwarded frame: its number on the way from that node, at most [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32
+    /// bits of it. Else 0.
+    pub number: u64,
+    /// Number of the frame where it is kept; grows by one each frame.
     pub sequence: u64,
     /// Earliest arrival, nanoseconds since 1970 UTC.
     pub received_min_ns: i64,
@@ -262,14 +299,23 @@ impl FrameHeader {
         if expected != found {
             return Err(FrameError::Checksum { part: "header", expected, found });
         }
-        let version = u16::from_le_bytes(array(bytes, 4));
-        if version != FRAME_VERSION {
-            return Err(FrameError::Version(version));
-        }
+        let low = u64::from(u32::from_le_bytes(array(bytes, 12)));
+        let upper = u16::from_le_bytes(array(bytes, 6));
+        // From version 2 on, version and flags have a byte each, and the bits of the flags are the upper ones of the number.
+        let (version, flags, number) = match bytes[4..6] {
+            [1, 0] => (1, upper, low),
+            [2, flags] => (2, u16::from(flags), u64::from(upper) << 32 | low),
+            [1, _] | [0, _] => {
+                return Err(FrameError::Version(u16::from_le_bytes(array(bytes, 4))));
+            }
+            [version, ..] => return Err(FrameError::Version(version.into())),
+            [] => unreachable!("there are two bytes"),
+        };
         let header = FrameHeader {
-            flags: u16::from_le_bytes(array(bytes, 6)),
+            version,
+            flags,
             node: u32::from_le_bytes(array(bytes, 8)),
-            number: u32::from_le_bytes(array(bytes, 12)),
+            number,
             sequence: u64::from_le_bytes(array(bytes, 16)),
             received_min_ns: i64::from_le_bytes(array(bytes, 24)),
             received_max_ns: i64::from_le_bytes(array(bytes, 32)),
@@ -291,10 +337,15 @@ impl FrameHeader {
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0u8; HEADER_BYTES];
         out[0..4].copy_from_slice(&FRAME_MAGIC);
-        out[4..6].copy_from_slice(&FRAME_VERSION.to_le_bytes());
-        out[6..8].copy_from_slice(&self.flags.to_le_bytes());
+        if self.version == 1 {
+            out[4] = 1;
+            out[6..8].copy_from_slice(&self.flags.to_le_bytes());
+        } else {
+            out[4..6].copy_from_slice(&[self.version as u8, self.flags as u8]);
+            out[6..8].copy_from_slice(&((self.number >> 32) as u16).to_le_bytes());
+        }
         out[8..12].copy_from_slice(&self.node.to_le_bytes());
-        out[12..16].copy_from_slice(&self.number.to_le_bytes());
+        out[12..16].copy_from_slice(&(self.number as u32).to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.received_min_ns.to_le_bytes());
         out[32..40].copy_from_slice(&self.received_max_ns.to_le_bytes());
@@ -306,6 +357,12 @@ impl FrameHeader {
         let crc = crc32c::crc32c(&out[..60]);
         out[60..64].copy_from_slice(&crc.to_le_bytes());
         out
+    }
+
+    /// Which frame it is, on every machine: the node that built it, and its number there.
+    pub fn name(&self) -> (u32, u64) {
+        let is_forwarded = self.flags & FRAME_FORWARDED != 0;
+        (self.node, if is_forwarded { self.number } else { self.sequence })
     }
 
     /// Bytes of the whole frame with header and padding; a multiple of 8.
@@ -379,7 +436,8 @@ impl Frame {
             return Err(FrameError::Checksum { part: "body", expected: header.body_crc, found });
         }
         let origins_end = header.origins_offset() + header.origins_bytes as usize;
-        let origins = decode_origins(&bytes[header.origins_offset()..origins_end])?;
+        let form = if header.version == 1 { OriginForm::Fixed } else { OriginForm::Tagged };
+        let origins = decode_origins(&bytes[header.origins_offset()..origins_end], form)?;
         let payload = &bytes[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
         check_runs(&runs, payload, origins.len(), header.lines)?;
@@ -391,10 +449,12 @@ impl Frame {
         self.set_header(FrameHeader { sequence, ..self.header });
     }
 
-    /// Makes it a frame of this store's, which came from another node: from now on its number there is only known by its
-    /// low half.
+    /// Makes it a frame of this store's, which came from another node, where it had the number that is its sequence so far:
+    /// at most [`FORWARDED_NUMBER_MAX`]. Of a frame of version 1 only the low half of that is known from now on.
     pub fn set_forwarded(&mut self, sequence: u64) {
-        let number = self.header.sequence as u32;
+        let bits =
+            if self.header.version == 1 { u64::from(u32::MAX) } else { FORWARDED_NUMBER_MAX };
+        let number = self.header.sequence & bits;
         let flags = self.header.flags | FRAME_FORWARDED;
         self.set_header(FrameHeader { flags, number, sequence, ..self.header });
     }
@@ -529,57 +589,6 @@ impl<'a> Iterator for Lines<'a> {
         self.offset += length + 1;
         Some(line)
     }
-}
-
-const ORIGIN_FIXED_BYTES: usize = 26;
-
-/// Origins, one behind the other, as [`encode_origin`] wrote them.
-pub fn decode_origins(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
-    let mut origins = Vec::new();
-    while !bytes.is_empty() {
-        if bytes.len() < ORIGIN_FIXED_BYTES {
-            return Err(FrameError::Malformed("an origin is cut off"));
-        }
-        let transport = match bytes[0] {
-            0 => Transport::Internal,
-            1 => Transport::SyslogUdp,
-            2 => Transport::SyslogTcp,
-            3 => Transport::SyslogTls,
-            4 => Transport::Http,
-            5 => Transport::File,
-            6 => Transport::Journald,
-            _ => return Err(FrameError::Malformed("unknown transport")),
-        };
-        let format = match bytes[1] {
-            0 => Format::Auto,
-            1 => Format::Syslog,
-            2 => Format::Json,
-            _ => return Err(FrameError::Malformed("unknown format")),
-        };
-        let address = Ipv6Addr::from(array::<16>(bytes, 6));
-        let port = u16::from_le_bytes(array(bytes, 4));
-        let sender = match bytes[2] {
-            0 => None,
-            4 => address.to_ipv4_mapped().map(|v4| SocketAddr::from((v4, port))),
-            6 => Some(SocketAddr::from((address, port))),
-            _ => return Err(FrameError::Malformed("unknown address family")),
-        };
-        let hints_bytes = u32::from_le_bytes(array(bytes, 22)) as usize;
-        bytes = &bytes[ORIGIN_FIXED_BYTES..];
-        if bytes.len() < hints_bytes {
-            return Err(FrameError::Malformed("the hints of an origin are cut off"));
-        }
-        let (hints, rest) = bytes.split_at(hints_bytes);
-        let hints = if hints.is_empty() {
-            Arc::default()
-        } else {
-            let hints = serde_json::from_slice(hints);
-            Arc::new(hints.map_err(|_| FrameError::Malformed("unreadable hints"))?)
-        };
-        origins.push(Origin { transport, format, sender, hints });
-        bytes = rest;
-    }
-    Ok(origins)
 }
 
 fn decode_runs(bytes: &[u8]) -> Vec<Run> {
@@ -722,6 +731,54 @@ mod tests {
         builder.push_lines(&own, 1, b"{}\n");
         builder.push_lines(&origin(1), 1, b"x\n");
         assert_eq!(builder.finish(1, 2).unwrap().header().flags, 0);
+    }
+
+    #[test]
+    fn a_frame_keeps_its_name_when_it_is_forwarded() {
+        let mut frame = sample();
+        assert_eq!(frame.header().name(), (3, 42));
+        frame.set_sequence(FORWARDED_NUMBER_MAX);
+        frame.set_forwarded(7);
+        let frame = Frame::decode(frame.bytes().to_vec()).unwrap();
+        assert_eq!((frame.header().sequence, frame.header().flags), (7, FRAME_FORWARDED));
+        assert_eq!(frame.header().name(), (3, FORWARDED_NUMBER_MAX));
+    }
+
+    #[test]
+    fn names_of_lines_are_texts_and_old_ones_are_refused() {
+        for id in [
+            LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
+            LineId { node: 0, sequence: u64::MAX, line: u32::MAX },
+        ] {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in [
+            "",
+            "5f3a09c1",
+            "5f3a09c1-17",
+            "5f3a09c1-17-42-1",
+            "f3a09c1-17-42",
+            "5f3a09c1-+1-2",
+            "x",
+        ] {
+            assert_eq!(text.parse::<LineId>(), Err(FrameError::LineId(text.to_owned())));
+        }
+        let error = "17-42".parse::<LineId>().unwrap_err();
+        assert!(error.to_string().contains("of an earlier version"), "{error}");
+    }
+
+    #[test]
+    fn other_versions_are_refused_by_name() {
+        let refused = |version: [u8; 2]| {
+            let mut bytes = sample().bytes().to_vec();
+            bytes[4..6].copy_from_slice(&version);
+            let crc = crc32c::crc32c(&bytes[..60]);
+            bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+            Frame::decode(bytes).unwrap_err()
+        };
+        assert_eq!(refused([3, 1]), FrameError::Version(3));
+        assert_eq!(refused([0, 0]), FrameError::Version(0));
+        assert_eq!(refused([1, 1]), FrameError::Version(257));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use platform::{Access, Disk, DiskFile};
-use record::frame::FrameHeader;
+use record::frame::{FRAME_FORWARDED, FrameHeader};
 
 use crate::error::SegmentError;
 use crate::header::{HEADER_BYTES, array};
@@ -19,7 +19,8 @@ pub const TRAILER_BYTES: usize = 40;
 /// First bytes of the index; not those of a frame, so that a scan sees where the frames end.
 pub(crate) const INDEX_MAGIC: [u8; 8] = *b"LGNINDEX";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNIXEND";
-const INDEX_VERSION: u16 = 1;
+/// Version that is written. In version 1, which is read too, the upper half of a number is zero.
+const INDEX_VERSION: u16 = 2;
 const INDEX_HEADER_BYTES: usize = 16;
 /// Event times not known: earliest after latest.
 const UNKNOWN: (i64, i64) = (i64::MAX, i64::MIN);
@@ -35,8 +36,8 @@ pub struct FrameEntry {
     pub node: u32,
     /// Flags of the frame's header.
     pub flags: u16,
-    /// Of a forwarded frame: the low 32 bits of its number on the way from its node.
-    pub number: u32,
+    /// Of a forwarded frame: its number on the way from its node; of one of version 1 the low 32 bits of that. Else 0.
+    pub number: u64,
     /// Its bytes in the file.
     pub frame_bytes: u32,
     /// Lines in it.
@@ -80,6 +81,12 @@ impl FrameEntry {
         (self.time_min_ns, self.time_max_ns) = if min <= max { (min, max) } else { UNKNOWN };
     }
 
+    /// Which frame it is, on every machine: as [`FrameHeader::name`].
+    pub fn name(&self) -> (u32, u64) {
+        let is_forwarded = self.flags & FRAME_FORWARDED != 0;
+        (self.node, if is_forwarded { self.number } else { self.sequence })
+    }
+
     /// First byte behind the frame.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.frame_bytes)
@@ -97,8 +104,8 @@ impl FrameEntry {
         out.extend_from_slice(&self.time_min_ns.to_le_bytes());
         out.extend_from_slice(&self.time_max_ns.to_le_bytes());
         out.extend_from_slice(&self.flags.to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&((self.number >> 32) as u16).to_le_bytes());
+        out.extend_from_slice(&(self.number as u32).to_le_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Self {
@@ -109,7 +116,7 @@ impl FrameEntry {
             sequence: u64::from_le_bytes(array(bytes, 8)),
             node: u32_at(16),
             flags: u16::from_le_bytes(array(bytes, 64)),
-            number: u32_at(68),
+            number: u64::from(u16::from_le_bytes(array(bytes, 66))) << 32 | u64::from(u32_at(68)),
             frame_bytes: u32_at(20),
             lines: u32_at(24),
             payload_bytes: u32_at(28),
@@ -212,7 +219,7 @@ pub(crate) fn read_index(
         return Err(damaged(data_end, format!("checksum {expected:08x}"), format!("{found:08x}")));
     }
     let version = u16::from_le_bytes(array(&index, 8));
-    if version != INDEX_VERSION {
+    if !(1..=INDEX_VERSION).contains(&version) {
         let expected = format!("version {INDEX_VERSION}");
         return Err(damaged(data_end + 8, expected, format!("version {version}")));
     }

@@ -12,6 +12,7 @@
 //!
 //! Left out: which segments there are (the store's catalog knows).
 
+mod blob;
 mod error;
 mod hash;
 mod header;
@@ -25,6 +26,7 @@ pub mod tokens;
 mod varint;
 mod writer;
 
+pub use blob::{Blob, CachedBlob, DiskBlob, PIECE_BYTES, RangeCache};
 pub use error::SegmentError;
 pub use header::{HEADER_BYTES, HELD_MAX, Held, SEGMENT_VERSION, SegmentHeader};
 pub use index::{ENTRY_BYTES, FrameEntry, TRAILER_BYTES, index_bytes, write_index};

@@ -10,7 +10,8 @@ use platform::{Disk, RealDisk};
 use record::columns::Columns;
 use record::{Batch, Format, Frame, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 use segment::sealed::{
-    BlockColumns, Effort, Encoding, SealOptions, SealedFile, SealedHeader, SealedWriter,
+    BlockColumns, Effort, Encoding, SEALED_VERSION, SealOptions, SealedFile, SealedHeader,
+    SealedWriter,
 };
 use segment::tokens::required_tokens;
 use segment::{FrameEntry, HotWriter, SegmentHeader, read_frame, read_segment};
@@ -223,7 +224,7 @@ fn fields_of_old_versions_have_the_names_of_today() {
         }
         let written = writer.finish().unwrap();
         let again = SealedFile::open(&RealDisk, &path).unwrap();
-        assert_eq!(again.footer().version, 4);
+        assert_eq!(again.footer().version, SEALED_VERSION);
         for footer in [&**file.footer(), &written] {
             for fields in [&["_level"][..], &["_type"], &["hostname"]] {
                 let mut sum = 0;
@@ -329,10 +330,101 @@ fn filters_and_counts_of_version_3_are_read() {
     assert_eq!((counts.len(), counts[" "], counts["3 app0"]), (25, 1_200, 50));
 }
 
+/// Frames of two nodes with hints of every kind, as version 4 of sealed segments and version 1 of frames store them.
+fn hinted_frames() -> Vec<Frame> {
+    let hints = record::Hints {
+        log_type: Some("shop".to_owned()),
+        time_fields: vec!["at".to_owned()],
+        msg_fields: vec!["text".to_owned()],
+        level_fields: vec!["sev".to_owned()],
+        format: Some(record::MessageFormat::Json),
+        stream_fields: vec!["shelf".to_owned()],
+        ignore_fields: vec!["secret".to_owned()],
+        extra_fields: vec![("dc".to_owned(), "north".to_owned())],
+        file: Some("/var/log/shop.log".to_owned()),
+        file_id: Some(77),
+        ..record::Hints::default()
+    };
+    let v6 = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6514));
+    let hinted =
+        Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Json, Some(v6)) };
+    let plain = Origin::new(Transport::SyslogTls, Format::Syslog, None);
+    let frame = |(place, (node, number)): (u64, (u32, u64))| {
+        let mut builder = FrameBuilder::new();
+        for i in 0..5 {
+            let line =
+                format!("{{\"at\":\"2026-09-21T14:13:0{i}Z\",\"text\":\"{node} {number} {i}\"}}");
+            builder.push_line(&hinted, ARRIVAL_NS + place as i64, line.as_bytes(), false);
+            builder.push_line(&plain, ARRIVAL_NS + place as i64, b"<13>two\nlines", false);
+        }
+        let mut frame = builder.finish(node, number).unwrap();
+        if node != 7 {
+            frame.set_forwarded(50 + place);
+        }
+        frame
+    };
+    (0..).zip([(7, 50), (9, 3), (7, 52)]).map(frame).collect()
+}
+
+fn write_hinted() {
+    let path = dir().join("6.hot");
+    let header =
+        SegmentHeader { node: 7, segment: 6, created_ns: 5, sequence_next: 50, held: Vec::new() };
+    let mut writer = HotWriter::create(&RealDisk, &path, &header).unwrap();
+    let mut entries = Vec::new();
+    for frame in hinted_frames() {
+        entries.push(FrameEntry::new(writer.append(frame.bytes()).unwrap(), frame.header()));
+    }
+    writer.commit().unwrap();
+    writer.roll(&entries).unwrap();
+    let path = dir().join("7.sealed");
+    let header = SealedHeader { node: 7, segment: 7, created_ns: 6, sequence_next: 53 };
+    let options = SealOptions { filter_parts: 1, ..SealOptions::new(Effort::Fast) };
+    let mut writer = SealedWriter::create(&RealDisk, &path, &header, &[6], options).unwrap();
+    let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+    for frame in hinted_frames() {
+        writer.push(Arc::new(parser.parse(Arc::new(frame))), None).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn origins_of_frames_of_version_1_and_of_sealed_version_4_are_read() {
+    if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
+        write_hinted();
+    }
+    let hot = dir().join("6.hot");
+    let contents = read_segment(&RealDisk, &hot, 6, None).unwrap();
+    let file = RealDisk.open(&hot, platform::Access::Read).unwrap();
+    let sealed = SealedFile::open(&RealDisk, &dir().join("7.sealed")).unwrap();
+    assert_eq!(sealed.footer().version, 4);
+    let mut found = Vec::new();
+    for (entry, made) in contents.frames.iter().zip(hinted_frames()) {
+        let frame = read_frame(&*file, &hot, entry).unwrap();
+        assert_eq!(frame.origins(), made.origins());
+        found.extend(frame.lines().map(|line| (line.bytes.to_vec(), line.origin.clone())));
+    }
+    assert_eq!(found.len(), 30);
+    let mut restored = Vec::new();
+    for block in 0..sealed.footer().blocks.len() {
+        let batch = sealed.verify_block(block).unwrap();
+        restored.extend(batch.rows().map(|row| {
+            let origin = batch.origins()[usize::from(row.origin_index())].clone();
+            (row.raw().to_vec(), origin)
+        }));
+    }
+    let text = |lines: &mut Vec<(Vec<u8>, Origin)>| {
+        lines.sort_by_key(|(line, origin)| (line.clone(), format!("{origin:?}")));
+    };
+    text(&mut found);
+    text(&mut restored);
+    assert_eq!(found, restored);
+}
+
 #[test]
 fn an_older_or_newer_version_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    for version in [0u16, 5, 99] {
+    for version in [0u16, SEALED_VERSION + 1, 99] {
         let mut bytes = std::fs::read(dir().join("2.sealed")).unwrap();
         bytes[8..10].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);

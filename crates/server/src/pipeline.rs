@@ -3,8 +3,8 @@
 //! ```text
 //! line → source → frame → deliver → hot segment (durable) → parse once → { cache, times, summary, tail }
 //!        └── collector ──┘ Delivery  └── store ──────────┘  └── parse stage, here ─────────────────────┘
-//!                                                            summary → rows → own intake → deliver → …
-//!                                     settled: parsed and counted → sealed segment → merged, encoded again
+//!                                      behind a cursor of its own, hot or sealed: summary → rows → own intake → deliver → …
+//!                                                 settled: parsed → sealed segment → merged, encoded again
 //!                                                                   └── store, with Upkeep ────────────┘
 //! question → http → queue of queries → snapshot of the store → frames or blocks, parsed once or now → rows → http
 //!                   └── query ──────┘  └── Stored ─────────────────────────────────────────┘
@@ -16,10 +16,11 @@
 //! Invariants:
 //! - The parse stage sees frames in the order of the store, each once; nobody waits for it: a query parses what it
 //!   has not come to, and senders are acknowledged before it.
-//! - Rows of the summary are counted once across crashes: a flush carries the position up to which it counts, and after
-//!   a start the stage goes on behind the greatest such mark (see crate `summary`).
+//! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is sealed meanwhile; a flush
+//!   carries the mark of the frame up to which it counts, and after a start counting goes on behind the greatest such mark
+//!   (see crate `summary`).
 //! - At shutdown the order is that of the line: sources, then what is on its way, then the summary, then the store.
-//! - What is sealed is settled: parsed, and counted in rows that are durable. So both stages begin behind it.
+//! - What is sealed is settled, that is parsed. It waits for nobody who reads lines later, with a cursor.
 //! - A stage that panics is told and counted, and goes on: without it nothing would be sealed until the next start. At shutdown
 //!   it ends, and what it left is done after the next start.
 //!
@@ -45,7 +46,7 @@ use platform::{Clock, RealClock, RealDisk};
 use query::source::Answers;
 use query::{LineSet, Progress, RunError};
 use record::{Batch, Parser, ParserConfig};
-use store::{Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
+use store::{ArrivalCursor, Committed, CommittedFrame, FrameHandle, Position, Store, StoreError};
 use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 
 use crate::config::Config;
@@ -57,7 +58,7 @@ use crate::queries::tails::{TailReader, Tails};
 use crate::storage::stored::{ANSWERS_BYTES_MAX, Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use crate::summaries::reruns::{self, KeptReruns, RerunError};
-use crate::summaries::rows::{self, place, position};
+use crate::summaries::rows;
 use unreadable::Unreadable;
 
 /// How often the summary is asked whether rows are due, when nothing else happens.
@@ -66,6 +67,9 @@ const SUMMARY_TICK: Duration = Duration::from_secs(1);
 const PARSE_TICK: Duration = Duration::from_millis(200);
 /// Frames that each parsing thread is given at a time: some milliseconds of work.
 const PARSE_FRAMES: usize = 4;
+/// Bytes of lines that are counted at a time, and how often before the parse stage looks for new frames.
+const COUNT_BYTES: u64 = 8 << 20;
+const COUNTS_MAX: usize = 8;
 /// Time at shutdown for parsing what has arrived. What is left then is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// The pause before a stage goes on that has panicked, so that one that does so again and again fills no log.
@@ -103,8 +107,14 @@ struct Shared {
     /// Frames that could not be read to be parsed.
     parse_failures: AtomicU64,
     parse_threads: usize,
+    /// Up to which sequence number lines were counted before this start, where the mark of that does not say it.
+    counted_before: AtomicU64,
     /// The last frame that is parsed. None until the parse stage has found where to go on.
     parsed_through: Mutex<Option<Position>>,
+    /// Where the summary goes on. None until that is found.
+    counted: Mutex<Option<ArrivalCursor>>,
+    /// Why counting does not go on at present.
+    counting_error: Mutex<Option<String>>,
     /// Told to the parse stage: end when nothing is left, at the latest then.
     drain_until: Mutex<Option<Instant>>,
     stopped: AtomicBool,
@@ -157,6 +167,9 @@ impl Pipeline {
             stage_panics: AtomicU64::new(0),
             parse_failures: AtomicU64::new(0),
             parse_threads: config.placement.parse_threads,
+            counted_before: AtomicU64::new(0),
+            counted: Mutex::new(None),
+            counting_error: Mutex::new(None),
             parsed_through: Mutex::new(None),
             drain_until: Mutex::new(None),
             stopped: AtomicBool::new(false),
@@ -305,6 +318,11 @@ impl Pipeline {
         let settled = |summary: &Summariser| {
             summary.snapshot(Some(log_type), i64::MAX, i64::MIN).settled_through
         };
+        let settled_through = || {
+            let through = lock(&shared.summary).as_ref().and_then(settled);
+            let sequence = through.and_then(rows::sequence_of);
+            (through, sequence.unwrap_or_else(|| shared.counted_before.load(Relaxed)))
+        };
         let start =
             |through| Recount::new(config.clone(), id, log_type, (start_ns, end_ns), through);
         let whole = start(None);
@@ -312,7 +330,7 @@ impl Pipeline {
             store: &shared.store,
             parsers: &shared.parsers,
             kept: &shared.reruns,
-            settled_through: &|| lock(&shared.summary).as_ref().and_then(settled),
+            settled_through: &settled_through,
             write: &|lines| {
                 let written =
                     shared.own.deliver_alone(&Recount::origin(), shared.clock.now_ns(), lines);
@@ -416,10 +434,11 @@ impl Shared {
 
     fn find_where_to_go_on(&self, config: &SummaryConfig, at_start: &[FrameHandle]) {
         let mark = rows::settled_through(&self.store, at_start);
+        let cursor = rows::cursor(&self.store, mark, at_start);
+        self.counted_before.store(cursor.through, Relaxed);
+        *lock(&self.counted) = Some(cursor);
         *lock(&self.summary) = Some(Summariser::new(config.clone(), mark));
-        let first_unsummarised = mark.map_or(Position::START, position);
-        let after = self.store.first_unparsed().min(first_unsummarised);
-        *lock(&self.parsed_through) = Some(after);
+        *lock(&self.parsed_through) = Some(self.store.first_unparsed());
     }
 
     fn parse_frames(&self, observed: &mpsc::SyncSender<()>) {
@@ -430,6 +449,7 @@ impl Shared {
             let frames =
                 self.store.wait_committed(after, if last { Duration::ZERO } else { PARSE_TICK });
             if frames.is_empty() && last {
+                self.count_arrivals();
                 return;
             }
             let mut unreadable = Unreadable::default();
@@ -441,15 +461,20 @@ impl Shared {
                         None
                     });
                     self.hand_on(committed, batch);
-                    // When it is full the stage has been told already.
-                    let _ = observed.try_send(());
                 }
+                self.count_arrivals();
+                // When it is full the stage has been told already.
+                let _ = observed.try_send(());
+            }
+            if frames.is_empty() {
+                // What was on its way while frames with greater numbers came.
+                self.count_arrivals();
             }
             self.parse_failures.fetch_add(unreadable.frames(), Relaxed);
             if let Some(message) = unreadable.message() {
                 tracing::error!("{message}");
             }
-            self.tell_settled();
+            self.store.set_settled(after);
             if lock(&self.drain_until).is_some_and(|until| Instant::now() > until) {
                 return;
             }
@@ -493,10 +518,6 @@ impl Shared {
         let lines = committed.handle.lines();
         if let Some(batch) = batch {
             self.store.set_times(committed.position, batch.time_range_ns());
-            let counted = || self.observe(&batch, committed.position);
-            if catch_unwind(AssertUnwindSafe(counted)).is_err() {
-                self.note_panic(committed.position);
-            }
             let lines_total = self.lines_parsed.load(Relaxed) + lines;
             self.tails.send(TailBatch { batch, lines_total });
         }
@@ -513,20 +534,63 @@ impl Shared {
         );
     }
 
-    fn observe(&self, batch: &Batch, at: Position) {
-        let mut summary = lock(&self.summary);
-        let summary = summary.as_mut().expect("made before the first frame");
-        if summary.observed_through() < Some(place(at)) {
-            summary.observe(batch, place(at), self.clock.now_ns());
+    /// Counts the lines that arrived since the last time: hot ones that were just parsed mostly, or sealed ones after a start.
+    fn count_arrivals(&self) {
+        let mut counted = lock(&self.counted);
+        let cursor = counted.as_mut().expect("found before");
+        // New frames are to be parsed meanwhile; the rest is for the next time.
+        for _ in 0..COUNTS_MAX {
+            let load = |handle: &FrameHandle| self.load_to_count(handle);
+            let (arrivals, next) = match self.store.read_after(*cursor, COUNT_BYTES, &load) {
+                Ok(found) => found,
+                Err(error) => {
+                    // It is tried again several times a second, and told once.
+                    let error = Some(error.to_string());
+                    let mut told = lock(&self.counting_error);
+                    if *told != error {
+                        tracing::error!(
+                            "lines are not counted yet: {}",
+                            error.as_deref().unwrap_or_default()
+                        );
+                        *told = error;
+                    }
+                    return;
+                }
+            };
+            *lock(&self.counting_error) = None;
+            if next == *cursor {
+                return;
+            }
+            *cursor = next;
+            if arrivals.skipped > 0 || arrivals.unreadable > 0 {
+                tracing::warn!(
+                    "of the lines up to {next}, at most {} were deleted by retention before they were counted, and {} cannot be \
+                     read",
+                    arrivals.skipped,
+                    arrivals.unreadable
+                );
+            }
+            let observe = || {
+                let mut summary = lock(&self.summary);
+                let summary = summary.as_mut().expect("made before the first frame");
+                let batches = arrivals.batches.iter().map(|batch| &**batch);
+                summary.observe_all(batches, rows::mark(next), self.clock.now_ns());
+            };
+            if catch_unwind(AssertUnwindSafe(observe)).is_err() {
+                self.parse_panics.fetch_add(1, Relaxed);
+                tracing::error!("a bug in counting: lines up to {next} are not all in the summary");
+            }
         }
     }
 
-    /// Tells the store up to where everything is parsed and counted, durably.
-    fn tell_settled(&self) {
-        let through = lock(&self.summary).as_ref().and_then(Summariser::durable_through);
-        if let Some(through) = through {
-            self.store.set_settled(position(through));
-        }
+    /// The records of a frame to be counted; no records where the parse stage has said that it cannot be read or parsed.
+    fn load_to_count(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        let load = || self.parsers.load_frame_once(handle);
+        let loaded = catch_unwind(AssertUnwindSafe(load));
+        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
+            let is_there = handle.is_there();
+            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
+        }))
     }
 
     /// Whether the parse stage has come to the end of what arrived before the shutdown.
@@ -547,8 +611,6 @@ impl Shared {
                     Ok(()) => {
                         let mut summary = lock(&self.summary);
                         summary.as_mut().expect("it gave the rows").settled(flush.through);
-                        drop(summary);
-                        self.tell_settled();
                     }
                     // The same rows come again with the next try.
                     Err(error) => tracing::warn!("rows of the summary were not kept: {error}"),

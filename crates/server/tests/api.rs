@@ -82,8 +82,9 @@ fn wrong_questions_say_where() {
         ("/select/logsql/stats_query?query=*", "stats"),
         ("/select/logsql/field_values?query=*", "'field' is missing"),
         ("/select/logsql/tail?query=*|sort%20by(a)", "line by line"),
-        ("/api/v1/context?id=x", "SEQUENCE-LINE"),
-        ("/api/v1/context?id=1-1&before=100000", "'before'"),
+        ("/api/v1/context?id=x", "NODE-SEQUENCE-LINE"),
+        ("/api/v1/context?id=00000001-1-1&before=100000", "'before'"),
+        ("/api/v1/context?id=1-1", "of an earlier version"),
         ("/api/v1/summary", "'type' is missing"),
     ] {
         let answer = server.get(path);
@@ -91,9 +92,12 @@ fn wrong_questions_say_where() {
         let error = answer.json()["error"].as_str().unwrap().to_owned();
         assert!(error.contains(what), "{path}: {error}");
     }
-    for path in
-        ["/nope", "/api/v1/queries/12345", "/api/v1/queries/x", "/api/v1/context?id=99999-0"]
-    {
+    for path in [
+        "/nope",
+        "/api/v1/queries/12345",
+        "/api/v1/queries/x",
+        "/api/v1/context?id=00000001-99999-0",
+    ] {
         assert_eq!(server.get(path).status, 404, "{path}");
     }
     let long = format!("query={}", "a".repeat(2 << 20));

@@ -65,7 +65,7 @@ fn raw_lines_with_each_encoding() {
 fn json_lines_with_parameters() {
     let server = Server::start();
     let body = b"{\"ts\":\"2026-01-31T12:00:00Z\",\"text\":\"hello\",\"secret\":\"x\",\"app\":\"shop\",\"n\":{\"a\":1}}\n\n{\"text\":\"bye\"}\n";
-    let parameters = "_time_field=ts&_msg_field=text&_stream_fields=app&ignore_fields=secret&extra_fields=env%3Dprod,site%3Db";
+    let parameters = "_time_field=ts&_msg_field=text&_stream_fields=app&ignore_fields=secret&decolorize_fields=te*&extra_fields=env%3Dprod,site%3Db";
     let answer = server.post(&format!("/insert/jsonline?{parameters}"), body);
     assert_eq!((answer.status, &answer.json()["lines"]), (200, &json!(2)));
     let rows = server.query("hello", "");

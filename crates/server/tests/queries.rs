@@ -272,15 +272,15 @@ fn results_have_limits() {
         server
     };
     let query = format!("query={}&format=raw", encoded("* NOT _type:summary"));
-    // Two rows of 4 bytes, with 4 bytes each and 40 for the block.
-    for (max, expected) in [(55, "failed"), (56, "done"), (57, "done")] {
+    // Two rows of 4 bytes, with 4 bytes each and 44 for the block.
+    for (max, expected) in [(59, "failed"), (60, "done"), (61, "done")] {
         let server = bytes(&format!("result_bytes_max = '{max}'"));
         let id = submit(&server, &query);
         wait_for_state(&server, &id, expected);
         let error = entry(&server, &id)["error"].to_string();
         assert_eq!(error.contains("query.result_bytes_max"), expected == "failed", "{error}");
     }
-    let server = bytes("result_bytes_total_max = '112'");
+    let server = bytes("result_bytes_total_max = '120'");
     let ids: Vec<String> = (0..3)
         .map(|_| {
             let id = submit(&server, &query);
@@ -502,7 +502,7 @@ fn a_client_that_goes_away_ends_its_question_everywhere() {
         ("field_values", "/select/logsql/field_values?query=a&field=x"),
         ("streams", "/select/logsql/streams?query=a"),
         ("stats", "/select/logsql/stats_query?query=a|count()"),
-        ("context", "/api/v1/context?id=1-0"),
+        ("context", "/api/v1/context?id=00000001-1-0"),
     ]
     .into();
     let connections: Vec<_> = paths.values().map(|path| ask(path)).collect();

@@ -10,6 +10,7 @@
 //! systems), and a database that is not whole in one file when it is copied.
 
 mod deletions;
+mod departed;
 mod nodes;
 mod rows;
 mod schema;
@@ -21,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, migrate, prepare};
 
-pub(crate) use rows::{Own, RowState, SegmentRow};
+pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
 pub(crate) struct Catalog {
     connection: Connection,

@@ -100,7 +100,7 @@ pub struct StoreConfig {
     /// A segment is closed, and then sealed, when its first line arrived longer ago than this, nanoseconds, and it
     /// holds a sixteenth of a full one; or when it is 24 times as old.
     pub segment_age_ns: i64,
-    /// Bytes of segments that could be sealed: closed, parsed and counted. Beyond it, sealing does not give way to ingest and queries
+    /// Bytes of segments that could be sealed: closed and parsed. Beyond it, sealing does not give way to ingest and queries
     /// any more.
     pub backlog_bytes_max: u64,
     /// Bytes a second that the background reads and writes at most while ingest is busy, unless sealing must not wait.

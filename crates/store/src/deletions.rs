@@ -160,7 +160,7 @@ impl Store {
             return Err(StoreError::Refused(text));
         }
         let scope = Scope {
-            sequence_before: shared.sequence_next.load(std::sync::atomic::Ordering::Acquire),
+            sequence_before: shared.numbers.next(),
             hot_through: shared.hot().last().map_or(0, |hot| hot.id),
         };
         let mut deletion = Deletion::new(filter, shared.clock.now_ns(), scope);

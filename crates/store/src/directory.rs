@@ -19,7 +19,7 @@ use platform::Disk;
 use segment::SegmentError;
 use segment::sealed::SealedFile;
 
-use crate::catalog::{Catalog, RowState, SegmentRow};
+use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
 use crate::recovery::RecoveryReport;
 use crate::sealed::{SealedSegment, own_of, row_of};
@@ -59,6 +59,10 @@ impl Directory<'_> {
             }
             !leaves
         });
+        if let Some(row) = self.rows.values().find(|row| row.location != LOCAL) {
+            let (segment, location) = (row.id, row.location.clone());
+            return Err(StoreError::Location { segment, location });
+        }
         let (sealed, replaced) = self.sealed(&mut there, report)?;
         for &id in &replaced {
             for kind in [FileKind::Hot, FileKind::Sealed] {

@@ -58,6 +58,16 @@ pub enum StoreError {
         /// The version found.
         found: i64,
     },
+    /// A segment is where this program cannot read.
+    #[error(
+        "the catalog says that the file of segment {segment} is at '{location}', which this program does not reach"
+    )]
+    Location {
+        /// Number of the segment.
+        segment: u64,
+        /// Where it is.
+        location: String,
+    },
     /// What was asked for is not done; the text says why.
     #[error("{0}")]
     Refused(String),

@@ -52,6 +52,11 @@ impl FrameHandle {
         self.entry.sequence
     }
 
+    /// Whether it was not deleted meanwhile.
+    pub fn is_there(&self) -> bool {
+        !self.segment.fate.may_be_gone()
+    }
+
     /// Lines in it.
     pub fn lines(&self) -> u64 {
         u64::from(self.entry.lines)

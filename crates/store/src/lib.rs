@@ -17,6 +17,7 @@
 //! Left out: how blocks and columns are written (`segment`), replication, and knowledge of what is in a line: records
 //! come from a [`Host`], event times from the parse stage by [`Store::set_times`].
 
+mod arrivals;
 mod at_rest;
 mod background;
 mod books;
@@ -31,6 +32,7 @@ mod handle;
 mod host;
 mod info;
 mod nodes;
+mod numbers;
 mod plan;
 mod pruning;
 mod queue;
@@ -48,6 +50,7 @@ mod trailing;
 mod unit;
 mod writer;
 
+pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
 pub use at_rest::{
     AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
 };

@@ -19,7 +19,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use record::frame::FRAME_FORWARDED;
 use record::{Frame, Numbers, nearest_to};
@@ -142,7 +141,11 @@ impl HeldNumbers {
     /// Adds a frame that is durable, if another node built it.
     pub(crate) fn add(&mut self, entry: &FrameEntry) {
         if entry.flags & FRAME_FORWARDED != 0 {
-            let number = nearest_to(self.last_of(entry.node), entry.number);
+            // Of a frame of version 1 only the low half is known.
+            let number = match u32::try_from(entry.number) {
+                Ok(low) => nearest_to(self.last_of(entry.node), low),
+                Err(_) => entry.number,
+            };
             self.nodes.entry(entry.node).or_default().insert(number);
             if let Some(base) = self.bases.get_mut(&entry.node) {
                 *base = number;
@@ -169,11 +172,6 @@ impl HeldNumbers {
         }
         (nodes.concat(), all - rows)
     }
-}
-
-/// Whether the frame's sequence number was given by this store.
-pub(crate) fn is_numbered_here(shared: &Shared, entry: &FrameEntry) -> bool {
-    entry.node == shared.node || entry.flags & FRAME_FORWARDED != 0
 }
 
 impl Shared {
@@ -311,8 +309,9 @@ impl Store {
     ) -> Result<(), AppendError> {
         assert_ne!(frame.header().node, self.shared.node, "it was admitted");
         lock(&self.shared.nodes_seen).brought.insert(frame.header().node);
-        frame.set_forwarded(self.shared.sequence_next.fetch_add(1, Ordering::AcqRel));
-        self.append_patiently(frame, on_durable)
+        let number = self.shared.numbers.draw_and_enter();
+        frame.set_forwarded(number.get());
+        self.append_numbered(frame, on_durable, number)
     }
 }
 

@@ -149,7 +149,7 @@ pub(crate) fn is_any_sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> b
     !sealable(shared, resting).is_empty()
 }
 
-/// The hot segments that are closed, parsed and counted, and not left alone, from the oldest on. A frame that the parse stage
+/// The hot segments that are closed and parsed, and not left alone, from the oldest on. A frame that the parse stage
 /// could not read is found to be damaged by sealing, too, which says so and leaves the segment as it is.
 ///
 /// Behind its last frame that counts, a segment that was left after a failed write may hold frames that a later one
@@ -170,7 +170,7 @@ fn sealable(shared: &Shared, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>
     candidates
 }
 
-/// Whether a hot segment is closed, has lines, and all of them are parsed and counted.
+/// Whether a hot segment is closed, has lines, and all of them are parsed.
 fn is_settled(hot: &HotSegment, settled: Position) -> bool {
     let index = read(&hot.index);
     let closed = matches!(index.state, RowState::Rolled | RowState::Kept);

@@ -120,7 +120,7 @@ impl Pruning {
             assert_eq!(selected.len(), batch.len(), "one answer for each row");
             for row in batch.rows().filter(|row| selected[row.index() as usize]) {
                 let named = match doomed.why {
-                    Why::Deletion { sequence_before, .. } => row.id().sequence < sequence_before,
+                    Why::Deletion { sequence_before, .. } => row.sequence() < sequence_before,
                     Why::Rule => true,
                 };
                 let goes = goes.get_or_insert_with(|| vec![false; batch.len()]);

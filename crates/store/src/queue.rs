@@ -11,6 +11,7 @@ use record::Frame;
 use record::frame::FRAME_INTERNAL;
 
 use crate::error::AppendError;
+use crate::numbers::OpenNumber;
 use crate::shared::lock;
 
 /// Called exactly once: with success when the frame is durable and visible, or with the reason when it is
@@ -24,10 +25,14 @@ pub(crate) struct Pending {
     pub(crate) awaited: bool,
     /// When it was taken, monotonic nanoseconds.
     pub(crate) since_ns: u64,
+    /// Its sequence number, which is open until it is decided what becomes of it.
+    pub(crate) number: OpenNumber,
 }
 
 impl Pending {
     pub(crate) fn finish(self, result: Result<(), AppendError>) {
+        // Before: who is told may read it at once.
+        drop(self.number);
         if let Some(on_durable) = self.on_durable {
             on_durable(result);
         }

@@ -143,6 +143,7 @@ pub(crate) fn recover(
         segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
         segments: Segments { hot: Vec::new(), sealed },
         deletions,
+        departed: catalog.departed()?,
         summarised_through: catalog.summarised_through()?.max(marks),
         held: recover_held(found.iter().map(|f| {
             let header = f.contents.header.as_ref();

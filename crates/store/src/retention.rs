@@ -6,8 +6,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::arrivals::{Departed, note_departed};
 use crate::books::{Books, Removing};
-use crate::catalog::RowState;
+use crate::catalog::{RowState, SegmentRow};
 use crate::config::RETENTION_PARTS;
 use crate::segments::{AnySegment, Fate};
 use crate::shared::{Shared, lock, read, write};
@@ -105,7 +106,8 @@ impl Books {
     pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);
-        if let Err(error) = self.catalog.put(&row) {
+        let departed = self.departed(&row);
+        if let Err(error) = self.catalog.depart(&row, departed.as_ref()) {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
@@ -118,11 +120,18 @@ impl Books {
                 tracing::warn!("{}: cannot delete: {error}", segment.path().display());
                 segment.mark(Fate::Listed);
                 row.state = before;
+                if let Err(error) = self.catalog.forget_departed(departed.as_ref()) {
+                    tracing::warn!("{error}");
+                }
                 self.save(&row);
                 return false;
             }
         }
         let shared = self.shared.clone();
+        // Before it leaves the list: who finds it gone finds it here.
+        if let Some(departed) = departed {
+            note_departed(&mut lock(&shared.departed), departed);
+        }
         write(&shared.segments).remove(segment.id());
         shared.forget(segment, Fate::Deleted);
         self.removed([Removing { path: segment.path().to_owned(), row: Some(row) }]);
@@ -131,6 +140,14 @@ impl Books {
             add(&shared.counters.bytes_expired, segment.file_bytes());
         }
         true
+    }
+}
+
+impl Books {
+    /// What goes with a segment, for those who have not read it; none of lines that have numbers of another store.
+    fn departed(&self, row: &SegmentRow) -> Option<Departed> {
+        let is_ours = row.node == self.shared.node && row.lines > 0;
+        row.sequence.filter(|_| is_ours).map(|sequence| Departed { sequence, lines: row.lines })
     }
 }
 

@@ -129,7 +129,7 @@ fn is_parsed(segment: u64, frame: usize, entry: &FrameEntry, settled: Position) 
 pub(crate) enum Stepped {
     /// It wrote something, and there may be more.
     Worked,
-    /// Of a segment that is still written, or counted, nothing more can be written yet.
+    /// Of a segment that is still written, or parsed, nothing more can be written yet.
     Waits,
     /// None is left, and the new file is whole and durable: it is to be [published](Rewrite::finish).
     Whole,
@@ -193,7 +193,7 @@ impl Rewrite {
             node: shared.node,
             segment: id,
             created_ns: now_ns,
-            sequence_next: shared.sequence_next.load(Ordering::Acquire),
+            sequence_next: shared.numbers.next(),
         };
         let replaces: Vec<u64> = sources.iter().map(|s| s.segment().id()).collect();
         let options = SealOptions::new(effort);

@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use platform::Disk;
+use record::LineId;
 use segment::SegmentError;
-use segment::sealed::{BlockEntry, Effort, Footer, SealedFile};
+use segment::sealed::{Effort, Footer, NodeNumbers, SealedFile};
 
 use crate::cache::Cache;
-use crate::catalog::{Own, RowState, SegmentRow};
+use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
 use crate::segments::{FateCell, sealed_name};
 use crate::shared::lock;
 
@@ -42,6 +43,8 @@ pub(crate) struct SealedSegment {
     pub(crate) own: Own,
     pub(crate) bytes_disk: u64,
     pub(crate) sequence: Option<(u64, u64)>,
+    /// Which frames its lines came in, by the names that they have on every machine.
+    pub(crate) numbers: Vec<NodeNumbers>,
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
     pub(crate) time_ns: Option<(i64, i64)>,
@@ -67,6 +70,7 @@ impl SealedSegment {
             own: row.own.unwrap_or_default(),
             bytes_disk: row.bytes_disk,
             sequence: row.sequence,
+            numbers: row.numbers_or_own(),
             sequence_next: row.sequence_next,
             received_ns: row.received_ns,
             time_ns: row.time_ns,
@@ -94,6 +98,8 @@ impl SealedSegment {
             bytes_disk: self.bytes_disk,
             data_end: self.bytes_disk,
             sequence: self.sequence,
+            numbers: Some(self.numbers.clone()),
+            location: LOCAL.to_owned(),
             sequence_next: self.sequence_next,
             received_ns: self.received_ns,
             time_ns: self.time_ns,
@@ -141,6 +147,8 @@ pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
         bytes_disk: footer.bytes_disk,
         data_end: footer.bytes_disk,
         sequence: footer.sequence(),
+        numbers: Some(footer.numbers()),
+        location: LOCAL.to_owned(),
         sequence_next: header.sequence_next,
         received_ns: footer.received_ns(),
         time_ns: footer.time_ns(),
@@ -232,9 +240,9 @@ impl OpenFiles {
     }
 }
 
-/// Whether a block may hold lines of a sequence number.
-pub(crate) fn may_hold(block: &BlockEntry, sequence: u64) -> bool {
-    (block.sequence.0..=block.sequence.1).contains(&sequence)
+/// Whether what holds frames of these numbers may hold a line.
+pub(crate) fn may_hold(numbers: &[NodeNumbers], id: LineId) -> bool {
+    numbers.iter().any(|numbers| numbers.may_hold(id.node, id.sequence))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use platform::{Access, Disk, DiskFile};
 use record::frame::FRAME_INTERNAL;
 use segment::{FrameEntry, SegmentError, SegmentHeader};
 
-use crate::catalog::{Own, RowState, SegmentRow};
+use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
 use crate::sealed::SealedSegment;
 use crate::shared::{lock, read};
 
@@ -329,6 +329,8 @@ impl HotSegment {
             bytes_disk: index.file_bytes,
             data_end: index.data_end,
             sequence: index.totals.sequence,
+            numbers: None,
+            location: LOCAL.to_owned(),
             sequence_next: self.sequence_next,
             received_ns: index.totals.received_ns,
             time_ns: index.totals.time_ns,

@@ -10,10 +10,12 @@ use platform::{Clock, Disk, DiskFile, DiskSpace};
 use segment::SegmentError;
 use segment::sealed::SealedFile;
 
+use crate::arrivals::Departed;
 use crate::cache::Cache;
 use crate::config::{OPEN_FILES_MAX, StoreConfig};
 use crate::deletions::Deletion;
 use crate::nodes::{HeldNumbers, NodesSeen};
+use crate::numbers::Numbers;
 use crate::queue::Queue;
 use crate::sealed::{SealedFiles, SealedSegment};
 use crate::segments::{AnySegment, Fate, FateCell, HotSegment, Position, Segments};
@@ -24,7 +26,8 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) node: u32,
-    pub(crate) sequence_next: AtomicU64,
+    /// Sequence numbers of frames.
+    pub(crate) numbers: Arc<Numbers>,
     pub(crate) segments: RwLock<Segments>,
     pub(crate) queue: Queue,
     pub(crate) cache: Cache,
@@ -33,10 +36,12 @@ pub(crate) struct Shared {
     /// Groups committed since the start; waited on by the parse stage.
     pub(crate) groups: Mutex<u64>,
     pub(crate) grown: Condvar,
-    /// Up to where frames are parsed and counted in the summary, durably: what may be sealed.
+    /// Up to where frames are parsed: what may be sealed.
     pub(crate) settled: Mutex<Position>,
     /// Deletions of lines, those that run and some that ended, by id.
     pub(crate) deletions: Mutex<Vec<Deletion>>,
+    /// What retention deleted, by the last number.
+    pub(crate) departed: Mutex<Vec<Departed>>,
     /// The greatest mark of the summary that ever was sealed.
     pub(crate) summarised_through: Mutex<Option<u64>>,
     pub(crate) background: Signal,
@@ -101,6 +106,7 @@ pub(crate) struct Beginning {
     pub(crate) segment_next: u64,
     pub(crate) segments: Segments,
     pub(crate) deletions: Vec<Deletion>,
+    pub(crate) departed: Vec<Departed>,
     pub(crate) summarised_through: Option<u64>,
     pub(crate) held: HeldNumbers,
 }
@@ -119,7 +125,7 @@ impl Shared {
             disk,
             clock,
             node: beginning.node,
-            sequence_next: AtomicU64::new(beginning.sequence_next),
+            numbers: Arc::new(Numbers::new(beginning.sequence_next)),
             segments: RwLock::new(beginning.segments),
             queue: Queue::default(),
             cache,
@@ -129,6 +135,7 @@ impl Shared {
             grown: Condvar::new(),
             settled: Mutex::new(Position::START),
             deletions: Mutex::new(beginning.deletions),
+            departed: Mutex::new(beginning.departed),
             summarised_through: Mutex::new(beginning.summarised_through),
             background: Signal::default(),
             keeper: Signal::default(),

@@ -10,7 +10,6 @@ use crate::config::COMMITTED_FRAMES_MAX;
 use crate::error::StoreError;
 use crate::group::{FrameGroup, groups_of};
 use crate::handle::{CommittedFrame, FrameHandle};
-use crate::nodes::is_numbered_here;
 use crate::sealed::{SealedSegment, may_hold};
 use crate::segments::{HotSegment, Position};
 use crate::shared::{lock, read};
@@ -99,17 +98,13 @@ impl Store {
     pub fn find(&self, id: LineId) -> Result<Vec<Unit>, StoreError> {
         let segments = self.shared.list();
         let hot = segments.hot.iter().rev();
-        if let Some(frame) = hot.filter_map(|s| self.frame_of(s, id.sequence)).next() {
+        if let Some(frame) = hot.filter_map(|s| self.frame_of(s, id)).next() {
             return Ok(vec![Unit::Frame(frame)]);
         }
         let mut units = Vec::new();
-        let node = self.shared.node;
-        for segment in segments.sealed.iter().filter(|s| s.node == node) {
-            let (first, last) = segment.sequence.unwrap_or((u64::MAX, 0));
-            if (first..=last).contains(&id.sequence) {
-                let blocks = self.blocks_of(segment, |block| may_hold(block, id.sequence))?;
-                units.extend(blocks.into_iter().map(Unit::Block));
-            }
+        for segment in segments.sealed.iter().filter(|s| may_hold(&s.numbers, id)) {
+            let blocks = self.blocks_of(segment, |block| may_hold(&block.numbers, id))?;
+            units.extend(blocks.into_iter().map(Unit::Block));
         }
         Ok(units)
     }
@@ -257,16 +252,10 @@ impl Store {
         add(from..index.frames.len());
     }
 
-    fn frame_of(&self, segment: &Arc<HotSegment>, sequence: u64) -> Option<FrameHandle> {
+    fn frame_of(&self, segment: &Arc<HotSegment>, id: LineId) -> Option<FrameHandle> {
         let index = read(&segment.index);
-        let (first, last) = index.totals.sequence?;
-        if sequence < first || last < sequence {
-            return None;
-        }
-        let named = |entry: &segment::FrameEntry| {
-            entry.sequence == sequence && is_numbered_here(&self.shared, entry)
-        };
-        let place = index.frames.iter().position(named)?;
+        let name = (id.node, id.sequence);
+        let place = index.frames.iter().position(|entry| entry.name() == name)?;
         Some(self.handle(segment, place, index.frames[place]))
     }
 

@@ -1,6 +1,5 @@
 //! The store as its users see it.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use crate::background::Background;
 use crate::books::{self, Books};
 use crate::config::StoreConfig;
 use crate::error::{AppendError, StoreError};
+use crate::numbers::OpenNumber;
 use crate::queue::{OnDurable, Pending};
 use crate::recovery::{Recovered, RecoveryReport, recover};
 use crate::segments::Position;
@@ -141,7 +141,13 @@ impl Store {
     /// Numbers the next frame: this node's id and a sequence number above all that are in the store or were given
     /// before.
     pub fn next_sequence(&self) -> (u32, u64) {
-        (self.shared.node, self.shared.sequence_next.fetch_add(1, Ordering::AcqRel))
+        let now_ns = self.shared.clock.monotonic_ns();
+        (self.shared.node, self.shared.numbers.draw(now_ns))
+    }
+
+    /// A number that no frame gets: frames that are numbered from now on have greater ones.
+    pub fn mark(&self) -> u64 {
+        self.shared.numbers.mark()
     }
 
     /// Takes a frame, to be made durable with others within some milliseconds. Blocks while the queue is full.
@@ -156,10 +162,21 @@ impl Store {
     /// As [`append`](Self::append), but the frame is never given up for want of room: it waits as long as it takes,
     /// and so does who brings more. For lines that nobody would send again.
     pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), AppendError> {
+        let number = self.shared.numbers.enter(frame.header().sequence);
+        self.append_numbered(frame, on_durable, number)
+    }
+
+    /// As [`append_patiently`](Self::append_patiently), with a number that was taken before.
+    pub(crate) fn append_numbered(
+        &self,
+        frame: Frame,
+        on_durable: OnDurable,
+        number: OpenNumber,
+    ) -> Result<(), AppendError> {
         let since_ns = self.shared.clock.monotonic_ns();
-        let on_durable = Some(on_durable);
-        let frame = Arc::new(frame);
-        self.enqueue(vec![Pending { frame, on_durable, awaited: false, since_ns }], since_ns)
+        let frame = numbered(frame, &number);
+        let (on_durable, awaited) = (Some(on_durable), false);
+        self.enqueue(vec![Pending { frame, on_durable, awaited, since_ns, number }], since_ns)
     }
 
     /// As [`append`](Self::append), for several frames that go into the queue together, in this order. Together
@@ -168,7 +185,8 @@ impl Store {
         let since_ns = self.shared.clock.monotonic_ns();
         let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
             let awaited = on_durable.is_some();
-            Pending { frame: Arc::new(frame), on_durable, awaited, since_ns }
+            let number = self.shared.numbers.enter(frame.header().sequence);
+            Pending { frame: numbered(frame, &number), on_durable, awaited, since_ns, number }
         };
         self.enqueue(frames.into_iter().map(pending).collect(), since_ns)
     }
@@ -223,8 +241,8 @@ impl Store {
         }
     }
 
-    /// Tells that all frames up to this one are parsed, and their lines counted in the summary, durably: their segment
-    /// may be sealed once it is closed.
+    /// Tells that all frames up to this one are parsed: their segment may be sealed once it is closed. Whoever reads lines
+    /// later does so by [`read_after`](Self::read_after), and is not waited for.
     pub fn set_settled(&self, position: Position) {
         let mut settled = lock(&self.shared.settled);
         let segment_changed = position.segment > settled.segment;
@@ -311,6 +329,14 @@ impl Store {
             );
         }
     }
+}
+
+/// The frame under its number.
+fn numbered(mut frame: Frame, number: &OpenNumber) -> Arc<Frame> {
+    if frame.header().sequence != number.get() {
+        frame.set_sequence(number.get());
+    }
+    Arc::new(frame)
 }
 
 impl Drop for Store {

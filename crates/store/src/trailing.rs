@@ -7,12 +7,11 @@
 //!
 //! ```text
 //! frames   committed → parsed ──────────────► sealed, some MiB at a time      the segment is closed
-//!                                                 → whole: footer, synced     ... and its lines are counted
+//!                                                 → whole: footer, synced     ... and the parse stage is through it
 //!                                                       → published
 //! ```
 //!
-//! Counts become durable some seconds after their lines, so a few whole files may wait for that while later segments are
-//! trailed already. A crash, or the end of the process, costs the work on files that are not published.
+//! A few whole files may wait for the parse stage while later segments are trailed already. A crash, or the end of the process, costs the work on files that are not published.
 
 use crate::books::Books;
 use crate::plan;
@@ -63,12 +62,12 @@ impl Trailing {
         self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
     }
 
-    /// Whether there is a whole file whose lines are all counted.
+    /// Whether there is a whole file whose lines are all parsed.
     pub(crate) fn can_publish(&self, shared: &Shared) -> bool {
         self.place_to_publish(shared).is_some()
     }
 
-    /// A whole file whose lines are all counted.
+    /// A whole file whose lines are all parsed.
     pub(crate) fn take_to_publish(&mut self, shared: &Shared) -> Option<Rewrite> {
         Some(self.rewrites.remove(self.place_to_publish(shared)?))
     }

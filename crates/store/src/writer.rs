@@ -258,6 +258,9 @@ impl Writer {
             counters.commit_latency_ns_max.fetch_max(latency_ns, Ordering::Relaxed);
             pending.finish(Ok(()));
         }
+        // Now their numbers are decided.
+        *lock(&self.shared.groups) += 1;
+        self.shared.grown.notify_all();
     }
 
     /// Makes a segment that says which sequence numbers were given, before the last other one that does is deleted. From what
@@ -298,7 +301,7 @@ impl Writer {
             node: shared.node,
             segment: id,
             created_ns: shared.clock.now_ns(),
-            sequence_next: shared.sequence_next.load(Ordering::Acquire),
+            sequence_next: shared.numbers.next(),
             held,
         };
         let file = HotWriter::create(&*shared.disk, &path, &header).inspect_err(|_| {

@@ -16,7 +16,7 @@ fn real() -> (Arc<dyn Disk>, Arc<dyn Clock>) {
 }
 
 fn find(store: &Store, sequence: u64) -> Vec<Unit> {
-    store.find(LineId { sequence, line: 0 }).unwrap()
+    store.find(LineId { node: store.node(), sequence, line: 0 }).unwrap()
 }
 
 fn sequence(unit: &Unit) -> u64 {

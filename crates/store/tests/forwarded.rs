@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use common::{TestHost, all, config, frame_at, open, parse_all, work};
+use common::{TestHost, all, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, SimDisk};
+use record::LineId;
 use store::{NODES_MAX, NodeIdentity, NodeRefusal, Store, StoreConfig};
 
 const NODE: u32 = 77;
@@ -58,10 +59,28 @@ fn numbers_are_known_after_a_restart_and_lines_have_ids_of_their_own() {
     assert_eq!(held(&store), [(1, 4), (far, far + 2)]);
     let (_, next) = store.next_sequence();
     assert!(next > ids[5] + 1, "numbers of forwarded frames are not given again");
-    for id in ids {
-        let found = store.find(record::LineId { sequence: id, line: 1 }).unwrap();
-        assert_eq!(found.len(), 1, "line {id}-1");
-    }
+    let host = TestHost::new();
+    let numbers = [1, 2, 3, 4, far, far + 1, far + 2];
+    let check = |state: &str| {
+        for sequence in numbers {
+            let id = LineId { node: NODE, sequence, line: 1 };
+            let found = lines_of(&store.find(id).unwrap(), &host);
+            assert!(found.iter().any(|line| line.0 == id), "{id} {state}");
+        }
+        let own = LineId { node: store.node(), sequence: ids[0], line: 1 };
+        assert!(store.find(own).unwrap().is_empty(), "{own} {state}");
+        let names: Vec<LineId> = lines(&store, &host).into_iter().map(|line| line.0).collect();
+        let expected = numbers
+            .iter()
+            .flat_map(|&sequence| (0..3).map(move |line| LineId { node: NODE, sequence, line }));
+        assert!(names.into_iter().eq(expected), "{state}");
+    };
+    check("hot");
+    store.roll();
+    parse_all(&store, &host);
+    work(&store, &host);
+    assert_eq!(store.stats().frames, 0, "all are sealed");
+    check("sealed");
 }
 
 #[test]

@@ -173,7 +173,13 @@ fn several_threads_seal_and_merge_as_one_does() {
         work(&bench.store, &bench.host);
         let stats = bench.store.stats();
         assert_eq!(stats.sealing.failures, 0);
-        (lines(&bench.store, &bench.host), states, stats.sealing.merges)
+        // Each store has an id of its own.
+        let named = |mut line: (LineId, i64, i64, Vec<u8>)| {
+            assert_eq!(std::mem::take(&mut line.0.node), bench.store.node());
+            line
+        };
+        let lines: Vec<_> = lines(&bench.store, &bench.host).into_iter().map(named).collect();
+        (lines, states, stats.sealing.merges)
     };
     let alone = sealed(1);
     assert!(alone.2 > 0, "some were merged");
@@ -373,13 +379,19 @@ fn lines_are_found_by_name_in_both_kinds() {
     work(&bench.store, &bench.host);
     bench.segment(1_000);
     for sequence in 1..=4 {
-        let id = LineId { sequence, line: 499 };
+        let id = LineId { node: bench.store.node(), sequence, line: 499 };
         let units = bench.store.find(id).unwrap();
         assert_eq!(matches!(units[0], Unit::Block(_)), sequence <= 2);
         let found = lines_of(&units, &bench.host);
         assert_eq!(found.iter().filter(|line| line.0 == id).count(), 1);
     }
-    assert!(bench.store.find(LineId { sequence: 9, line: 0 }).unwrap().is_empty());
+    assert!(
+        bench
+            .store
+            .find(LineId { node: bench.store.node(), sequence: 9, line: 0 })
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -621,7 +633,7 @@ fn ten_thousand_sealed_segments_open_without_being_read() {
     let copies = "INSERT INTO segments SELECT c.value, c.value || '.sealed', state, node, created_ns, frames, \
         blocks, lines, bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, \
         received_min_ns, received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, \
-        deletions_through, rules, lines_own, bytes_own FROM segments, generate AS c WHERE id = 2";
+        deletions_through, rules, lines_own, bytes_own, numbers, location FROM segments, generate AS c WHERE id = 2";
     let numbers = "CREATE TEMP TABLE generate AS WITH RECURSIVE n(value) AS \
         (SELECT 10 UNION ALL SELECT value + 1 FROM n WHERE value < 10009) SELECT value FROM n";
     catalog.execute_batch(&format!("{numbers}; {copies};")).unwrap();

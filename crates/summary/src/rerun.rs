@@ -136,11 +136,12 @@ impl Recount {
         Origin { hints: std::sync::Arc::new(hints), ..internal }
     }
 
-    /// Counts the lines of a batch. Calls `write` with rows as JSON lines whenever they are many; they are at most
+    /// Counts the lines of a batch whose frames have a sequence number up to `sequence_max`. Calls `write` with rows as JSON lines whenever they are many; they are at most
     /// [`FLUSH_BYTES_MAX`](crate::FLUSH_BYTES_MAX).
     pub fn observe<E>(
         &mut self,
         batch: &Batch,
+        sequence_max: u64,
         write: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let summary_of = self.rerun.summary_of.clone();
@@ -150,6 +151,9 @@ impl Recount {
         let fields = Fields::resolve(programs, batch);
         for row in batch.rows() {
             let log_type = type_id.and_then(|id| row.get(id)).unwrap_or_default();
+            if row.sequence() > sequence_max {
+                continue;
+            }
             if log_type != summary_of.as_bytes() || !self.rerun.covers(&summary_of, row.time_ns()) {
                 continue;
             }

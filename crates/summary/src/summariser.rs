@@ -2,8 +2,8 @@
 //!
 //! # Every line once, also across crashes
 //!
-//! The caller observes frames in the order in which the store keeps them and names each by a *position* that grows
-//! along this order and is the same after a restart. A [`Flush`] is a full drain: its rows hold the counts of all
+//! The caller observes frames in the order in which they arrived and names each by a *position* that grows
+//! along this order and is the same after a restart, also when the frame was sealed meanwhile. A [`Flush`] is a full drain: its rows hold the counts of all
 //! lines observed since the flush before, none held back, so `through`, the position observed last, says it all:
 //!
 //! > The rows of all flushes up to one `through` count each line at a position ≤ `through` once, and no other line.
@@ -154,11 +154,28 @@ impl Summariser {
     /// # Panics
     /// When `position` is not greater than all before: a frame would count twice.
     pub fn observe(&mut self, batch: &Batch, position: u64, now_ns: i64) {
+        self.observe_all([batch], position, now_ns);
+    }
+
+    /// The same for batches that together have the lines behind the position before, up to this one.
+    ///
+    /// # Panics
+    /// As [`observe`](Self::observe).
+    pub fn observe_all<'b>(
+        &mut self,
+        batches: impl IntoIterator<Item = &'b Batch>,
+        position: u64,
+        now_ns: i64,
+    ) {
         let before = self.observed_through.replace(position);
         assert!(
             before < Some(position),
             "frames are observed in order: {position} after {before:?}"
         );
+        batches.into_iter().for_each(|batch| self.count_batch(batch, now_ns));
+    }
+
+    fn count_batch(&mut self, batch: &Batch, now_ns: i64) {
         // Frames are Loginson's own as a whole; what a line calls itself says nothing.
         if batch.is_internal() {
             return;

@@ -214,7 +214,7 @@ impl FileSource {
         }
         let slot = Slot::new(&config.data_dir, "files.checkpoint");
         let checkpoint = Checkpoint::read(&slot, &*disk)?;
-        let checkpoint = checkpoint.unwrap_or_else(|| Checkpoint::new(deliver.next_sequence().1));
+        let checkpoint = checkpoint.unwrap_or_else(|| Checkpoint::new(deliver.mark()));
         let (board, stop) = (Arc::<Board>::default(), Arc::<StopSignal>::default());
         let sequence = checkpoint.sequence;
         let ledger = Ledger::new(sequence);

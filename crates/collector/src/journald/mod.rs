@@ -128,7 +128,7 @@ impl JournalSource {
             Some(checkpoint) => (checkpoint.sequence, checkpoint.cursor),
             None => {
                 // Before the first entry is handed on: what follows this frame can be recalled.
-                let sequence = deliver.next_sequence().1;
+                let sequence = deliver.mark();
                 let first = Checkpoint { version: 1, sequence, cursor: None };
                 slot.write(&*disk, &first)?;
                 (sequence, None)
@@ -463,7 +463,7 @@ impl Reader {
         self.checkpoint_ns = now_ns + CHECKPOINT_MS * 1_000_000;
         let (deliver, place) = (&self.deliver, &self.place);
         let look = self.ledger.look(|sequence| {
-            (sequence.unwrap_or_else(|| deliver.next_sequence().1), place.durable.load(Relaxed))
+            (sequence.unwrap_or_else(|| deliver.mark()), place.durable.load(Relaxed))
         });
         let mut moved = false;
         while self.marks.front().is_some_and(|mark| mark.0 <= look.1) {

@@ -10,12 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, Disk};
+use record::frame::FORWARDED_NUMBER_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::wire::NodeIdentity;
 
 /// Numbers reserved at once: the file is written every so many frames.
 const RESERVED: u64 = 1 << 20;
+/// Numbers that are for one store: each has a range of its own, so that a number names a frame of this collector wherever it
+/// is. A store that had numbers before ranges were given keeps those from 1 on.
+const RANGE: u64 = 1 << 40;
+/// Ranges that there are below the greatest number that a frame can have. Stores beyond get numbers of the last one.
+const RANGES: u64 = (FORWARDED_NUMBER_MAX + 1) / RANGE;
 const FILE: &str = "node.json";
 /// A longer file is none of ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -124,7 +130,10 @@ impl Directory {
 
     /// The next number for a store, not given yet.
     pub fn next_number(&self, store: u32) -> u64 {
-        self.next.get(&store).copied().unwrap_or(1)
+        self.next.get(&store).copied().unwrap_or_else(|| {
+            let ranges = self.next.values().map(|next| next / RANGE + 1).max().unwrap_or(0);
+            ranges.min(RANGES - 1) * RANGE + 1
+        })
     }
 
     /// Gives `count` numbers for a store; returns the first.
@@ -188,7 +197,8 @@ mod tests {
             assert_eq!(found.starts, start);
             let (node, key) = *identity.get_or_insert((found.node, found.key));
             assert_eq!((found.node, found.key), (node, key), "it stays who it is");
-            assert_eq!(directory.next_number(4), 1, "another store's numbers are its own");
+            let range = if start == 1 { 0 } else { RANGE };
+            assert_eq!(directory.next_number(4), range + 1, "another store has other numbers");
             for count in [1, 3, start] {
                 let first = directory.give_numbers(9, count).unwrap();
                 assert!(first > given);

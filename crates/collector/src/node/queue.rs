@@ -228,8 +228,8 @@ mod tests {
     fn waiting(bytes: usize) -> Waiting {
         let mut builder = FrameBuilder::new();
         let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
-        // Header, run and origin take 120 bytes.
-        builder.push_line(&origin, 1, &vec![b'x'; bytes - 121], false);
+        // Header, run and origin take 96 bytes.
+        builder.push_line(&origin, 1, &vec![b'x'; bytes - 97], false);
         let frame = builder.finish(1, 1).unwrap();
         assert_eq!(frame.bytes().len(), bytes);
         Waiting { frame, on_durable: Box::new(|_| {}), since: Instant::now() }

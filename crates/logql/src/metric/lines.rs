@@ -282,7 +282,7 @@ impl Evaluation<'_> {
                     }
                 }
                 labels.sort_unstable();
-                let id = record::LineId { sequence: 0, line: 0 };
+                let id = record::LineId { node: 0, sequence: 0, line: 0 };
                 let taken = collected.add(*op, labels, bucket, Sample { time_ns: 0, id, value });
                 if let Err(error) = self.take(taken) {
                     failed = Some(error);

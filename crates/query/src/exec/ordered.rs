@@ -39,7 +39,7 @@ pub struct RowKey {
     pub id: LineId,
 }
 
-/// Which lines were in the store at one moment: those of all frames up to a number, but some.
+/// Which lines were in the store at one moment: those of all frames up to a sequence number of that store, but some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineSet {
     /// The greatest number of a frame that was there.
@@ -67,8 +67,8 @@ pub struct TimeOrder {
 }
 
 impl TimeOrder {
-    fn wants(&self, key: RowKey) -> bool {
-        let sequence = key.id.sequence;
+    /// Whether a row is wanted, whose line came in the frame of that sequence number.
+    fn wants(&self, key: RowKey, sequence: u64) -> bool {
         self.after.is_none_or(|after| key > after)
             && self.within.as_ref().is_none_or(|set| set.contains(sequence))
             && self.since.as_ref().is_none_or(|set| !set.contains(sequence))
@@ -155,7 +155,8 @@ impl Ordered {
             let key = block.line_key(row).expect("row-wise pipes hand lines on as lines");
             let (time_ns, id) = key;
             let key = RowKey { time_ns, id };
-            if !self.order.wants(key) || self.before.is_some_and(|before| key >= before) {
+            let sequence = block.line_sequence(row).expect("it is a line");
+            if !self.order.wants(key, sequence) || self.before.is_some_and(|before| key >= before) {
                 continue;
             }
             let row = block.copy_row(row, include, scratch, meter)?;
@@ -237,7 +238,7 @@ impl Ordered {
 fn next(id: LineId) -> LineId {
     match id.line.checked_add(1) {
         Some(line) => LineId { line, ..id },
-        None => LineId { sequence: id.sequence.saturating_add(1), line: 0 },
+        None => LineId { sequence: id.sequence.saturating_add(1), line: 0, ..id },
     }
 }
 
@@ -291,8 +292,9 @@ mod tests {
             let mut all = Vec::new();
             let batches = times.iter().zip(1..).map(|(times, sequence)| {
                 let named: Vec<_> = times.iter().enumerate().map(|(line, time)| {
-                    let name = format!("{sequence}-{line}");
-                    all.push((RowKey { time_ns: *time, id: name.parse().unwrap() }, name.clone()));
+                    let id = LineId { node: 1, sequence, line: line as u32 };
+                    let name = id.to_string();
+                    all.push((RowKey { time_ns: *time, id }, name.clone()));
                     record(*time, &[("_msg", &name)])
                 }).collect();
                 batch(sequence, &named)
@@ -304,7 +306,7 @@ mod tests {
                 since: since.map(|through| set(through, Vec::new())),
                 within: within.map(|(through, missing)| set(through, missing.into_iter().collect())),
             };
-            all.retain(|(key, _)| order.wants(*key));
+            all.retain(|(key, _)| order.wants(*key, key.id.sequence));
             all.sort();
             let found = read(&source, order.clone(), memory_bytes_max);
             let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();

@@ -243,13 +243,21 @@ fn rows_show_their_fields_in_order() {
         assert_eq!(raw, b"hello");
     };
     let all = "_time=1970-01-01T00:00:00.000000005Z _stream={_type=\"x\"} _msg=hello level=info _type=x a=1";
-    let all = format!("{all} _line=hello _line_id=1-0");
+    let all = format!("{all} _line=hello _line_id=00000001-1-0");
     check("*", None, &all);
     check("*", Some(10), &all);
     check("* | sort by (a)", None, &all);
-    check("* | fields level, _msg", Some(10), "level=info _msg=hello _line=hello _line_id=1-0");
-    check("* | fields level, _line_id", None, "level=info _line_id=1-0 _line=hello");
-    check("* | sort by (a) | fields level, _line_id", None, "level=info _line_id=1-0 _line=hello");
+    check(
+        "* | fields level, _msg",
+        Some(10),
+        "level=info _msg=hello _line=hello _line_id=00000001-1-0",
+    );
+    check("* | fields level, _line_id", None, "level=info _line_id=00000001-1-0 _line=hello");
+    check(
+        "* | sort by (a) | fields level, _line_id",
+        None,
+        "level=info _line_id=00000001-1-0 _line=hello",
+    );
 }
 
 #[test]
@@ -271,7 +279,10 @@ fn tails_look_at_each_batch() {
         })
         .map(|()| shown)
     };
-    assert_eq!(shown(&tail, &batch).unwrap(), ["m=7", "_line_id=1-7", "m=9", "_line_id=1-9"]);
+    assert_eq!(
+        shown(&tail, &batch).unwrap(),
+        ["m=7", "_line_id=00000001-1-7", "m=9", "_line_id=00000001-1-9"]
+    );
     for (text, expected) in [
         ("n:>7 | math n * 2 as m | format \"<n>/<m>\" as t | fields t", vec!["t=8/16", "t=9/18"]),
         ("n:9 | extract \"line <x>\" | len(n) as l | fields l | sample 1", vec!["l=1"]),

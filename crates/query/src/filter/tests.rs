@@ -43,6 +43,6 @@ fn groups_of_a_field() {
 
 #[test]
 fn computed_fields() {
-    check_fields("_line_id:=1-0", &[("a", "b")], true);
+    check_fields("_line_id:=00000001-1-0", &[("a", "b")], true);
     check_fields("_line:foo _received:*", &[("_msg", "a foo")], true);
 }

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use memchr::memmem;
+use record::parse::decolorize;
 
 use super::compute::{
     Compute, ComputePipe, Output, needs_for, parse_condition, parse_field, write_condition,
@@ -389,25 +390,6 @@ fn prettify_nums(text: &mut Vec<u8>) {
             *text = out;
         }
     }
-}
-
-/// Appends a text without the escape sequences of terminals in it (ECMA-48, section 5.4).
-pub fn decolorize(value: &[u8], out: &mut Vec<u8>) {
-    let mut rest = value;
-    while let Some(at) = memmem::find(rest, b"\x1b[") {
-        out.extend_from_slice(&rest[..at]);
-        let inside = &rest[at + 2..];
-        // Parameters and intermediate bytes, then the final one.
-        let length = inside.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
-        match inside.get(length) {
-            Some(0x40..=0x7e) => rest = &inside[length + 1..],
-            _ => {
-                out.extend_from_slice(b"\x1b[");
-                rest = inside;
-            }
-        }
-    }
-    out.extend_from_slice(rest);
 }
 
 #[cfg(test)]

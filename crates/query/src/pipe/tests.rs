@@ -27,7 +27,10 @@ fn columns() {
         "a | fields size, host | rename host as l | copy s* as l*, s* as m*",
         &["size=10 l=x lize=10 mize=10"],
     );
-    check("a | fields _line_id, _line | rename _line as line", &["_line_id=1-0 line=a error"]);
+    check(
+        "a | fields _line_id, _line | rename _line as line",
+        &["_line_id=00000001-1-0 line=a error"],
+    );
     check("a | fields level | filter size:10", &[]);
 }
 

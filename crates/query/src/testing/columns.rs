@@ -47,7 +47,7 @@ impl<'b> BatchColumns<'b> {
                 }
             }
             let stem = builder.stem_of(row.origin_index());
-            builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
+            builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
         }
         builder.finish()
     }

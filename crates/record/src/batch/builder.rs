@@ -236,6 +236,20 @@ impl BatchBuilder {
         fields.iter().find(|f| f.name == name).map(|f| self.batch.value(&self.head, f))
     }
 
+    /// Gives each field of the row being built, that is not of its stem, the value that `change` makes of its name and value;
+    /// none: it keeps the one it has.
+    pub fn rewrite_values(&mut self, mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>) {
+        let begin = self.head.fields_at as usize;
+        let end = begin + usize::from(self.own.unwrap_or(self.row_fields() as u16));
+        for place in begin..end {
+            let field = self.batch.fields[place];
+            let name = &self.batch.names[usize::from(field.name.0)];
+            let Some(value) = change(name, self.batch.value(&self.head, &field)) else { continue };
+            let Kept { at, length } = self.keep_made(&value);
+            self.batch.fields[place] = Field { at, length, ..field };
+        }
+    }
+
     /// Whether a field was left out of the row being built because of [`ROW_FIELDS_MAX`].
     pub fn overflowed(&self) -> bool {
         self.overflowed

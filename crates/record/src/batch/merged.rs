@@ -83,7 +83,7 @@ fn append(batch: &Batch, ids: &[FieldId], origins: &[u16], builder: &mut Restore
         row.places().take(fields).for_each(|field| push(builder, field));
         builder.line().extend_from_slice(row.raw());
         let stem = stem.unwrap_or_else(|| builder.stem_of(origin));
-        builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
+        builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
     }
 }
 

@@ -17,6 +17,7 @@ pub struct RestoredBuilder {
     batch: Batch,
     bytes: Vec<u8>,
     ids: Vec<LineId>,
+    sequences: Vec<u64>,
     origins: Arc<[Origin]>,
     line_at: u32,
     fields_at: usize,
@@ -36,7 +37,12 @@ impl RestoredBuilder {
         let ids = (0..names.len()).map(|place| FieldId(place as u16));
         let places = names.iter().cloned().zip(ids).collect();
         let batch = Batch {
-            text: Text::Block { bytes: Vec::new(), origins: Arc::clone(&origins), ids: Vec::new() },
+            text: Text::Block {
+                bytes: Vec::new(),
+                origins: Arc::clone(&origins),
+                ids: Vec::new(),
+                sequences: Vec::new(),
+            },
             rows: Vec::with_capacity(rows),
             stems: stems_of(&origins),
             fields: Vec::with_capacity(fields),
@@ -50,6 +56,7 @@ impl RestoredBuilder {
             batch,
             bytes: Vec::with_capacity(text_bytes),
             ids: Vec::with_capacity(rows),
+            sequences: Vec::with_capacity(rows),
             origins,
             line_at: 0,
             fields_at: 0,
@@ -101,9 +108,15 @@ impl RestoredBuilder {
     }
 
     /// Closes the row, whose line is what was written since the row before. Its fields are those added since then,
-    /// and those of its stem.
+    /// and those of its stem. `id` is its name, `sequence` the number of its frame where it is kept.
     #[inline]
-    pub fn end_row(&mut self, id: LineId, time_ns: i64, received_ns: i64, stem: StemId) {
+    pub fn end_row(
+        &mut self,
+        (id, sequence): (LineId, u64),
+        time_ns: i64,
+        received_ns: i64,
+        stem: StemId,
+    ) {
         self.batch.rows.push(RowHead {
             time_ns,
             received_ns,
@@ -116,6 +129,7 @@ impl RestoredBuilder {
         self.batch.time_min_ns = self.batch.time_min_ns.min(time_ns);
         self.batch.time_max_ns = self.batch.time_max_ns.max(time_ns);
         self.ids.push(id);
+        self.sequences.push(sequence);
         self.line_at = self.bytes.len() as u32;
         self.fields_at = self.batch.fields.len();
     }
@@ -171,7 +185,8 @@ impl RestoredBuilder {
     /// The batch.
     pub fn finish(mut self) -> Batch {
         self.batch.fields.shrink_to_fit();
-        self.batch.text = Text::Block { bytes: self.bytes, origins: self.origins, ids: self.ids };
+        let RestoredBuilder { bytes, origins, ids, sequences, .. } = self;
+        self.batch.text = Text::Block { bytes, origins, ids, sequences };
         self.batch
     }
 }

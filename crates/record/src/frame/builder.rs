@@ -1,14 +1,13 @@
 //! Builds frames; see the module above for what they are.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::memory::{Memory, Pool};
 use super::{
-    FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, Hints, LINE_BYTES_MAX,
-    ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport,
-    padded,
+    FRAME_BYTES_MAX, FRAME_INTERNAL, FRAME_VERSION, Frame, FrameHeader, HEADER_BYTES,
+    LINE_BYTES_MAX, ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS,
+    Run, Transport, encode_origin, padded,
 };
 
 /// Memory that a builder is given at its first line; it grows with what comes.
@@ -156,6 +155,7 @@ impl FrameBuilder {
         self.pad();
         let internal = origins.iter().all(|origin| origin.transport == Transport::Internal);
         let header = FrameHeader {
+            version: FRAME_VERSION,
             flags: if internal { FRAME_INTERNAL } else { 0 },
             node,
             number: 0,
@@ -260,27 +260,6 @@ impl FrameBuilder {
         self.origin_places.insert(origin.clone(), place);
         place
     }
-}
-
-/// Appends an origin as frames and sealed blocks store it; [`super::decode_origins`] reads it.
-pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
-    let (family, address, port) = match origin.sender {
-        None => (0u8, [0; 16], 0),
-        Some(sender) => match sender.ip() {
-            IpAddr::V4(v4) => (4, v4.to_ipv6_mapped().octets(), sender.port()),
-            IpAddr::V6(v6) => (6, v6.octets(), sender.port()),
-        },
-    };
-    let hints = if *origin.hints == Hints::default() {
-        Vec::new()
-    } else {
-        serde_json::to_vec(&*origin.hints).expect("strings and numbers only")
-    };
-    out.extend_from_slice(&[origin.transport as u8, origin.format as u8, family, 0]);
-    out.extend_from_slice(&port.to_le_bytes());
-    out.extend_from_slice(&address);
-    out.extend_from_slice(&(hints.len() as u32).to_le_bytes());
-    out.extend_from_slice(&hints);
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub(crate) struct Common {
     pub file: Option<Kept>,
     pub extra: Vec<(FieldId, Kept)>,
     pub extra_left_out: bool,
+    /// Whether values lose their escape sequences. Then all fields of a row are its own.
+    pub decolorizes: bool,
     pub type_name: Option<Kept>,
     pub forced: Option<Forced>,
     /// Whether `find_head` looks for a head.
@@ -71,6 +73,7 @@ impl Common {
         let is_plain = forced == Some(Forced::Message(MessageFormat::Plain));
         Common {
             extra_left_out,
+            decolorizes: !hints.decolorize_fields.is_empty(),
             sender,
             remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
             file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
@@ -95,6 +98,7 @@ impl Common {
             && !rows.has_notes()
             && !line.cut
             && !self.extra_left_out
+            && !self.decolorizes
             && self.extra.iter().all(apart)
     }
 }

@@ -24,6 +24,7 @@ mod access;
 mod cef;
 mod common;
 mod cri;
+mod decolor;
 mod heads;
 mod json;
 mod json_level;
@@ -47,6 +48,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use decolor::decolorize;
 pub use json::JSON_DEPTH_MAX;
 pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, NAME_BYTES_MAX, OWN_FIELDS_MAX};
@@ -149,6 +151,9 @@ impl Parser {
             let common = commons[line.origin_index as usize]
                 .get_or_insert_with(|| Common::new(line.origin, &mut rows));
             self.line(&line, frame.bytes(), common, &mut rule_names, &mut rows);
+            if common.decolorizes {
+                decolor::decolorize_row(&line.origin.hints.decolorize_fields, &mut rows.builder);
+            }
             rows.end();
         }
         self.stored_before =
@@ -168,6 +173,7 @@ impl Parser {
         let mut sight = None;
         // Places in a line count from its first byte, so not behind a byte order mark.
         if common.may_have_head
+            && !common.decolorizes
             && line.origin.hints.time_fields.is_empty()
             && text.as_ptr() == line.bytes.as_ptr()
         {

@@ -14,7 +14,7 @@ use super::SealOptions;
 use super::bytes::{put_piece, put_varint};
 use super::column::{ColumnBuilder, Encoded, Encoding};
 use super::compress::Compressor;
-use super::footer::{BlockEntry, Chunk, Effort};
+use super::footer::{BlockEntry, Chunk, Effort, NodeNumbers, numbers_of};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
 use super::repeats::Repeats;
@@ -42,6 +42,8 @@ pub(crate) struct BlockWriter {
     rows: Fixed,
     repeats: Repeats,
     words: Words,
+    /// The nodes that built frames of the lines.
+    node_table: Vec<u32>,
     origin_table: Vec<Origin>,
     origin_places: std::collections::HashMap<Origin, u32, foldhash::fast::RandomState>,
     last_origin: Option<(u32, u16, u32)>,
@@ -54,6 +56,10 @@ struct Fixed {
     received_ns: Vec<i64>,
     sequences: Vec<i64>,
     lines: Vec<i64>,
+    /// Places among the nodes of the block.
+    nodes: Vec<i64>,
+    /// By how much the number of the frame on its node is greater than the sequence number.
+    numbers: Vec<i64>,
     /// Places among the origins of the block.
     origins: Vec<i64>,
     /// Numbers in [`Layouts::layouts`], then in the block.
@@ -158,6 +164,7 @@ impl BlockWriter {
         entry.time_ns = range(self.rows.times_ns.iter().copied());
         entry.received_ns = range(self.rows.received_ns.iter().copied());
         entry.sequence = range(self.rows.sequences.iter().map(|&sequence| sequence as u64));
+        entry.numbers = self.node_numbers();
         let (pack, own) = self.pack(layouts, options, compressor);
         let rows = &rows[..taken];
         let mut bytes = Vec::new();
@@ -204,10 +211,12 @@ impl BlockWriter {
         for column in self.columns.used.drain(..) {
             self.columns.builders[column as usize].clear();
         }
-        let Fixed { times_ns, received_ns, sequences, lines, origins, layouts } = &mut self.rows;
-        for column in [times_ns, received_ns, sequences, lines, origins, layouts] {
+        let Fixed { times_ns, received_ns, sequences, lines, nodes, numbers, origins, layouts } =
+            &mut self.rows;
+        for column in [times_ns, received_ns, sequences, lines, nodes, numbers, origins, layouts] {
             column.clear();
         }
+        self.node_table.clear();
         self.words.clear();
         self.origin_table.clear();
         self.origin_places.clear();
@@ -236,13 +245,47 @@ impl BlockWriter {
         place
     }
 
+    /// The place of a node among those of the block.
+    #[inline]
+    fn node_place(&mut self, node: u32) -> i64 {
+        // Nearly always that of the line before.
+        if let Some(&last) = self.rows.nodes.last()
+            && self.node_table[last as usize] == node
+        {
+            return last;
+        }
+        let known = self.node_table.iter().position(|known| *known == node);
+        known.unwrap_or_else(|| {
+            self.node_table.push(node);
+            self.node_table.len() - 1
+        }) as i64
+    }
+
+    /// The frames that the lines came in, by node.
+    fn node_numbers(&self) -> Vec<NodeNumbers> {
+        let Fixed { sequences, nodes, numbers, .. } = &self.rows;
+        let rows = nodes.iter().zip(sequences).zip(numbers);
+        let mut ranges: Vec<Option<NodeNumbers>> = vec![None; self.node_table.len()];
+        for ((&place, &sequence), &number) in rows {
+            let (node, number) = (place as usize, sequence.wrapping_add(number) as u64);
+            let none = NodeNumbers { node: self.node_table[node], first: number, last: number };
+            let range = ranges[node].get_or_insert(none);
+            (range.first, range.last) = (range.first.min(number), range.last.max(number));
+        }
+        numbers_of(ranges.into_iter().flatten())
+    }
+
     #[inline]
     fn push_fixed(&mut self, row: &Row<'_>, origin: u32, layout: u32) {
         let id = row.id();
         self.rows.times_ns.push(row.time_ns());
         self.rows.received_ns.push(row.received_ns());
-        self.rows.sequences.push(id.sequence as i64);
+        let sequence = row.sequence();
+        self.rows.sequences.push(sequence as i64);
         self.rows.lines.push(id.line.into());
+        let node = self.node_place(id.node);
+        self.rows.nodes.push(node);
+        self.rows.numbers.push(id.sequence.wrapping_sub(sequence) as i64);
         self.rows.origins.push(origin.into());
         self.rows.layouts.push(layout.into());
     }
@@ -330,8 +373,11 @@ impl BlockWriter {
         let mut origins = Vec::new();
         self.origin_table.iter().for_each(|origin| encode_origin(origin, &mut origins));
         put_piece(&mut pack, &origins);
-        let Fixed { times_ns, received_ns, sequences, lines, origins, layouts } = &self.rows;
-        for column in [times_ns, received_ns, sequences, lines, origins, layouts] {
+        put_varint(&mut pack, self.node_table.len() as u64);
+        self.node_table.iter().for_each(|node| pack.extend_from_slice(&node.to_le_bytes()));
+        let Fixed { times_ns, received_ns, sequences, lines, nodes, numbers, origins, layouts } =
+            &self.rows;
+        for column in [times_ns, received_ns, sequences, lines, origins, layouts, nodes, numbers] {
             ints::encode(column, &mut pack);
         }
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));

@@ -26,10 +26,11 @@ use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text};
 use super::field::Source;
 use super::footer::malformed;
+use super::form::Form;
 use super::ints;
 use super::names;
 use super::repeats;
-use super::restore::{Element, Kind, Layout, Listing, restore_rows};
+use super::restore::{Element, Kind, Layout, Listing, read_nodes, restore_rows};
 use crate::error::SegmentError;
 
 /// Reads a chunk of a block, checked and decompressed.
@@ -42,7 +43,10 @@ const SEQUENCES: usize = 2;
 const LINE_PLACES: usize = 3;
 const ORIGIN_PLACES: usize = 4;
 const LAYOUT_PLACES: usize = 5;
-const NUMBERS: usize = 6;
+/// These two from version 5 on; before, all lines are of one node, by their sequence numbers.
+const NODE_PLACES: usize = 6;
+const NODE_NUMBERS: usize = 7;
+const NUMBERS: usize = 8;
 
 /// A block whose columns are decoded when they are wanted.
 pub struct BlockColumns<'p> {
@@ -51,11 +55,12 @@ pub struct BlockColumns<'p> {
     read: ReadChunk<'p>,
     listing: Listing<'p>,
     layouts: Vec<Layout<'p>>,
-    /// Whether the file is of a version with other names.
-    old_names: bool,
+    form: Form,
     origins: &'p [u8],
-    /// Where each column of numbers begins.
-    starts: [Cursor<'p>; NUMBERS],
+    /// The nodes that frames of the lines come from.
+    nodes: Vec<u32>,
+    /// Where each column of numbers begins; none where all numbers are 0.
+    starts: [Option<Cursor<'p>>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
     classes: OnceCell<Classes>,
     /// For each column its sections that are in the pack.
@@ -98,19 +103,21 @@ impl<'p> BlockColumns<'p> {
         read: ReadChunk<'p>,
         path: &'p Path,
         offset: u64,
-        old_names: bool,
+        form: Form,
     ) -> Read<BlockColumns<'p>> {
         let mut listing = Listing::read(pack)?;
         if listing.rows != lines {
             return Err(Corrupt("the number of lines"));
         }
         let head = listing.head()?;
-        if old_names {
+        if form.has_old_names() {
             names::rename(&mut listing.names, &head.layouts);
         }
         let mut rest = head.rest;
+        let nodes = read_nodes(&mut rest, form)?;
         let mut starts = [const { None }; NUMBERS];
-        for start in &mut starts {
+        let numbers = if form.has_names() { NUMBERS } else { NODE_PLACES };
+        for start in &mut starts[..numbers] {
             *start = Some(rest.clone());
             ints::skip(&mut rest, lines)?;
         }
@@ -128,13 +135,14 @@ impl<'p> BlockColumns<'p> {
             read,
             layouts: head.layouts,
             origins: head.origins,
-            starts: starts.map(|start| start.expect("each was met")),
+            nodes,
+            starts,
             numbers: [const { OnceCell::new() }; NUMBERS],
             classes: OnceCell::new(),
             inside,
             chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
             listing,
-            old_names,
+            form,
         })
     }
 
@@ -159,15 +167,38 @@ impl<'p> BlockColumns<'p> {
         if let Some(numbers) = cell.get() {
             return Ok(numbers);
         }
-        let numbers = ints::decode(&mut self.starts[which].clone(), self.listing.rows)?;
+        let numbers = match &self.starts[which] {
+            Some(start) => ints::decode(&mut start.clone(), self.listing.rows)?,
+            None => vec![0; self.listing.rows],
+        };
         Ok(cell.get_or_init(|| numbers))
+    }
+
+    /// The name of a line.
+    fn id(&self, row: usize) -> Read<LineId> {
+        let line = u32::try_from(self.numbers(LINE_PLACES)?[row]);
+        let node = usize::try_from(self.numbers(NODE_PLACES)?[row]).unwrap_or(usize::MAX);
+        let number = self.numbers(NODE_NUMBERS)?[row];
+        Ok(LineId {
+            node: *self.nodes.get(node).ok_or(Corrupt("the node of a line"))?,
+            sequence: self.numbers(SEQUENCES)?[row].wrapping_add(number) as u64,
+            line: line.map_err(|_| Corrupt("the place of a line"))?,
+        })
+    }
+
+    /// Sequence numbers of the lines' frames, where they are kept.
+    ///
+    /// Errors: the block is not what its writer means.
+    pub fn sequences(&self) -> Result<&[i64], ColumnError> {
+        self.numbers(SEQUENCES).map_err(|corrupt| self.told(corrupt.into()))
     }
 
     fn classes(&self) -> Read<&Classes> {
         if let Some(classes) = self.classes.get() {
             return Ok(classes);
         }
-        let places = ints::decode(&mut self.starts[LAYOUT_PLACES].clone(), self.listing.rows)?;
+        let start = self.starts[LAYOUT_PLACES].as_ref().expect("every version has them");
+        let places = ints::decode(&mut start.clone(), self.listing.rows)?;
         let mut rows = vec![0; self.layouts.len()];
         let mut of_row = Vec::with_capacity(places.len());
         for same in places.chunk_by(|a, b| a == b) {
@@ -287,7 +318,7 @@ impl<'p> BlockColumns<'p> {
     fn number(&self, name: &str) -> Option<usize> {
         let found = self.listing.names.iter().position(|known| *known == name);
         found.or_else(|| {
-            let is_copy = self.old_names && name == names::LEVEL;
+            let is_copy = self.form.has_old_names() && name == names::LEVEL;
             is_copy.then(|| names::level_copied(&self.listing.names)).flatten()
         })
     }
@@ -476,7 +507,7 @@ impl<'p> BlockColumns<'p> {
     }
 
     fn all_origins(&self) -> Read<Vec<Origin>> {
-        decode_origins(self.origins).map_err(|_| Corrupt("an origin"))
+        decode_origins(self.origins, self.form.origins()).map_err(|_| Corrupt("an origin"))
     }
 
     fn read_batch(&self, rows: &[u32]) -> Result<Batch, Fault> {
@@ -484,7 +515,7 @@ impl<'p> BlockColumns<'p> {
         for number in 1..self.chunks.len() {
             chunks.push(self.chunk(number)?);
         }
-        Ok(restore_rows(&chunks, self.listing.rows, rows, self.old_names)?)
+        Ok(restore_rows(&chunks, self.listing.rows, rows, self.form)?)
     }
 
     fn read_batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, Fault> {
@@ -496,7 +527,7 @@ impl<'p> BlockColumns<'p> {
         let names: Vec<Arc<str>> = fields.iter().map(|&name| name.into()).collect();
         let origins: Arc<[Origin]> = self.all_origins()?.into();
         let (times, received) = (self.numbers(TIMES)?, self.numbers(RECEIVED)?);
-        let (sequences, places) = (self.numbers(SEQUENCES)?, self.numbers(LINE_PLACES)?);
+        let sequences = self.numbers(SEQUENCES)?;
         let of_origin = self.numbers(ORIGIN_PLACES)?;
         let count = origins.len();
         let mut builder =
@@ -536,10 +567,9 @@ impl<'p> BlockColumns<'p> {
             }
             let origin = usize::try_from(of_origin[row]).ok().filter(|&place| place < count);
             let origin = origin.ok_or(Corrupt("the origin of a line"))?;
-            let line = u32::try_from(places[row]).map_err(|_| Corrupt("the place of a line"))?;
-            let id = LineId { sequence: sequences[row] as u64, line };
+            let id = self.id(row)?;
             let stem = builder.stem_of(origin as u16);
-            builder.end_row(id, times[row], received[row], stem);
+            builder.end_row((id, sequences[row] as u64), times[row], received[row], stem);
         }
         Ok(Some(builder.finish()))
     }
@@ -556,7 +586,7 @@ impl Columns for BlockColumns<'_> {
 
     fn names(&self) -> Vec<&str> {
         let mut names = self.listing.names.clone();
-        if self.old_names && names::level_copied(&names).is_some() {
+        if self.form.has_old_names() && names::level_copied(&names).is_some() {
             names.push(names::LEVEL);
         }
         names

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
 use super::compress::{Compressor, Decompressor};
+use super::form::Form;
 use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
@@ -20,10 +21,11 @@ pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
 /// Version that this code writes. It reads that, and all from [`SEALED_VERSION_MIN`] on.
-pub const SEALED_VERSION: u16 = 4;
+pub const SEALED_VERSION: u16 = 5;
 /// The oldest version that is read. It knows no columns of [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2
 /// there are no counts of two fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their
-/// old names ([`super::names`]), and counts take in the rows of the summary.
+/// old names ([`super::names`]), and counts take in the rows of the summary; up to version 4 lines have no names of other
+/// nodes, and origins are of [another form](record::frame::OriginForm).
 pub const SEALED_VERSION_MIN: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
@@ -128,8 +130,44 @@ pub struct BlockEntry {
     pub received_ns: (i64, i64),
     /// Smallest and greatest sequence number of the frames its lines came in.
     pub sequence: (u64, u64),
+    /// The frames that its lines came in, by the names that they have on every machine; by node. Of files before version 5
+    /// the sequence numbers, as those of the node that wrote the file.
+    pub numbers: Vec<NodeNumbers>,
     /// CRC32C over all lines with times and names, in their order.
     pub lines_crc: u32,
+}
+
+/// Numbers of frames that a node built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeNumbers {
+    /// The node.
+    pub node: u32,
+    /// The smallest number.
+    pub first: u64,
+    /// The greatest.
+    pub last: u64,
+}
+
+impl NodeNumbers {
+    /// Whether a frame may be among them.
+    pub fn may_hold(&self, node: u32, number: u64) -> bool {
+        self.node == node && (self.first..=self.last).contains(&number)
+    }
+}
+
+/// Which numbers of which nodes are among these, by node: the least ranges that hold all.
+pub fn numbers_of(all: impl IntoIterator<Item = NodeNumbers>) -> Vec<NodeNumbers> {
+    let mut numbers: Vec<NodeNumbers> = Vec::new();
+    for one in all {
+        match numbers.binary_search_by_key(&one.node, |known| known.node) {
+            Ok(place) => {
+                let known = &mut numbers[place];
+                (known.first, known.last) = (known.first.min(one.first), known.last.max(one.last));
+            }
+            Err(place) => numbers.insert(place, one),
+        }
+    }
+    numbers
 }
 
 impl BlockEntry {
@@ -194,6 +232,16 @@ impl Footer {
         self.blocks.iter().map(|block| u64::from(block.lines_internal)).sum()
     }
 
+    /// How its blocks are to be read.
+    pub(crate) fn form(&self) -> Form {
+        Form { version: self.version, node: self.header.node }
+    }
+
+    /// Which frames the lines of all blocks came in, by node.
+    pub fn numbers(&self) -> Vec<NodeNumbers> {
+        numbers_of(self.blocks.iter().flat_map(|block| block.numbers.iter().copied()))
+    }
+
     /// Whether fields have the names of versions 1 to 3, which are read as those of today ([`super::names`]).
     pub(crate) fn has_old_names(&self) -> bool {
         self.version < super::names::VERSION
@@ -235,7 +283,11 @@ impl Footer {
 
     /// Memory held, about, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let block = |block: &BlockEntry| size_of::<BlockEntry>() + size_of_val(&block.chunks[..]);
+        let block = |block: &BlockEntry| {
+            size_of::<BlockEntry>()
+                + size_of_val(&block.chunks[..])
+                + size_of_val(&block.numbers[..])
+        };
         let rollups = self.rollups.iter().chain(&self.pairs);
         let bytes = self.blocks.iter().map(block).sum::<usize>()
             + rollups.map(Rollup::memory_bytes).sum::<usize>();
@@ -323,6 +375,12 @@ impl Footer {
             }
             put_varint(&mut body, block.sequence.0);
             put_varint(&mut body, block.sequence.1 - block.sequence.0);
+            put_varint(&mut body, block.numbers.len() as u64);
+            for numbers in &block.numbers {
+                body.extend_from_slice(&numbers.node.to_le_bytes());
+                put_varint(&mut body, numbers.first);
+                put_varint(&mut body, numbers.last - numbers.first);
+            }
             body.extend_from_slice(&block.lines_crc.to_le_bytes());
         }
         put_varint(&mut body, self.rollups.len() as u64);
@@ -354,6 +412,7 @@ impl Footer {
         body: &[u8],
         bytes_disk: u64,
     ) -> Read<Footer> {
+        let form = Form { version, node: header.node };
         let mut cursor = Cursor::new(body);
         let replaces =
             (0..cursor.count(body.len())?).map(|_| cursor.varint()).collect::<Read<Vec<_>>>()?;
@@ -367,7 +426,7 @@ impl Footer {
         let mut blocks = Vec::with_capacity(count);
         let mut offset = SEALED_HEADER_BYTES as u64;
         for _ in 0..count {
-            let block = read_block(&mut cursor, offset)?;
+            let block = read_block(&mut cursor, offset, form)?;
             offset += block.bytes_disk();
             blocks.push(block);
         }
@@ -402,7 +461,7 @@ fn read_rollups(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Vec<
     (0..cursor.count(cursor.left())?).map(|_| Rollup::decode(cursor, fields, lines)).collect()
 }
 
-fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
+fn read_block(cursor: &mut Cursor<'_>, offset: u64, form: Form) -> Read<BlockEntry> {
     let small = |value: u64| u32::try_from(value).map_err(|_| Corrupt("a number"));
     let chunks = (0..cursor.count(cursor.left())?)
         .map(|_| {
@@ -430,6 +489,16 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
     let (time_ns, received_ns) = (range()?, range()?);
     let first = cursor.varint()?;
     let sequence = (first, first.saturating_add(cursor.varint()?));
+    let numbers = match form.has_names() {
+        true => (0..cursor.count(cursor.left())?)
+            .map(|_| {
+                let node = u32::from_le_bytes(array(cursor.take(4)?, 0));
+                let first = cursor.varint()?;
+                Ok(NodeNumbers { node, first, last: first.saturating_add(cursor.varint()?) })
+            })
+            .collect::<Read<Vec<_>>>()?,
+        false => vec![NodeNumbers { node: form.node, first: sequence.0, last: sequence.1 }],
+    };
     let lines_crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
     Ok(BlockEntry {
         offset,
@@ -441,6 +510,7 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
         time_ns,
         received_ns,
         sequence,
+        numbers,
         lines_crc,
     })
 }

@@ -21,6 +21,7 @@ mod columns;
 mod compress;
 mod field;
 mod footer;
+mod form;
 mod gather;
 mod ints;
 mod layout;
@@ -39,8 +40,8 @@ mod writer;
 pub use column::Encoding;
 pub use columns::{BlockColumns, ReadChunk};
 pub use footer::{
-    BlockEntry, Chunk, Effort, Footer, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES, SEALED_VERSION,
-    SEALED_VERSION_MIN, SealedHeader, ValueSet,
+    BlockEntry, Chunk, Effort, Footer, NodeNumbers, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES,
+    SEALED_VERSION, SEALED_VERSION_MIN, SealedHeader, ValueSet, numbers_of,
 };
 pub use reader::{ColumnInfo, SealedFile};
 pub use rollup::{EachCount, LINES_PER_STRETCH, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};

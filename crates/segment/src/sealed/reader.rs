@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use platform::{Access, Disk, DiskFile};
+use platform::{Access, Disk};
 use record::Batch;
 
 use super::bytes::Corrupt;
@@ -15,15 +15,15 @@ use super::footer::{
     damage, malformed,
 };
 use super::restore::{Listing, lines_crc, restore};
+use crate::blob::{Blob, DiskBlob, read_exact};
 use crate::error::SegmentError;
-use crate::index::read_exact;
 use crate::tokens::{TokenFilter, TokenHash};
 
 /// An open sealed segment. Cheap to clone; all methods may be called from several threads at once.
 #[derive(Clone)]
 pub struct SealedFile {
     path: PathBuf,
-    file: Arc<dyn DiskFile>,
+    blob: Arc<dyn Blob>,
     footer: Arc<Footer>,
 }
 
@@ -48,8 +48,15 @@ impl SealedFile {
     /// Errors: it cannot be read, is damaged or not finished, or was written by another version.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<SealedFile, SegmentError> {
         let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
-        let bytes_disk = file.bytes().map_err(SegmentError::io(path, "get the length"))?;
-        let start = read_exact(&*file, path, 0, (bytes_disk as usize).min(SEALED_HEADER_BYTES))?;
+        SealedFile::of_blob(Arc::new(DiskBlob(file)), path)
+    }
+
+    /// The same for bytes wherever they are; `path` names them in errors.
+    ///
+    /// Errors: as [`open`](Self::open).
+    pub fn of_blob(blob: Arc<dyn Blob>, path: &Path) -> Result<SealedFile, SegmentError> {
+        let bytes_disk = blob.bytes().map_err(SegmentError::io(path, "get the length"))?;
+        let start = read_exact(&*blob, path, 0, (bytes_disk as usize).min(SEALED_HEADER_BYTES))?;
         let header = SealedHeader::decode(&start, path)?;
         let least = (SEALED_HEADER_BYTES + SEALED_TRAILER_BYTES) as u64;
         if bytes_disk < least {
@@ -57,14 +64,14 @@ impl SealedFile {
             return Err(damage(path, bytes_disk, "the file", expected, format!("{bytes_disk}")));
         }
         let trailer_at = bytes_disk - SEALED_TRAILER_BYTES as u64;
-        let trailer = read_exact(&*file, path, trailer_at, SEALED_TRAILER_BYTES)?;
+        let trailer = read_exact(&*blob, path, trailer_at, SEALED_TRAILER_BYTES)?;
         let trailer = Trailer::decode(&trailer, path, trailer_at)?;
         if trailer.segment != header.segment {
             let (expected, found) = (header.segment, trailer.segment);
             let (expected, found) = (format!("segment {expected}"), format!("segment {found}"));
             return Err(damage(path, trailer_at + 8, "the trailer", expected, found));
         }
-        let stored = read_exact(&*file, path, trailer.offset, trailer.stored as usize)?;
+        let stored = read_exact(&*blob, path, trailer.offset, trailer.stored as usize)?;
         let body = trailer.body(&stored, path)?;
         let version = SealedHeader::version(&start);
         let footer = Footer::decode(header, version, &body, bytes_disk)
@@ -75,7 +82,7 @@ impl SealedFile {
             let expected = format!("blocks up to byte {}", trailer.offset);
             return Err(damage(path, trailer.offset, "the footer", expected, format!("{end}")));
         }
-        Ok(SealedFile { path: path.to_owned(), file, footer: Arc::new(footer) })
+        Ok(SealedFile { path: path.to_owned(), blob, footer: Arc::new(footer) })
     }
 
     /// What is in it.
@@ -94,7 +101,7 @@ impl SealedFile {
     pub fn read_block(&self, place: usize) -> Result<Batch, SegmentError> {
         let entry = &self.footer.blocks[place];
         let chunks = self.read_chunks(entry)?;
-        restore(&chunks, entry.lines as usize, self.footer.has_old_names())
+        restore(&chunks, entry.lines as usize, self.footer.form())
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
@@ -122,9 +129,9 @@ impl SealedFile {
         let entry = &self.footer.blocks[place];
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
-        let old_names = self.footer.has_old_names();
+        let form = self.footer.form();
         let columns =
-            BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, old_names)
+            BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, form)
                 .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
         Ok(with(&columns))
     }
@@ -171,7 +178,7 @@ impl SealedFile {
         let entry = &self.footer.blocks[place];
         let Some(filter) = entry.filter else { return Ok(None) };
         let offset = entry.offset + entry.chunk_bytes_disk() as u64;
-        let bytes = read_exact(&*self.file, &self.path, offset, filter.bytes as usize)?;
+        let bytes = read_exact(&*self.blob, &self.path, offset, filter.bytes as usize)?;
         let found = crc32c::crc32c(&bytes);
         if found != filter.crc {
             let expected = format!("checksum {:08x}", filter.crc);
@@ -186,7 +193,7 @@ impl SealedFile {
         let entry = &self.footer.blocks[place];
         self.may_contain(place, &[])?;
         let batch = self.read_block(place)?;
-        let found = lines_crc(&batch);
+        let found = lines_crc(&batch, self.footer.form());
         if found != entry.lines_crc {
             let expected = format!("checksum {:08x}", entry.lines_crc);
             let found = format!("{found:08x}");
@@ -235,7 +242,7 @@ impl SealedFile {
         };
         let before = entry.chunks[..number].iter().map(|chunk| u64::from(chunk.bytes_disk));
         let offset = entry.offset + before.sum::<u64>();
-        let stored = read_exact(&*self.file, &self.path, offset, chunk.bytes_disk as usize)?;
+        let stored = read_exact(&*self.blob, &self.path, offset, chunk.bytes_disk as usize)?;
         self.open_chunk(chunk, &stored, offset, &mut Decompressor::default())
     }
 
@@ -258,7 +265,7 @@ impl SealedFile {
 
     /// The chunks of a block, checked and decompressed.
     fn read_chunks(&self, entry: &BlockEntry) -> Result<Vec<Vec<u8>>, SegmentError> {
-        let stored = read_exact(&*self.file, &self.path, entry.offset, entry.chunk_bytes_disk())?;
+        let stored = read_exact(&*self.blob, &self.path, entry.offset, entry.chunk_bytes_disk())?;
         let mut from = 0;
         let mut chunks = Vec::with_capacity(entry.chunks.len());
         let mut decompressor = Decompressor::default();

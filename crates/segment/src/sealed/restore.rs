@@ -13,9 +13,11 @@ use record::{Batch, FieldId, LineId, Origin, RestoredBuilder, Row};
 
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
+use super::form::Form;
 use super::ints;
 use super::names;
 use super::plan::Plan;
+use crate::header::array;
 
 /// Rows of a block, and whatever else is counted, at most. A block with more was not written by us.
 const COUNT_MAX: usize = 1 << 24;
@@ -144,7 +146,7 @@ pub(super) struct Opened<'a> {
     pub(super) times: Vec<i64>,
     pub(super) received: Vec<i64>,
     pub(super) sequences: Vec<i64>,
-    pub(super) line_places: Vec<i64>,
+    pub(super) names_of_lines: LineNames,
     /// Of each line, a place among `origins` and one among `plans`.
     pub(super) origin_places: Vec<i64>,
     pub(super) layout_places: Vec<i64>,
@@ -155,13 +157,13 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads a block of so many lines from its chunks, decompressed; `old` when its names are those before version 4.
-    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize, old: bool) -> Read<Opened<'a>> {
+    /// Reads a block of so many lines from its chunks, decompressed; `form` is that of its file.
+    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize, form: Form) -> Read<Opened<'a>> {
         let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
-        Opened::of_chunks(&chunks, lines, old)
+        Opened::of_chunks(&chunks, lines, form)
     }
 
-    fn of_chunks(chunks: &[&'a [u8]], lines: usize, old: bool) -> Read<Opened<'a>> {
+    fn of_chunks(chunks: &[&'a [u8]], lines: usize, form: Form) -> Read<Opened<'a>> {
         let pack: &'a [u8] = chunks.first().ok_or(Corrupt("a block without chunks"))?;
         let Listing { rows, mut names, shared: values, columns, mut rest, .. } =
             Listing::read(pack)?;
@@ -182,17 +184,25 @@ impl<'a> Opened<'a> {
         let layouts = (0..rest.count(pack.len())?)
             .map(|_| read_layout(&mut rest, &around))
             .collect::<Read<Vec<_>>>()?;
-        if old {
+        if form.has_old_names() {
             names::rename(&mut names, &layouts);
         }
         let origins: Arc<[Origin]> =
-            decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
+            decode_origins(rest.piece()?, form.origins()).map_err(|_| Corrupt("an origin"))?.into();
+        let nodes = read_nodes(&mut rest, form)?;
         let times = ints::decode(&mut rest, rows)?;
         let received = ints::decode(&mut rest, rows)?;
         let sequences = ints::decode(&mut rest, rows)?;
         let line_places = ints::decode(&mut rest, rows)?;
         let origin_places = ints::decode(&mut rest, rows)?;
         let layout_places = ints::decode(&mut rest, rows)?;
+        let (node_places, numbers) = match form.has_names() {
+            true => (ints::decode(&mut rest, rows)?, ints::decode(&mut rest, rows)?),
+            false => (vec![0; rows], vec![0; rows]),
+        };
+        if node_places.iter().any(|&place| place < 0 || place as usize >= nodes.len()) {
+            return Err(Corrupt("the node of a line"));
+        }
         if origin_places.iter().any(|&place| place < 0 || place as usize >= origins.len()) {
             return Err(Corrupt("the origin of a line"));
         }
@@ -213,7 +223,7 @@ impl<'a> Opened<'a> {
             times,
             received,
             sequences,
-            line_places,
+            names_of_lines: LineNames { nodes, node_places, numbers, line_places },
             origin_places,
             layout_places,
             readers,
@@ -229,15 +239,53 @@ impl<'a> Opened<'a> {
     }
 }
 
+/// The names of the lines of a block.
+pub(super) struct LineNames {
+    /// The nodes that built their frames.
+    nodes: Vec<u32>,
+    /// Of each line, a place among `nodes`, which is there; and by how much the number of its frame on that node is greater
+    /// than the sequence number.
+    node_places: Vec<i64>,
+    numbers: Vec<i64>,
+    line_places: Vec<i64>,
+}
+
+impl LineNames {
+    /// The name of a line whose frame has that sequence number.
+    #[inline]
+    pub(super) fn id(&self, row: usize, sequence: i64) -> Read<LineId> {
+        let line = u32::try_from(self.line_places[row]);
+        Ok(LineId {
+            node: self.nodes[self.node_places[row] as usize],
+            sequence: sequence.wrapping_add(self.numbers[row]) as u64,
+            line: line.map_err(|_| Corrupt("the place of a line"))?,
+        })
+    }
+}
+
+/// The nodes that frames of a block come from.
+pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
+    if !form.has_names() {
+        return Ok(vec![form.node]);
+    }
+    let node = |rest: &mut Cursor<'_>| Ok(u32::from_le_bytes(array(rest.take(4)?, 0)));
+    (0..rest.count(rest.left())?).map(|_| node(rest)).collect()
+}
+
 /// The records of a block from its chunks, decompressed.
-pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, old: bool) -> Read<Batch> {
-    put_together(Opened::read(chunks, lines, old)?, lines, None, old)
+pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, form: Form) -> Read<Batch> {
+    put_together(Opened::read(chunks, lines, form)?, lines, None, form)
 }
 
 /// Those of some rows, which ascend.
-pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32], old: bool) -> Read<Batch> {
+pub(crate) fn restore_rows(
+    chunks: &[&[u8]],
+    lines: usize,
+    rows: &[u32],
+    form: Form,
+) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
-    put_together(Opened::of_chunks(chunks, lines, old)?, lines, Some(rows), old)
+    put_together(Opened::of_chunks(chunks, lines, form)?, lines, Some(rows), form)
 }
 
 /// The records of all rows, or of those that are wanted.
@@ -245,10 +293,10 @@ fn put_together(
     mut block: Opened<'_>,
     lines: usize,
     wanted: Option<&[u32]>,
-    old: bool,
+    form: Form,
 ) -> Read<Batch> {
     let mut spans = block.spans();
-    let copied = if old { names::level_copied(&block.names) } else { None };
+    let copied = if form.has_old_names() { names::level_copied(&block.names) } else { None };
     let copy = copied.map(|from| (FieldId(from as u16), FieldId(block.names.len() as u16)));
     let names = block.names.iter().copied().chain(copied.map(|_| names::LEVEL));
     let names = names.map(Arc::from).collect();
@@ -274,9 +322,7 @@ fn put_together(
         let stem = plan.stem(block.origin_places[row] as u16, &mut builder);
         plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);
         plan.push_fields(time_ns, &mut block.readers, &spans, &mut builder);
-        let line =
-            u32::try_from(block.line_places[row]).map_err(|_| Corrupt("the place of a line"))?;
-        let id = LineId { sequence: block.sequences[row] as u64, line };
+        let id = (block.names_of_lines.id(row, block.sequences[row])?, block.sequences[row] as u64);
         builder.end_row(id, time_ns, block.received[row], stem);
         if builder.line().len() >= TEXT_BYTES_MAX || builder.arena().len() >= TEXT_BYTES_MAX {
             return Err(Corrupt("the length of the lines"));
@@ -289,8 +335,8 @@ fn put_together(
 }
 
 /// Checksum over the lines of a restored block.
-pub(crate) fn lines_crc(batch: &Batch) -> u32 {
-    let mut heads = LineHeads::with_capacity(batch.len());
+pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
+    let mut heads = LineHeads::with_capacity(batch.len(), form);
     batch.rows().for_each(|row| heads.add(&row));
     heads.finish(crc32c::crc32c(batch.text()))
 }
@@ -298,14 +344,18 @@ pub(crate) fn lines_crc(batch: &Batch) -> u32 {
 /// What the checksum over lines takes in behind the raw lines: for each its length, its name and its times.
 pub(super) struct LineHeads {
     bytes: Vec<u8>,
+    /// Bytes of one line.
+    head_bytes: usize,
 }
 
-/// Bytes of one line in that.
-const LINE_HEAD_BYTES: usize = 32;
+/// Bytes of one line in that; and up to version 4, where lines have no names of other nodes.
+const LINE_HEAD_BYTES: usize = 44;
+const LINE_HEAD_BYTES_BEFORE: usize = 32;
 
 impl LineHeads {
-    pub(super) fn with_capacity(lines: usize) -> Self {
-        LineHeads { bytes: Vec::with_capacity(lines * LINE_HEAD_BYTES) }
+    pub(super) fn with_capacity(lines: usize, form: Form) -> Self {
+        let head_bytes = if form.has_names() { LINE_HEAD_BYTES } else { LINE_HEAD_BYTES_BEFORE };
+        LineHeads { bytes: Vec::with_capacity(lines * head_bytes), head_bytes }
     }
 
     #[inline]
@@ -314,10 +364,12 @@ impl LineHeads {
         let mut head = [0; LINE_HEAD_BYTES];
         head[..4].copy_from_slice(&(row.raw_bytes() as u32).to_le_bytes());
         head[4..8].copy_from_slice(&id.line.to_le_bytes());
-        head[8..16].copy_from_slice(&id.sequence.to_le_bytes());
+        head[8..16].copy_from_slice(&row.sequence().to_le_bytes());
         head[16..24].copy_from_slice(&row.time_ns().to_le_bytes());
-        head[24..].copy_from_slice(&row.received_ns().to_le_bytes());
-        self.bytes.extend_from_slice(&head);
+        head[24..32].copy_from_slice(&row.received_ns().to_le_bytes());
+        head[32..40].copy_from_slice(&id.sequence.to_le_bytes());
+        head[40..].copy_from_slice(&id.node.to_le_bytes());
+        self.bytes.extend_from_slice(&head[..self.head_bytes]);
     }
 
     /// The checksum that goes on behind that of the raw lines.

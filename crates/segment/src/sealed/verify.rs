@@ -14,6 +14,7 @@ use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::block::RowRef;
 use super::bytes::Read;
+use super::form::Form;
 use super::plan::{Plan, Straight};
 use super::restore::{Kind, LineHeads, Opened};
 
@@ -35,11 +36,11 @@ pub(crate) fn compare(
     batches: &[Arc<Batch>],
     rows: &[RowRef],
 ) -> Read<Compared> {
-    let mut block = Opened::read(chunks, rows.len(), false)?;
+    let mut block = Opened::read(chunks, rows.len(), Form::current())?;
     let mut spans = block.spans();
     let mut sources: Vec<Option<Source>> = Vec::new();
     sources.resize_with(batches.len(), || None);
-    let mut heads = LineHeads::with_capacity(rows.len());
+    let mut heads = LineHeads::with_capacity(rows.len(), Form::current());
     let (mut crc, mut gathered) = (0, Vec::with_capacity(GATHERED_BYTES));
     for (place, at) in rows.iter().enumerate() {
         let batch = &*batches[at.batch as usize];
@@ -95,8 +96,8 @@ impl<'a> Source<'a> {
         let plan = &block.plans[key.1 as usize];
         let same_head = time_ns == row.time_ns()
             && block.received[place] == row.received_ns()
-            && block.sequences[place] as u64 == id.sequence
-            && block.line_places[place] == i64::from(id.line);
+            && block.sequences[place] as u64 == row.sequence()
+            && block.names_of_lines.id(place, block.sequences[place]) == Ok(id);
         if let (Some(last), Some(straight)) = (self.last, &plan.straight)
             && last == (key, true)
             && self.is_straight(plan, straight, row)
@@ -341,7 +342,7 @@ mod tests {
         let source = batch(&lines(), 7);
         for effort in [Effort::Fast, Effort::Best] {
             let chunks = chunks(&source, effort);
-            let crc = lines_crc(&restore(&chunks, ROWS, false).unwrap());
+            let crc = lines_crc(&restore(&chunks, ROWS, Form::current()).unwrap(), Form::current());
             let same = compare(&chunks, &[Arc::clone(&source)], &rows());
             assert_eq!(same, Ok(Compared::Alike(crc)));
             let other_sequence = batch(&lines(), 8);
@@ -387,7 +388,7 @@ mod tests {
                     let compared = compare(&other, &[Arc::clone(&source)], &rows());
                     let Ok(Compared::Alike(_)) = compared else { continue };
                     // Some bytes may be other ones for the same lines: then they are read as the same.
-                    let batch = restore(&other, ROWS, false).unwrap();
+                    let batch = restore(&other, ROWS, Form::current()).unwrap();
                     for (found, expected) in batch.rows().zip(source.rows()) {
                         assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));
                         assert_eq!(found.time_ns(), expected.time_ns());

@@ -14,6 +14,7 @@ use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
 use super::footer::{Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed};
+use super::form::Form;
 use super::gather::{Group, Pending};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::restore;
@@ -263,7 +264,7 @@ impl Maker {
             Compared::Alike(crc) => return Ok(crc),
             Compared::Different(place) => place,
         };
-        let restored = restore(&chunks, rows.len(), false).map_err(corrupt)?;
+        let restored = restore(&chunks, rows.len(), Form::current()).map_err(corrupt)?;
         let expected = batches[rows[place].batch as usize].row(rows[place].row as usize);
         Err(SegmentError::Damaged {
             path: chunk.path.to_owned(),

@@ -24,6 +24,10 @@ impl Deliver for Delivery {
         self.store.next_sequence()
     }
 
+    fn mark(&self) -> u64 {
+        self.store.mark()
+    }
+
     fn deliver(
         &self,
         frame: Frame,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use collector::file::Recall;
-use record::{LineId, Origin, Transport};
+use record::{Origin, Row, Transport};
 use store::{Store, StoreError, Unit};
 
 /// Recalls lines from a store.
@@ -22,16 +22,19 @@ impl StoreRecall {
         sequence: u64,
         each: &mut dyn FnMut(&Origin, &[u8]),
     ) -> Result<(), StoreError> {
-        let units = self.store.since(sequence)?;
+        let (units, node) = (self.store.since(sequence)?, self.store.node());
         // Lines may be sealed a second after they came; blocks have them in another order.
-        let mut sealed: Vec<(LineId, Origin, Vec<u8>)> = Vec::new();
+        let mut sealed: Vec<((u64, u32), Origin, Vec<u8>)> = Vec::new();
         for unit in &units {
             let Unit::Block(block) = unit else { continue };
             let Some(batch) = block.read()? else { continue };
-            for row in batch.rows().filter(|row| row.id().sequence > sequence) {
+            // Lines that other nodes read from their files are none of ours.
+            let is_ours = |row: &Row<'_>| row.sequence() > sequence && row.id().node == node;
+            for row in batch.rows().filter(is_ours) {
                 let origin = &batch.origins()[usize::from(row.origin_index())];
                 if matches!(origin.transport, Transport::File | Transport::Journald) {
-                    sealed.push((row.id(), origin.clone(), row.raw().to_vec()));
+                    let place = (row.sequence(), row.id().line);
+                    sealed.push((place, origin.clone(), row.raw().to_vec()));
                 }
             }
         }
@@ -39,8 +42,7 @@ impl StoreRecall {
         let mut sealed = sealed.into_iter().peekable();
         for unit in &units {
             let Unit::Frame(handle) = unit else { continue };
-            while let Some((_, origin, line)) =
-                sealed.next_if(|line| line.0.sequence < handle.sequence())
+            while let Some((_, origin, line)) = sealed.next_if(|line| line.0.0 < handle.sequence())
             {
                 each(&origin, &line);
             }

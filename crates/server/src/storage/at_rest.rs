@@ -8,7 +8,7 @@ use platform::{Access, Disk};
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::frame::FRAME_INTERNAL;
 use record::{Batch, LineId};
-use segment::sealed::SealedFile;
+use segment::sealed::{NodeNumbers, SealedFile};
 use segment::{FrameEntry, SegmentError, read_frame};
 use store::{AtRest, SegmentKind};
 
@@ -46,6 +46,8 @@ struct Place {
     what: What,
     time_ns: Option<(i64, i64)>,
     sequence: (u64, u64),
+    /// The frames that its lines came in.
+    numbers: Vec<NodeNumbers>,
     lines: u64,
     bytes_raw: u64,
     /// Loginson made the lines itself.
@@ -84,6 +86,10 @@ impl RestSource {
                         what: What::Frame(entry),
                         time_ns: entry.time_range_ns(),
                         sequence: (entry.sequence, entry.sequence),
+                        numbers: {
+                            let (node, number) = entry.name();
+                            vec![NodeNumbers { node, first: number, last: number }]
+                        },
                         lines: entry.lines.into(),
                         bytes_raw: entry.payload_bytes.into(),
                         is_own: entry.flags & FRAME_INTERNAL != 0,
@@ -102,6 +108,7 @@ impl RestSource {
                         what: What::Block(place),
                         time_ns: Some(block.time_ns),
                         sequence: block.sequence,
+                        numbers: block.numbers.clone(),
                         lines: block.lines.into(),
                         bytes_raw: block.bytes_raw,
                         is_own: block.lines_internal == block.lines && block.lines > 0,
@@ -149,8 +156,8 @@ impl Source for RestSource {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-        let holds = |(first, last): (u64, u64)| (first..=last).contains(&id.sequence);
-        for place in self.units.iter().filter(|place| holds(place.sequence)) {
+        let may_hold = |numbers: &NodeNumbers| numbers.may_hold(id.node, id.sequence);
+        for place in self.units.iter().filter(|place| place.numbers.iter().any(may_hold)) {
             let Some(batch) = self.shared.load(place) else { continue };
             if batch.rows().any(|row| row.id() == id) {
                 return Ok(Some(batch));

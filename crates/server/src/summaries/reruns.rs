@@ -16,7 +16,6 @@ use store::{Store, Unit};
 use summary::{Recount, Rerun, Reruns};
 
 use crate::storage::stored::Parsers;
-use crate::summaries::rows::place;
 
 /// Name of the list in the data directory.
 pub const RERUNS_FILE: &str = "summary-reruns.json";
@@ -146,13 +145,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The mark of a flush, and the sequence number of the last frame that it counts.
+type Settled = (Option<u64>, u64);
+
 /// What a rerun works on.
 pub struct Surroundings<'a> {
     pub store: &'a Store,
     pub parsers: &'a Parsers,
     pub kept: &'a KeptReruns,
-    /// The last settled flush of the running summary.
-    pub settled_through: &'a dyn Fn() -> Option<u64>,
+    /// The mark of the last settled flush of the running summary, and the sequence number of the last frame that it counts.
+    pub settled_through: &'a dyn Fn() -> Settled,
     /// Makes rows durable.
     pub write: &'a dyn Fn(&[u8]) -> Result<(), RerunError>,
     /// Whether it may go on.
@@ -169,7 +171,7 @@ pub fn run(
     let _place = with.kept.enter()?;
     let told =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
-    let (through, units) = settled_units(with, range_ns)?;
+    let ((through, sequence_max), units) = settled_units(with, range_ns)?;
     let mut recount = start(through);
     let progress = with.progress;
     progress.units_planned.store(units.len() as u64, Relaxed);
@@ -178,7 +180,7 @@ pub fn run(
     for unit in &units {
         (with.check)()?;
         if let Some(batch) = with.parsers.load(unit).map_err(told)? {
-            recount.observe(&batch, &mut write)?;
+            recount.observe(&batch, sequence_max, &mut write)?;
         }
         progress.units_done.fetch_add(1, Relaxed);
         progress.bytes_scanned.fetch_add(unit.bytes_raw(), Relaxed);
@@ -192,23 +194,23 @@ pub fn run(
     Ok(Done { rerun: recount.rerun().clone(), lines: recount.lines() })
 }
 
-/// The units whose lines are counted in settled flushes, all of them, and the last of these.
+/// The units that have the lines which are counted in settled flushes, and other lines; and the last of these flushes.
 fn settled_units(
     with: &Surroundings<'_>,
     (start_ns, end_ns): (i64, i64),
-) -> Result<(Option<u64>, Vec<Unit>), RerunError> {
+) -> Result<(Settled, Vec<Unit>), RerunError> {
     let told =
         |error: store::StoreError| RunError::from(query::source::SourceError(error.to_string()));
     for _ in 0..LOOKS_MAX {
         (with.check)()?;
         let through = (with.settled_through)();
         let mut units = with.store.snapshot((start_ns, end_ns.saturating_sub(1))).map_err(told)?;
-        // What is sealed was settled before; what is settled meanwhile could be missing.
+        // What is settled meanwhile could be missing.
         if (with.settled_through)() != through {
             continue;
         }
         units.retain(|unit| match unit {
-            Unit::Frame(_) => Some(place(unit.position())) <= through && !unit.is_internal(),
+            Unit::Frame(frame) => frame.sequence() <= through.1 && !unit.is_internal(),
             Unit::Block(_) => !unit.is_internal(),
         });
         return Ok((through, units));

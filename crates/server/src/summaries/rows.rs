@@ -3,7 +3,7 @@
 //! Rows stand in frames of their own, and in blocks of their own once they are sealed; few among many. The store's
 //! index and the footers of sealed segments say which, so that a chart of a day does not read a day of lines.
 
-use store::{FrameHandle, Position, Store, StoreError};
+use store::{ArrivalCursor, FrameHandle, Position, Store, StoreError};
 use summary::{SummaryRow, stored_rows};
 
 use crate::storage::stored::Parsers;
@@ -43,13 +43,30 @@ pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     marks.next().max(store.summarised_through())
 }
 
-/// A position as one number that grows alike: what the summary calls a place. Segments hold far fewer frames than
-/// 2³², and there are fewer than 2³² segments.
-pub fn place(position: Position) -> u64 {
-    position.segment << 32 | u64::from(position.frame)
+/// Set in marks that are sequence numbers. Those of earlier versions are places of frames in hot segments: segment << 32 |
+/// frame; so all of today are greater.
+const SEQUENCE_MARK: u64 = 1 << 62;
+
+/// The mark of what is counted up to a frame.
+pub fn mark(cursor: ArrivalCursor) -> u64 {
+    SEQUENCE_MARK | cursor.through
 }
 
-/// The position of a place.
-pub fn position(place: u64) -> Position {
-    Position { segment: place >> 32, frame: place as u32 }
+/// The sequence number of the last frame that a mark counts; none of one of an earlier version.
+pub fn sequence_of(mark: u64) -> Option<u64> {
+    (mark & SEQUENCE_MARK != 0).then_some(mark & !SEQUENCE_MARK)
+}
+
+/// Where counting goes on behind the greatest mark. With one of an earlier version, all that is sealed is counted, and of hot
+/// frames those up to its place.
+pub fn cursor(store: &Store, greatest: Option<u64>, hot: &[FrameHandle]) -> ArrivalCursor {
+    let first = store.first_arrival();
+    let Some(greatest) = greatest else { return first };
+    if let Some(through) = sequence_of(greatest) {
+        return ArrivalCursor { through, ..first };
+    }
+    let place = Position { segment: greatest >> 32, frame: greatest as u32 };
+    let left = hot.iter().filter(|handle| handle.position() > place).map(FrameHandle::sequence);
+    let through = left.min().map_or_else(|| store.durable_now().through, |least| least - 1);
+    ArrivalCursor { through, ..first }
 }

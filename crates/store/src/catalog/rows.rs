@@ -1,7 +1,8 @@
 //! Rows of the table of segments.
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
-use segment::sealed::Effort;
+use segment::sealed::{Effort, NodeNumbers};
 
 use super::Catalog;
 use crate::error::StoreError;
@@ -64,6 +65,11 @@ pub(crate) struct SegmentRow {
     pub(crate) bytes_disk: u64,
     pub(crate) data_end: u64,
     pub(crate) sequence: Option<(u64, u64)>,
+    /// Of a sealed segment: the frames that its lines came in, by node. None in rows of versions before 5, where all have the
+    /// sequence numbers and the segment's node.
+    pub(crate) numbers: Option<Vec<NodeNumbers>>,
+    /// Where its file is: [`LOCAL`], or the name of another place, which this program knows none of.
+    pub(crate) location: String,
     /// All smaller numbers may have been given when the file was made; 0 in rows of version 1.
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
@@ -78,6 +84,20 @@ pub(crate) struct SegmentRow {
     pub(crate) rules: u64,
 }
 
+/// The location of files in the data directory.
+pub(crate) const LOCAL: &str = "local";
+
+impl SegmentRow {
+    /// The frames that its lines came in, by node.
+    pub(crate) fn numbers_or_own(&self) -> Vec<NodeNumbers> {
+        let own = || {
+            let (first, last) = self.sequence?;
+            Some(vec![NodeNumbers { node: self.node, first, last }])
+        };
+        self.numbers.clone().or_else(own).unwrap_or_default()
+    }
+}
+
 /// Rows of the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Own {
@@ -89,9 +109,9 @@ pub(crate) struct Own {
 const PUT: &str = "INSERT OR REPLACE INTO segments (id, file, state, node, created_ns, frames, blocks, lines, \
     bytes_raw, bytes_disk, data_end, sequence_first, sequence_last, sequence_next, received_min_ns, \
     received_max_ns, time_min_ns, time_max_ns, effort, summarised_through, deletions_through, rules, \
-    lines_own, bytes_own) \
+    lines_own, bytes_own, numbers, location) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, \
-    ?23, ?24)";
+    ?23, ?24, ?25, ?26)";
 
 impl Catalog {
     /// All rows, by id.
@@ -162,7 +182,7 @@ impl Catalog {
     }
 }
 
-fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
+pub(super) fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
     let values = params![
         row.id as i64,
         row.file,
@@ -188,8 +208,26 @@ fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
         row.rules as i64,
         row.own.map(|own| own.lines as i64),
         row.own.map(|own| own.bytes as i64),
+        row.numbers.as_deref().map(numbers_text),
+        row.location,
     ];
     connection.execute(PUT, values).map(|_| ())
+}
+
+/// Numbers for people and for [`read_numbers`]: `5f3a09c1:1-900 0000004d:3-8`.
+fn numbers_text(numbers: &[NodeNumbers]) -> String {
+    let text = |n: &NodeNumbers| format!("{:08x}:{}-{}", n.node, n.first, n.last);
+    numbers.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+fn read_numbers(text: &str) -> Option<Vec<NodeNumbers>> {
+    let one = |text: &str| {
+        let (node, range) = text.split_once(':')?;
+        let (first, last) = range.split_once('-')?;
+        let node = u32::from_str_radix(node, 16).ok()?;
+        Some(NodeNumbers { node, first: first.parse().ok()?, last: last.parse().ok()? })
+    };
+    text.split_ascii_whitespace().map(one).collect()
 }
 
 fn effort_name(effort: Effort) -> &'static str {
@@ -206,6 +244,14 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
     };
     let state: String = row.get("state")?;
     let state = RowState::ALL.into_iter().find(|s| s.name() == state);
+    let numbers = match row.get::<_, Option<String>>("numbers")? {
+        Some(text) => Some(read_numbers(&text).ok_or_else(|| {
+            let index = row.as_ref().column_index("numbers").expect("it was read");
+            let error = format!("'{text}' are no numbers of frames");
+            rusqlite::Error::FromSqlConversionFailure(index, Type::Text, error.into())
+        })?),
+        None => None,
+    };
     let effort = match row.get::<_, Option<String>>("effort")?.as_deref() {
         Some("fast") => Some(Effort::Fast),
         Some(_) => Some(Effort::Best),
@@ -226,6 +272,8 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
         bytes_disk: u64_of("bytes_disk")?,
         data_end: u64_of("data_end")?,
         sequence: range("sequence_first", "sequence_last")?.map(|s| (s.0 as u64, s.1 as u64)),
+        numbers,
+        location: row.get("location")?,
         sequence_next: u64_of("sequence_next")?,
         received_ns: range("received_min_ns", "received_max_ns")?,
         time_ns: range("time_min_ns", "time_max_ns")?,
@@ -257,6 +305,11 @@ mod tests {
             bytes_disk: 5,
             data_end: 6,
             sequence: Some((7, u64::MAX)),
+            numbers: Some(vec![
+                NodeNumbers { node: 1, first: 7, last: u64::MAX },
+                NodeNumbers { node: u32::MAX, first: 0, last: 0 },
+            ]),
+            location: LOCAL.to_owned(),
             sequence_next: u64::MAX,
             received_ns: Some((i64::MIN, i64::MAX)),
             time_ns: None,
@@ -302,6 +355,7 @@ mod tests {
         let old = SegmentRow {
             blocks: 0,
             own: None,
+            numbers: None,
             sequence_next: 0,
             effort: None,
             summarised_through: None,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 /// Version of the tables. Each step from one to the next is an entry of [`MIGRATIONS`].
 pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: [&str; 4] = [V1, V2, V3, V4];
+const MIGRATIONS: [&str; 6] = [V1, V2, V3, V4, V5, V6];
 
 const V1: &str = "
     CREATE TABLE segments (
@@ -90,6 +90,22 @@ const V3: &str = "
 const V4: &str = "
     ALTER TABLE segments ADD COLUMN lines_own INTEGER;
     ALTER TABLE segments ADD COLUMN bytes_own INTEGER;
+";
+
+/// Which frames are in a sealed segment, by node; null where the file is of a version that does not say. And where its file
+/// is.
+const V5: &str = "
+    ALTER TABLE segments ADD COLUMN numbers TEXT;
+    ALTER TABLE segments ADD COLUMN location TEXT NOT NULL DEFAULT 'local';
+";
+
+/// What retention deleted with its segments, for those who read in the order of arrival.
+const V6: &str = "
+    CREATE TABLE departed (
+        sequence_last INTEGER NOT NULL,
+        sequence_first INTEGER NOT NULL,
+        lines INTEGER NOT NULL
+    ) STRICT;
 ";
 
 /// Sets the connection up; returns the version of the tables that are there, 0 for none.

@@ -20,10 +20,12 @@ pub struct Coverage {
     pub catalogs_old: u64,
     pub refused_frames: u64,
     pub words_found: u64,
+    pub lines_followed: u64,
+    pub lines_skipped: u64,
 }
 
 impl Coverage {
-    fn each(&mut self) -> [(&'static str, &mut u64); 17] {
+    fn each(&mut self) -> [(&'static str, &mut u64); 19] {
         [
             ("lines", &mut self.lines),
             ("crashes", &mut self.crashes),
@@ -42,6 +44,8 @@ impl Coverage {
             ("catalogs old", &mut self.catalogs_old),
             ("frames refused", &mut self.refused_frames),
             ("words found", &mut self.words_found),
+            ("lines followed", &mut self.lines_followed),
+            ("lines skipped", &mut self.lines_skipped),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! One history: what happens, and in which order. What must hold is in [`checks`].
 
 mod checks;
+mod following;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub struct Life {
     removal_failed: bool,
     /// What it said of its files when it was opened.
     warnings: Vec<String>,
+    reader: following::Reader,
     story: Vec<String>,
     coverage: Coverage,
 }
@@ -124,6 +126,7 @@ impl Life {
             reopened: true,
             removal_failed: false,
             warnings: Vec::new(),
+            reader: following::Reader::default(),
             story,
             coverage: Coverage::default(),
         }
@@ -167,6 +170,7 @@ impl Life {
                 let room = self.rng.u64(..20_000);
                 self.tell(format!("{room} bytes of the disk are left"));
                 self.disk.set_capacity(self.disk.used_bytes() + room);
+                self.reader.has_faults = true;
             }
             _ => {}
         }
@@ -184,7 +188,7 @@ impl Life {
     }
 
     fn act(&mut self) {
-        match self.rng.u8(..24) {
+        match self.rng.u8(..28) {
             0..5 => self.append(),
             5..7 => self.parse(),
             7 => {
@@ -195,7 +199,7 @@ impl Life {
                 let steps = self.rng.usize(1..30);
                 self.work(steps);
             }
-            13 => self.fill(),
+            13 | 26 => self.fill(),
             14 => self.expire(),
             15 => self.delete_lines(),
             16 => self.cancel_deletion(),
@@ -204,11 +208,13 @@ impl Life {
             19 => self.back_up(),
             20 => self.reopen(),
             21 | 22 => self.ask_for_words(),
+            23..26 => self.follow(),
             _ => self.look_up(),
         }
     }
 
     fn fail_once(&mut self) {
+        self.reader.has_faults = true;
         let operation = Operation::ALL[self.rng.usize(..Operation::ALL.len())];
         let (skip, times, errno) =
             (self.rng.u64(..6), self.rng.u64(1..3), [5, 28][self.rng.usize(..2)]);
@@ -218,6 +224,7 @@ impl Life {
     }
 
     fn fail_by_chance(&mut self) {
+        self.reader.has_faults = true;
         let one_in = self.rng.u32(2..30);
         self.tell(format!("one operation in {one_in} fails"));
         self.removal_failed = true;
@@ -256,6 +263,9 @@ impl Life {
             for line in &mut self.truth.lines[at..at + *lines as usize] {
                 line.fate = fate;
             }
+            if fate == Fate::Kept {
+                self.reader.acknowledged.extend(at..at + *lines as usize);
+            }
             at += *lines as usize;
         }
         self.coverage.lines += numbers.iter().map(|&n| u64::from(n)).sum::<u64>();
@@ -276,7 +286,7 @@ impl Life {
                 false => Origin::new(Transport::Http, Format::Auto, None),
             };
             builder.push_line(&origin, received_ns, &raw, false);
-            let id = LineId { sequence, line: place };
+            let id = LineId { node, sequence, line: place };
             let fate = Fate::Unknown;
             self.truth.lines.push(Line { raw, mark, id, received_ns, fate, asked: false });
         }
@@ -423,6 +433,7 @@ impl Life {
         }
         if self.catalog.is_none() {
             self.deletions.clear();
+            self.reader.has_faults = true;
         }
         self.open();
     }
@@ -445,6 +456,7 @@ impl Life {
         let cause = if process_only { "the process was killed" } else { "the power was cut" };
         self.tell(format!("{cause}; catalog: {what}"));
         if what != "as it was" {
+            self.reader.has_faults = true;
             // Deletions stood in it.
             self.deletions.clear();
         }
@@ -502,6 +514,10 @@ impl Life {
         self.tell("the end");
         self.reopen();
         self.compare();
+        // Some of it hot, some sealed; then the rest, where it is by then.
+        if self.rng.bool() {
+            self.read_to_the_end();
+        }
         self.store().roll();
         self.clock.advance_ns(REST_NS);
         for _ in 0..3 {
@@ -514,6 +530,8 @@ impl Life {
             assert!(steps < 10_000, "the background does not end");
         }
         self.compare();
+        self.read_to_the_end();
+        self.check_what_was_read();
         let stats = self.store().stats().sealing;
         self.coverage.sealed += stats.sealed_segments;
         self.coverage.merged += stats.merges;

@@ -149,7 +149,7 @@ impl Limits {
     }
 
     /// Whether a filter names it: that of a deletion, or of a rule.
-    fn is_named(&self, line: &Line, now_ns: i64) -> bool {
+    pub fn is_named(&self, line: &Line, now_ns: i64) -> bool {
         let names =
             |rule: &RetentionRule| rule.filter == line.mark && line.is_older(rule.age_ns, now_ns);
         line.asked || self.rules.iter().any(names)

@@ -51,7 +51,7 @@ impl Follower {
             );
         }
         // The positions are behind those lines now: were they recalled again from here, they would not be found there.
-        self.with.ledger.count_up_to(self.with.deliver.next_sequence().1);
+        self.with.ledger.count_up_to(self.with.deliver.mark());
         if skipped > 0 {
             tracing::info!("{skipped} lines of files are durable since the last checkpoint");
         }
@@ -80,7 +80,7 @@ impl Follower {
         let deliver = &self.with.deliver;
         let mut checkpoint = self.with.ledger.look(|sequence| {
             // While nothing is on its way, everything up to now is counted, and need not be looked at again.
-            let sequence = sequence.unwrap_or_else(|| deliver.next_sequence().1);
+            let sequence = sequence.unwrap_or_else(|| deliver.mark());
             let mut checkpoint = Checkpoint::new(sequence);
             checkpoint.files.extend(follows.values().map(|follow| follow.entry(seen_s)));
             checkpoint

@@ -152,6 +152,36 @@ fn a_type_from_the_source_forces_the_parser_of_that_name() {
 }
 
 #[test]
+fn values_lose_their_colours_and_lines_keep_them() {
+    let coloured = |names: &[&str]| Hints {
+        decolorize_fields: names.iter().map(|&name| name.to_owned()).collect(),
+        ..Hints::default()
+    };
+    let line =
+        "{\"_msg\":\"\\u001b[31mred\\u001b[0m\",\"app.a\":\"\\u001b[1mx\",\"b\":\"\\u001b[1my\"}";
+    for (names, expected) in [
+        (&["_msg", "app.*"][..], "_msg=red|app.a=x|b=\x1b[1my"),
+        (&["*"], "_msg=red|app.a=x|b=y"),
+        (&["none"], "_msg=\x1b[31mred\x1b[0m|app.a=\x1b[1mx|b=\x1b[1my"),
+    ] {
+        check(&http(Format::Json, coloured(names)), &["_type=json"], &[(line, expected)]);
+    }
+    // Also where many lines have their head and type in common.
+    let lines = ["<14>Jan 31 12:00:00 web1 app: \x1b[32mok\x1b[0m"; 40];
+    let origin = Origin {
+        hints: Arc::new(coloured(&["_msg"])),
+        ..Origin::new(Transport::SyslogTcp, Format::Syslog, None)
+    };
+    let lines = lines.map(str::as_bytes);
+    let batch = parse_with(&ParserConfig::default(), &origin, &lines);
+    for row in batch.rows() {
+        assert_eq!(row.get_by_name("_msg"), Some(&b"ok"[..]));
+        assert_eq!(row.get_by_name("hostname"), Some(&b"web1"[..]));
+        assert_eq!(row.raw(), lines[0]);
+    }
+}
+
+#[test]
 fn what_comes_with_the_lines() {
     let hints = Hints {
         file: Some("/var/log/x".into()),

@@ -34,6 +34,7 @@ const INSERT: &[&str] = &[
     "_level_field",
     "_stream_fields",
     "ignore_fields",
+    "decolorize_fields",
     "extra_fields",
     "debug",
     "format",

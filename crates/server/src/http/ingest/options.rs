@@ -93,6 +93,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         format: message_format(request)?,
         stream_fields: names("_stream_fields", "vl-stream-fields"),
         ignore_fields: names("ignore_fields", "vl-ignore-fields"),
+        decolorize_fields: names("decolorize_fields", "vl-decolorize-fields"),
         extra_fields,
         file,
         ..Hints::default()
@@ -120,6 +121,7 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
         level_fields,
         stream_fields,
         ignore_fields,
+        decolorize_fields,
         extra_fields,
         ..
     } = hints;
@@ -129,7 +131,8 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
             stream_fields.len()
         )));
     }
-    let lists = [time_fields, msg_fields, level_fields, stream_fields, ignore_fields];
+    let lists =
+        [time_fields, msg_fields, level_fields, stream_fields, ignore_fields, decolorize_fields];
     let lists = lists.into_iter().flatten();
     let extra = extra_fields.iter().flat_map(|(name, value)| [name, value]);
     let all = lists.chain(extra).chain(log_type).chain(&hints.file);

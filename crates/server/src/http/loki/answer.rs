@@ -369,7 +369,8 @@ mod tests {
             pairs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
         };
         Entry {
-            id: record::LineId { sequence: 1, line: 0 },
+            id: record::LineId { node: 1, sequence: 1, line: 0 },
+            sequence: 1,
             time_ns,
             line: line.to_owned(),
             stream: owned(&[("app", "x")]),

@@ -212,7 +212,7 @@ impl Follower {
         drop(place);
         match recent {
             Ok(mut recent) => {
-                recent.retain(|entry| stored.is_none_or(|stored| entry.id.sequence <= stored));
+                recent.retain(|entry| stored.is_none_or(|stored| entry.sequence <= stored));
                 recent.reverse();
                 let mut rest = &recent[..];
                 while !rest.is_empty() {
@@ -307,7 +307,7 @@ impl Follower {
         {
             places = behind;
             let entry = look(&self.query, &mut self.reader, batch, place, self.categorize);
-            if let Some(entry) = entry.filter(|entry| Some(entry.id.sequence) > stored) {
+            if let Some(entry) = entry.filter(|entry| Some(entry.sequence) > stored) {
                 match entry.bytes() {
                     // It is not held while the client is waited for.
                     long if long > ENTRY_BYTES_MAX => too_long.push(long),

@@ -64,8 +64,7 @@ type Key = (i64, u64, u32);
 type Found = (Arc<Batch>, u32);
 
 fn key(row: &Row<'_>) -> Key {
-    let id = row.id();
-    (row.time_ns(), id.sequence, id.line)
+    (row.time_ns(), row.sequence(), row.id().line)
 }
 
 fn around(
@@ -150,7 +149,7 @@ struct Seen {
 }
 
 /// The lines of a batch that may be seen; none means all.
-struct Places(Option<HashSet<(u64, u32)>>, Arc<Batch>);
+struct Places(Option<HashSet<LineId>>, Arc<Batch>);
 
 impl Seen {
     fn new(to: Option<Arc<query::Filter>>) -> ApiResult<Seen> {
@@ -163,8 +162,7 @@ impl Seen {
             let rows = only.selected(batch, &mut self.scratch);
             let id = |index| {
                 let (batch, row) = rows.line(index).expect("no pipe made rows");
-                let id = batch.row(row as usize).id();
-                (id.sequence, id.line)
+                batch.row(row as usize).id()
             };
             (0..rows.len()).map(id).collect()
         });
@@ -175,7 +173,7 @@ impl Seen {
 impl Places {
     fn may(&self, row: u32) -> bool {
         let id = self.1.row(row as usize).id();
-        self.0.as_ref().is_none_or(|places| places.contains(&(id.sequence, id.line)))
+        self.0.as_ref().is_none_or(|places| places.contains(&id))
     }
 }
 

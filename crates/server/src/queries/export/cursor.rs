@@ -10,7 +10,9 @@ use std::str::FromStr;
 use query::{LineSet, RowKey, TimeOrder};
 
 /// The first letters of a cursor of this form.
-const VERSION: &str = "c1";
+const VERSION: &str = "c2";
+/// Those of cursors whose rows had no node.
+const VERSION_BEFORE: &str = "c1_";
 
 /// Where an export goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +27,16 @@ pub struct Cursor {
 
 /// Not a cursor.
 #[derive(Debug, thiserror::Error)]
-#[error("'{0}' is no cursor; take it from an export with cursors=1")]
-pub struct NoCursor(String);
+pub enum NoCursor {
+    /// None at all.
+    #[error("'{0}' is no cursor; take it from an export with cursors=1")]
+    Wrong(String),
+    /// That of a row as an earlier version named it: without the node of its line.
+    #[error(
+        "'{0}' is a cursor of an earlier version, which does not say of which node its last line is; begin the export anew"
+    )]
+    Old(String),
+}
 
 impl Cursor {
     /// Goes on behind a row.
@@ -77,13 +87,25 @@ impl FromStr for Cursor {
     type Err = NoCursor;
 
     fn from_str(text: &str) -> Result<Cursor, NoCursor> {
-        read(text).ok_or_else(|| NoCursor(text.chars().take(100).collect()))
+        read(text).ok_or_else(|| {
+            let shown = text.chars().take(100).collect();
+            // Behind the end of an export there is no row.
+            if text.starts_with(VERSION_BEFORE) {
+                NoCursor::Old(shown)
+            } else {
+                NoCursor::Wrong(shown)
+            }
+        })
     }
 }
 
 fn read(text: &str) -> Option<Cursor> {
     let parts: Vec<&str> = text.split('_').collect();
-    let [VERSION, now_ns, since, within, after, columns] = parts[..] else { return None };
+    let [version, now_ns, since, within, after, columns] = parts[..] else { return None };
+    let is_known = version == VERSION || (VERSION_BEFORE.starts_with(version) && after.is_empty());
+    if !is_known || version.len() != VERSION.len() {
+        return None;
+    }
     let after = match after {
         "" => None,
         after => {
@@ -124,16 +146,19 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let set = |through, missing: &[u64]| Some(LineSet { through, missing: missing.into() });
-        let key = RowKey { time_ns: i64::MIN, id: LineId { sequence: u64::MAX, line: u32::MAX } };
+        let key = RowKey {
+            time_ns: i64::MIN,
+            id: LineId { node: 0xfe, sequence: u64::MAX, line: u32::MAX },
+        };
         let order = |after, since, within| TimeOrder { after, since, within };
         for (now_ns, order, columns, text) in [
-            (None, order(None, None, None), None, "c1_____"),
-            (Some(-5), order(None, None, set(9, &[])), Some(7), "c1_-5__9__7"),
+            (None, order(None, None, None), None, "c2_____"),
+            (Some(-5), order(None, None, set(9, &[])), Some(7), "c2_-5__9__7"),
             (
                 Some(5),
                 order(Some(key), set(9, &[3, 4, 8]), set(u64::MAX, &[0])),
                 None,
-                "c1_5_9~1~4~1_18446744073709551615~18446744073709551615_-9223372036854775808~18446744073709551615-4294967295_",
+                "c2_5_9~1~4~1_18446744073709551615~18446744073709551615_-9223372036854775808~000000fe-18446744073709551615-4294967295_",
             ),
         ] {
             let cursor = Cursor { now_ns, order, columns };
@@ -144,10 +169,23 @@ mod tests {
 
     #[test]
     fn what_is_no_cursor_is_refused() {
-        for text in
-            ["", "c2_____", "c1____", "c1______", "c1_x____", "c1__9~10___", "c1____5_", "c1__~___"]
-        {
+        for text in [
+            "",
+            "c3_____",
+            "c2____",
+            "c2______",
+            "c2_x____",
+            "c2__9~10___",
+            "c2____5_",
+            "c2__~___",
+            "c_____",
+        ] {
             assert!(text.parse::<Cursor>().is_err(), "{text}");
         }
+        let error = "c1_5__9_7~17-4_".parse::<Cursor>().unwrap_err().to_string();
+        assert!(error.contains("of an earlier version"), "{error}");
+        // Nothing was given of what it goes on with.
+        let at_end = "c1__9~1___".parse::<Cursor>().unwrap();
+        assert_eq!(at_end.to_string(), "c2__9~1___");
     }
 }

@@ -13,9 +13,13 @@ use query::RowKey;
 use record::LineId;
 
 /// The first bytes of a block.
-const MAGIC: [u8; 4] = *b"LRB1";
+const MAGIC: [u8; 4] = *b"LRB2";
+/// Those of a block that an earlier version wrote: without the node of its last row.
+const MAGIC_BEFORE: [u8; 4] = *b"LRB1";
 /// Bytes before the table of ends.
 const HEADER_BYTES: usize = 40;
+/// Bytes behind the rows: the node of the last row.
+const NODE_BYTES: usize = 4;
 /// Bit of the flags: the place of the last row is known.
 const HAS_KEY: u32 = 1;
 /// Bytes of a block's table and rows; more cannot be one of ours, which are as large as what a query holds to order it.
@@ -44,6 +48,8 @@ struct Index {
     end: u64,
     /// The place in time of the last row.
     last_key: Option<RowKey>,
+    /// Whether that is not known, because an earlier version wrote the row.
+    is_old: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +58,16 @@ struct Block {
     rows: u32,
     offset: u64,
     row_bytes: u32,
+    /// [`NODE_BYTES`], or none.
+    node_bytes: u32,
+}
+
+impl Block {
+    /// Where the next one begins.
+    fn end(&self) -> u64 {
+        let behind = u64::from(self.row_bytes) + u64::from(self.node_bytes);
+        self.offset + HEADER_BYTES as u64 + u64::from(self.rows) * 4 + behind
+    }
 }
 
 /// What the header of a block says.
@@ -59,6 +75,8 @@ struct Header {
     checksum: u32,
     rows: u32,
     row_bytes: u32,
+    node_bytes: u32,
+    /// Without the node.
     key: Option<RowKey>,
 }
 
@@ -67,22 +85,28 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let known = u32_at(16) & HAS_KEY != 0;
+        let node_bytes = match bytes[..4].try_into().expect("4 bytes") {
+            MAGIC => NODE_BYTES as u32,
+            MAGIC_BEFORE => 0,
+            _ => return None,
+        };
         let header = Header {
             checksum: u32_at(4),
+            node_bytes,
             rows: u32_at(8),
             row_bytes: u32_at(12),
             key: known.then(|| RowKey {
                 time_ns: u64_at(24).cast_signed(),
-                id: LineId { sequence: u64_at(32), line: u32_at(20) },
+                id: LineId { node: 0, sequence: u64_at(32), line: u32_at(20) },
             }),
         };
-        let sane = bytes[..4] == MAGIC && header.rows > 0 && header.rest_bytes() <= BLOCK_BYTES_MAX;
+        let sane = header.rows > 0 && header.rest_bytes() <= BLOCK_BYTES_MAX;
         sane.then_some(header)
     }
 
     /// Bytes behind the header.
     fn rest_bytes(&self) -> u64 {
-        u64::from(self.rows) * 4 + u64::from(self.row_bytes)
+        u64::from(self.rows) * 4 + u64::from(self.row_bytes) + u64::from(self.node_bytes)
     }
 }
 
@@ -129,9 +153,14 @@ impl Results {
         self.index().last_key
     }
 
+    /// Whether rows in the order of time can be written behind the last one: its place is known.
+    pub fn can_go_on(&self) -> bool {
+        !self.index().is_old
+    }
+
     /// Bytes that rows take in the file.
     pub fn cost(rows: &Rows) -> u64 {
-        (HEADER_BYTES + rows.ends.len() * 4 + rows.bytes.len()) as u64
+        (HEADER_BYTES + rows.ends.len() * 4 + rows.bytes.len() + NODE_BYTES) as u64
     }
 
     /// Writes rows behind the others; `key` is the place in time of the last one. One thread at a time.
@@ -150,13 +179,14 @@ impl Results {
         block.extend_from_slice(&count.to_le_bytes());
         block.extend_from_slice(&row_bytes.to_le_bytes());
         block.extend_from_slice(&if key.is_some() { HAS_KEY } else { 0 }.to_le_bytes());
-        let id = key.map_or(LineId { sequence: 0, line: 0 }, |key| key.id);
+        let id = key.map_or(LineId { node: 0, sequence: 0, line: 0 }, |key| key.id);
         block.extend_from_slice(&id.line.to_le_bytes());
         block.extend_from_slice(&key.map_or(0, |key| key.time_ns).to_le_bytes());
         block.extend_from_slice(&id.sequence.to_le_bytes());
         assert_eq!(block.len(), HEADER_BYTES, "as documented");
         rows.ends.iter().for_each(|end| block.extend_from_slice(&end.to_le_bytes()));
         block.extend_from_slice(&rows.bytes);
+        block.extend_from_slice(&id.node.to_le_bytes());
         let checksum = crc32c::crc32c(&block[8..]);
         block[4..8].copy_from_slice(&checksum.to_le_bytes());
         let offset = self.index().end;
@@ -166,7 +196,8 @@ impl Results {
             return Err(error);
         }
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        index.push(Block { first_row: 0, rows: count, offset, row_bytes }, key);
+        let node_bytes = NODE_BYTES as u32;
+        index.push(Block { first_row: 0, rows: count, offset, row_bytes, node_bytes }, key);
         Ok(())
     }
 
@@ -259,17 +290,22 @@ impl Index {
             if read < block.len() || checksum != found.checksum {
                 return Ok(index);
             }
-            let Header { rows, row_bytes, key, .. } = found;
-            index.push(Block { first_row: 0, rows, offset: index.end, row_bytes }, key);
+            let Header { rows, row_bytes, node_bytes, mut key, .. } = found;
+            let node = block.last_chunk().filter(|_| node_bytes > 0);
+            if let (Some(key), Some(node)) = (&mut key, node) {
+                key.id.node = u32::from_le_bytes(*node);
+            }
+            let block = Block { first_row: 0, rows, offset: index.end, row_bytes, node_bytes };
+            index.push(block, key);
         }
     }
 
     fn push(&mut self, block: Block, key: Option<RowKey>) {
-        let rest_bytes = u64::from(block.rows) * 4 + u64::from(block.row_bytes);
         self.blocks.push(Block { first_row: self.rows, ..block });
         self.rows += u64::from(block.rows);
-        self.end = block.offset + HEADER_BYTES as u64 + rest_bytes;
-        self.last_key = key;
+        self.end = block.end();
+        self.is_old = block.node_bytes == 0;
+        self.last_key = key.filter(|_| !self.is_old);
     }
 }
 
@@ -289,7 +325,10 @@ mod tests {
     }
 
     fn key(row: u64) -> Option<RowKey> {
-        Some(RowKey { time_ns: -(row as i64), id: LineId { sequence: row, line: row as u32 } })
+        Some(RowKey {
+            time_ns: -(row as i64),
+            id: LineId { node: 7, sequence: row, line: row as u32 },
+        })
     }
 
     fn text(results: &Results, row: u64, rows_max: u64, bytes_max: usize) -> (String, u64) {
@@ -357,6 +396,31 @@ mod tests {
             let whole: String = (0..count + 4).map(|row| format!("row {row}\n")).collect();
             assert_eq!(text(&again, 0, 100, 1 << 20), (whole, count + 4), "{seed}");
         }
+    }
+
+    /// A block of the version before has all but the node of its last row.
+    #[test]
+    fn rows_of_an_earlier_version_are_read() {
+        let disk = SimDisk::new(9);
+        disk.create_dir_all(Path::new("q")).unwrap();
+        let path = Path::new("q/1.rows");
+        let results = Results::create(&disk, path).unwrap();
+        results.append(&rows(0, 2), key(1)).unwrap();
+        let mut block = vec![0; results.bytes() as usize];
+        let file = disk.open(path, Access::Write).unwrap();
+        file.read_at(&mut block, 0).unwrap();
+        block.truncate(block.len() - NODE_BYTES);
+        block[..4].copy_from_slice(b"LRB1");
+        let checksum = crc32c::crc32c(&block[8..]);
+        block[4..8].copy_from_slice(&checksum.to_le_bytes());
+        file.write_at(&block, 0).unwrap();
+        file.truncate(block.len() as u64).unwrap();
+        let old = Results::open(&disk, path).unwrap();
+        assert_eq!((old.rows(), old.last_key(), old.can_go_on()), (2, None, false));
+        old.append(&rows(2, 2), key(3)).unwrap();
+        let both = Results::open(&disk, path).unwrap();
+        assert_eq!((both.rows(), both.last_key(), both.can_go_on()), (4, key(3), true));
+        assert_eq!(text(&both, 0, 9, 100).0, "row 0\nrow 1\nrow 2\nrow 3\n");
     }
 
     #[test]

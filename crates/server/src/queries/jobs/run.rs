@@ -223,7 +223,7 @@ impl Jobs {
             if open.is_none() {
                 *open = self.reopen(job, &path)?;
             }
-            if let Some(open) = &*open {
+            if let Some(open) = open.as_ref().filter(|open| open.can_go_on()) {
                 return Ok((Arc::clone(open), false));
             }
         }

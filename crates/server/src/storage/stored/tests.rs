@@ -263,7 +263,7 @@ fn without(batch: &Arc<Batch>, rows: &[u32]) -> Batch {
             builder.push_field(name, record::Place::Made(at), value.len() as u32);
         }
         let stem = builder.stem_of(row.origin_index());
-        builder.end_row(row.id(), row.time_ns(), row.received_ns(), stem);
+        builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
     }
     builder.finish()
 }

@@ -193,7 +193,7 @@ impl Follower {
             tokio::task::yield_now().await;
             match tokio::task::block_in_place(|| unit.load()) {
                 Ok(Some(batch)) => {
-                    shown.extend(batch.rows().map(|row| row.id().sequence));
+                    shown.extend(batch.rows().map(|row| row.sequence()));
                     self.show(&batch, since_ns).await?;
                 }
                 Ok(None) => {}

@@ -1,0 +1,308 @@
+//! Where the bytes of a sealed segment are read from: local disk, and whatever else can give ranges of bytes, such as
+//! object storage.
+//!
+//! A blob never changes. Calls block; whoever reads does so on threads that may. Local files are read as they are, the
+//! page cache of the operating system above them. In front of a blob that is far away a [`CachedBlob`] keeps ranges in
+//! memory, bounded for all blobs together.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use platform::DiskFile;
+
+use crate::error::SegmentError;
+
+/// Bytes that are not changed any more. All methods may be called from several threads at once.
+pub trait Blob: Send + Sync {
+    /// How many there are.
+    fn bytes(&self) -> io::Result<u64>;
+    /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes read.
+    fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// A file on a local disk.
+pub struct DiskBlob(pub Arc<dyn DiskFile>);
+
+impl Blob for DiskBlob {
+    fn bytes(&self) -> io::Result<u64> {
+        self.0.bytes()
+    }
+
+    fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+}
+
+/// So many bytes from there on.
+///
+/// Errors: they cannot be read, or the blob ends before; the text names it and the byte.
+pub(crate) fn read_exact(
+    blob: &dyn Blob,
+    path: &Path,
+    offset: u64,
+    bytes: usize,
+) -> Result<Vec<u8>, SegmentError> {
+    let mut buffer = vec![0; bytes];
+    let found = blob.read_range(offset, &mut buffer).map_err(SegmentError::io(path, "read"))?;
+    if found < bytes {
+        return Err(SegmentError::Damaged {
+            path: path.to_owned(),
+            offset: offset + found as u64,
+            part: "the file",
+            expected: format!("{bytes} bytes from byte {offset}"),
+            found: format!("the end of the file after {found}"),
+        });
+    }
+    Ok(buffer)
+}
+
+/// Ranges are kept in pieces of so many bytes; the last one of a blob may be shorter.
+pub const PIECE_BYTES: usize = 64 << 10;
+/// Memory of a piece beside its bytes, roughly.
+const PIECE_EXTRA_BYTES: usize = 128;
+
+/// A blob and the place of a piece in it.
+type Key = (u64, u64);
+
+/// Pieces of blobs in memory, bounded in bytes. Beyond, one chosen by chance makes room: a scan over more than fits finds a
+/// part of it again, where going by last use it would find none.
+pub struct RangeCache {
+    bytes_max: usize,
+    pieces: Mutex<Pieces>,
+}
+
+#[derive(Default)]
+struct Pieces {
+    by_key: HashMap<Key, Arc<[u8]>, foldhash::fast::RandomState>,
+    /// The keys, to choose one by chance.
+    keys: Vec<Key>,
+    bytes: usize,
+    /// Of the numbers by which one is chosen; any sequence does that has nothing to do with what is read.
+    drawn: u64,
+}
+
+impl Pieces {
+    /// A place among the keys, of which there is one at least.
+    fn draw(&mut self) -> usize {
+        self.drawn =
+            self.drawn.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.drawn >> 33) as usize % self.keys.len()
+    }
+}
+
+impl RangeCache {
+    /// One that holds so many bytes at most.
+    pub fn new(bytes_max: usize) -> Arc<RangeCache> {
+        Arc::new(RangeCache { bytes_max, pieces: Mutex::default() })
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pieces> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, key: Key) -> Option<Arc<[u8]>> {
+        self.lock().by_key.get(&key).cloned()
+    }
+
+    fn put(&self, key: Key, piece: Arc<[u8]>) {
+        let cost = piece.len() + PIECE_EXTRA_BYTES;
+        if cost > self.bytes_max {
+            return;
+        }
+        let mut pieces = self.lock();
+        if pieces.by_key.contains_key(&key) {
+            return;
+        }
+        while pieces.bytes + cost > self.bytes_max {
+            let any = pieces.draw();
+            let gone = pieces.keys.swap_remove(any);
+            let gone = pieces.by_key.remove(&gone).expect("what is listed is there");
+            pieces.bytes -= gone.len() + PIECE_EXTRA_BYTES;
+        }
+        pieces.bytes += cost;
+        pieces.keys.push(key);
+        pieces.by_key.insert(key, piece);
+    }
+
+    /// Drops the pieces of a blob that is gone.
+    pub fn forget(&self, id: u64) {
+        let mut pieces = self.lock();
+        let Pieces { by_key, keys, bytes, .. } = &mut *pieces;
+        keys.retain(|key| {
+            let stays = key.0 != id;
+            if !stays && let Some(gone) = by_key.remove(key) {
+                *bytes -= gone.len() + PIECE_EXTRA_BYTES;
+            }
+            stays
+        });
+    }
+}
+
+/// A blob whose ranges are kept in memory.
+pub struct CachedBlob {
+    blob: Arc<dyn Blob>,
+    /// Tells it from the others of the cache.
+    id: u64,
+    cache: Arc<RangeCache>,
+    bytes: u64,
+}
+
+impl CachedBlob {
+    /// Reads `blob` through `cache`, in which `id` is its own.
+    ///
+    /// Errors: those of the blob, when it is asked for its length.
+    pub fn new(blob: Arc<dyn Blob>, id: u64, cache: Arc<RangeCache>) -> io::Result<CachedBlob> {
+        let bytes = blob.bytes()?;
+        Ok(CachedBlob { blob, id, cache, bytes })
+    }
+
+    /// Reads pieces that are not in memory, those from the first to before the second place, at once.
+    fn fetch(&self, from: u64, to: u64) -> io::Result<Vec<Arc<[u8]>>> {
+        let begin = from * PIECE_BYTES as u64;
+        let end = (to * PIECE_BYTES as u64).min(self.bytes);
+        let mut bytes = vec![0; (end - begin) as usize];
+        if self.blob.read_range(begin, &mut bytes)? < bytes.len() {
+            let error = "the blob became shorter";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
+        }
+        let pieces = (from..to).zip(bytes.chunks(PIECE_BYTES));
+        Ok(pieces
+            .map(|(place, bytes)| {
+                let piece: Arc<[u8]> = bytes.into();
+                self.cache.put((self.id, place), piece.clone());
+                piece
+            })
+            .collect())
+    }
+}
+
+impl Blob for CachedBlob {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+
+    fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64).min(self.bytes);
+        if offset >= end {
+            return Ok(0);
+        }
+        let piece_bytes = PIECE_BYTES as u64;
+        let (first, behind) = (offset / piece_bytes, end.div_ceil(piece_bytes));
+        let mut copy = |place: u64, piece: &[u8]| {
+            let begin = place * piece_bytes;
+            let (from, to) = (offset.max(begin), end.min(begin + piece.len() as u64));
+            let part = &piece[(from - begin) as usize..(to - begin) as usize];
+            buffer[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+        };
+        let mut place = first;
+        while place < behind {
+            if let Some(piece) = self.cache.get((self.id, place)) {
+                copy(place, &piece);
+                place += 1;
+                continue;
+            }
+            // What is missing in a row is one request: each costs some tens of milliseconds where it is far.
+            let is_missing = |place: &u64| self.cache.get((self.id, *place)).is_none();
+            let to =
+                (place + 1..behind).take_while(is_missing).last().map_or(place, |last| last) + 1;
+            for piece in self.fetch(place, to)? {
+                copy(place, &piece);
+                place += 1;
+            }
+        }
+        Ok((end - offset) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A blob in memory that counts requests and may fail.
+    struct Far {
+        bytes: Vec<u8>,
+        requests: AtomicUsize,
+        fails: std::sync::atomic::AtomicBool,
+    }
+
+    impl Blob for Far {
+        fn bytes(&self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+
+        fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(io::Error::other("far away"));
+            }
+            let rest = self.bytes.get(offset as usize..).unwrap_or_default();
+            let bytes = rest.len().min(buffer.len());
+            buffer[..bytes].copy_from_slice(&rest[..bytes]);
+            Ok(bytes)
+        }
+    }
+
+    fn far(bytes: usize) -> Arc<Far> {
+        let bytes = (0..bytes).map(|at| (at * 7 / 3) as u8).collect();
+        Arc::new(Far { bytes, requests: AtomicUsize::new(0), fails: false.into() })
+    }
+
+    fn read(blob: &dyn Blob, offset: u64, bytes: usize) -> Vec<u8> {
+        let mut buffer = vec![1; bytes];
+        let read = blob.read_range(offset, &mut buffer).unwrap();
+        buffer.truncate(read);
+        buffer
+    }
+
+    #[test]
+    fn what_is_missing_in_a_row_is_one_request_and_what_is_there_none() {
+        let blob = far(10 * PIECE_BYTES + 5);
+        let cached = CachedBlob::new(blob.clone(), 1, RangeCache::new(1 << 20)).unwrap();
+        let requests = || blob.requests.load(Ordering::Relaxed);
+        assert_eq!(read(&cached, 0, 3 * PIECE_BYTES).len(), 3 * PIECE_BYTES);
+        assert_eq!(requests(), 1);
+        read(&cached, 10, 2 * PIECE_BYTES);
+        assert_eq!(requests(), 1);
+        read(&cached, 5 * PIECE_BYTES as u64, 1);
+        read(&cached, 0, 20 * PIECE_BYTES);
+        assert_eq!(requests(), 4, "what was missing before and behind the sixth piece");
+        blob.fails.store(true, Ordering::Relaxed);
+        assert_eq!(read(&cached, 10 * PIECE_BYTES as u64, 99).len(), 5);
+        cached.cache.forget(2);
+        assert!(cached.cache.bytes() > 0);
+        cached.cache.forget(1);
+        assert_eq!(cached.cache.bytes(), 0);
+        assert!(cached.read_range(0, &mut [0; 9]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn through_a_cache_the_bytes_are_the_same(
+            bytes in 0usize..5 * PIECE_BYTES,
+            bytes_max in 0usize..4 * PIECE_BYTES,
+            reads in prop::collection::vec((0u64..6 * PIECE_BYTES as u64, 0usize..3 * PIECE_BYTES), 1..20),
+        ) {
+            let blobs = [far(bytes), far(bytes / 2)];
+            let cache = RangeCache::new(bytes_max);
+            for (offset, bytes) in reads {
+                for (id, blob) in blobs.iter().enumerate() {
+                    let cached =
+                        CachedBlob::new(blob.clone(), id as u64, cache.clone()).unwrap();
+                    prop_assert_eq!(read(&cached, offset, bytes), read(&**blob, offset, bytes));
+                    prop_assert!(cache.bytes() <= bytes_max);
+                }
+            }
+        }
+    }
+}

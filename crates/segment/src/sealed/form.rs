@@ -1,0 +1,38 @@
+//! What the blocks of a file look like, by its version.
+
+use record::frame::OriginForm;
+
+use super::footer::SEALED_VERSION;
+use super::names;
+
+/// From this version on lines have the names that their frames have on every machine, and origins are tagged.
+const NAMES_VERSION: u16 = 5;
+
+/// How the blocks of a file are to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) version: u16,
+    /// The node that wrote the file: up to version 4, the one that all lines are named by.
+    pub(crate) node: u32,
+}
+
+impl Form {
+    /// That of what is written today.
+    pub(crate) fn current() -> Form {
+        Form { version: SEALED_VERSION, node: 0 }
+    }
+
+    /// Whether fields have the names of versions 1 to 3, see [`names`].
+    pub(crate) fn has_old_names(self) -> bool {
+        self.version < names::VERSION
+    }
+
+    /// Whether blocks say which node built the frame of each line, and its number there.
+    pub(crate) fn has_names(self) -> bool {
+        self.version >= NAMES_VERSION
+    }
+
+    pub(crate) fn origins(self) -> OriginForm {
+        if self.has_names() { OriginForm::Tagged } else { OriginForm::Fixed }
+    }
+}

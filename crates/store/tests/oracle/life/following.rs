@@ -1,0 +1,99 @@
+//! A reader that goes on behind a cursor: each acknowledged line comes to it once, in the order of arrival, or is told to be
+//! gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use record::Batch;
+use store::{ArrivalCursor, FrameHandle, StoreError};
+
+use super::Life;
+use crate::lines::number_of;
+use crate::truth::Fate;
+
+/// What a reader knows, over all restarts.
+#[derive(Default)]
+pub struct Reader {
+    /// As text, as it would be stored.
+    cursor: Option<String>,
+    read: BTreeSet<usize>,
+    /// Number of frame and place of the last line.
+    last: Option<(u64, u32)>,
+    skipped: u64,
+    pub acknowledged: BTreeSet<usize>,
+    /// Whether the catalog may have lost what it was told of lines that went.
+    pub has_faults: bool,
+}
+
+impl Life {
+    /// Reads on, some times; whether anything came.
+    pub(super) fn follow(&mut self) {
+        let times = self.rng.usize(1..8);
+        self.tell(format!("a reader goes on {times} times"));
+        for _ in 0..times {
+            if !self.read_on() {
+                return;
+            }
+        }
+    }
+
+    fn read_on(&mut self) -> bool {
+        let bytes_max = self.rng.u64(..20_000);
+        let store = self.store();
+        let cursor: ArrivalCursor = match &self.reader.cursor {
+            Some(text) => text.parse().expect("as it was written"),
+            None => store.first_arrival(),
+        };
+        // Of a store without a line, only the catalog knows the id.
+        let cursor = if cursor.through == 0 { store.first_arrival() } else { cursor };
+        let load = |handle: &FrameHandle| -> Result<Option<Arc<Batch>>, StoreError> {
+            if let Some(batch) = handle.cached() {
+                return Ok(Some(batch));
+            }
+            let frame = handle.read_frame()?;
+            Ok(frame.map(|frame| Arc::new(store::Host::parse(&self.host, frame))))
+        };
+        // The disk may be about to fail.
+        let Ok((arrivals, next)) = store.read_after(cursor, bytes_max, &load) else { return false };
+        assert!(next >= cursor, "{next} after {cursor}");
+        let lines: Vec<(u64, u32, usize)> = arrivals
+            .rows()
+            .map(|row| (row.sequence(), row.id().line, number_of(row.raw()).expect("one of ours")))
+            .collect();
+        assert_eq!(lines.len(), arrivals.batches.iter().map(|batch| batch.len()).sum::<usize>());
+        assert_eq!(arrivals.unreadable, 0);
+        let reader = &mut self.reader;
+        for (sequence, line, number) in lines {
+            assert!(cursor.through < sequence && sequence <= next.through, "{cursor} {next}");
+            let place = Some((sequence, line));
+            assert!(reader.last < place, "line {number} comes out of order");
+            reader.last = place;
+            assert!(reader.read.insert(number), "line {number} comes twice");
+            assert_ne!(self.truth.lines[number].fate, Fate::Gone, "line {number} is gone");
+            self.coverage.lines_followed += 1;
+        }
+        reader.skipped += arrivals.skipped;
+        reader.cursor = Some(next.to_string());
+        next > cursor
+    }
+
+    pub(super) fn read_to_the_end(&mut self) {
+        while self.read_on() {}
+    }
+
+    /// Nothing that is there was passed over, and what went was told.
+    pub(super) fn check_what_was_read(&mut self) {
+        let (limits, now_ns) = (self.limits(), platform::Clock::now_ns(&*self.clock));
+        let mut went = 0;
+        for number in self.reader.acknowledged.difference(&self.reader.read) {
+            let line = &self.truth.lines[*number];
+            assert_ne!(line.fate, Fate::Kept, "the reader missed {}", line.text());
+            went += u64::from(!limits.is_named(line, now_ns));
+        }
+        let skipped = self.reader.skipped;
+        if !self.reader.has_faults {
+            assert!(went <= skipped, "{went} lines went unread, {skipped} were told");
+        }
+        self.coverage.lines_skipped += skipped;
+    }
+}
